@@ -30,6 +30,14 @@ func TestClientKeepsTheContractOfAStore(t *testing.T) {
 	})
 }
 
+func TestClientKeepsTotals(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+		m := servicetest.NewMemory()
+		return servicetest.TotalsThrough(m, connect(t, serve(t, newHandler(m))))
+	})
+}
+
 // lone asks lone checks with an attempt id by Check, and reports by Report.
 type lone struct{ *client.Client }
 

@@ -193,6 +193,29 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 	return nil
 }
 
+// BucketTotals returns the sums of the totals of a bucket under each of its pseudonyms. The errors are those of db.Store, and
+// service.ErrNoKeys.
+func (s HidingStore) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
+	hidden, err := s.hidden(ctx, bucket)
+	if err != nil {
+		return service.BucketTotals{}, err
+	}
+	var sum service.BucketTotals
+	for i, b := range hidden {
+		totals, err := s.Store.BucketTotals(ctx, b, query)
+		if err != nil {
+			return service.BucketTotals{}, err
+		}
+		if i == 0 {
+			sum = totals
+			continue
+		}
+		sum = sum.Plus(totals)
+	}
+	sum.Bucket = bucket
+	return sum, nil
+}
+
 // AddOverride creates an override. In a zone that keeps pseudonyms it is written under the current
 // key, and holds for all pseudonyms of the bucket. The errors are those of db.Store, and
 // service.ErrNoKeys.

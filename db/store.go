@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -17,6 +18,7 @@ import (
 	"velocityd/db/records"
 	"velocityd/db/retention"
 	"velocityd/db/session"
+	"velocityd/db/totals"
 	"velocityd/service"
 )
 
@@ -25,6 +27,7 @@ import (
 type Store struct {
 	*records.Tables         // zones, overrides, credentials and their audit
 	*history.Reader         // recorded attempts
+	*totals.Book            // numbers of attempts
 	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool            *session.Pool
 	killer          *session.Killer
@@ -64,12 +67,13 @@ func Open(o session.Options) (*Store, error) {
 		return nil, err
 	}
 	killer := session.NewKiller(last)
-	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks()...)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
+	reader := history.New(pool)
+	ids := idsOn(database, reader)
+	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks(ids)...)
 	return &Store{
-		Tables: records.New(pool, database), Reader: history.New(pool), lanes: lanes, pool: pool, killer: killer, runner: runner,
-		lockWait: o.LockWait,
-		hints:    newHints(seenPlaces), database: database, observe: o.Observe,
+		Tables: records.New(pool, database), Reader: reader, Book: totals.New(pool, ids), lanes: lanes, pool: pool, killer: killer,
+		runner: runner, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
@@ -79,9 +83,19 @@ func (s *Store) Close() error {
 	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.killer.Close())
 }
 
+// idsOn returns the ranges of ids of times. Where several servers give ids in advance, the ids say nothing of times.
+func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
+	return func(ctx context.Context, since, until time.Time) (low, high uint64, err error) {
+		if !database.Engine().HasRoutines() {
+			return 0, math.MaxUint64, nil
+		}
+		return reader.IDsOf(ctx, since, until)
+	}
+}
+
 // tasks are those of the runner of retention, in the order in which they run.
-func tasks() []retention.Task {
-	return []retention.Task{retention.Marks{}}
+func tasks(ids totals.IDs) []retention.Task {
+	return []retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}}
 }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.

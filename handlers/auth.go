@@ -64,7 +64,9 @@ func routeNeeds() map[string]need {
 		"PUT /v1/zones/:id":    one(access.ScopeZones),
 		"DELETE /v1/zones/:id": one(access.ScopeZones),
 
+		"GET /v1/zones/:id/totals":                one(access.ScopeHistory),
 		"GET /v1/zones/:id/buckets/:key":          one(access.ScopePeek),
+		"GET /v1/zones/:id/buckets/:key/totals":   one(access.ScopeHistory),
 		"POST /v1/zones/:id/buckets/:key/release": one(access.ScopeRelease),
 
 		"GET /v1/zones/:id/overrides":                 one(access.ScopeOverrides),

@@ -18,7 +18,7 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	r := start(t, func(o *Options) { o.Reader = store })
 	for _, path := range []string{
 		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
-		"/v1/zones/1/overrides/1",
+		"/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
 		asked := time.Now()
 		p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
@@ -126,6 +126,14 @@ func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
 
 func (s *slowStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {
 	return service.Peek{}, s.end(ctx)
+}
+
+func (s *slowStore) ZoneTotals(ctx context.Context, _ int64, _ service.TotalsQuery) (service.ZoneTotals, error) {
+	return service.ZoneTotals{}, s.end(ctx)
+}
+
+func (s *slowStore) BucketTotals(ctx context.Context, _ service.Bucket, _ service.TotalsQuery) (service.BucketTotals, error) {
+	return service.BucketTotals{}, s.end(ctx)
 }
 
 func (s *slowStore) Overrides(ctx context.Context, _ int64, _ uint64, _ int) ([]service.Override, error) {

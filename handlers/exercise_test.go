@@ -7,6 +7,16 @@ import (
 	"velocityd/service/servicetest"
 )
 
+func TestHTTPKeepsTotals(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+		r := start(t, nil)
+		client := handlerstest.New(r.url)
+		t.Cleanup(client.Close)
+		return servicetest.TotalsThrough(r.Memory, client)
+	})
+}
+
 func TestHTTPKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {

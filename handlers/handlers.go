@@ -34,6 +34,7 @@ const (
 // service.ErrBusy. They take keys that are normalised by their zone's rule.
 type Reader interface {
 	service.ZoneLister
+	service.TotalsStore
 	Zone(ctx context.Context, id int64) (service.Zone, error)
 	Txn(ctx context.Context, id uint64) (service.Txn, error)
 	Attempt(ctx context.Context, id string) (service.Recall, error)
@@ -214,7 +215,9 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, zone, s.showZone)
 	e.PUT(zone, adapted(s.putZone))
 	e.DELETE(zone, adapted(s.deleteZone))
+	get(e, zone+"/totals", s.showZoneTotals)
 	get(e, bucket, s.peek)
+	get(e, bucket+"/totals", s.showBucketTotals)
 	e.POST(bucket+"/release", adapted(s.release))
 	get(e, overrides, s.listOverrides)
 	e.POST(overrides, adapted(s.addOverride))

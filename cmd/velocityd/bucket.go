@@ -14,6 +14,7 @@ import (
 
 type bucketCmd struct {
 	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without making one."`
+	Totals  bucketTotalsCmd  `cmd:"" help:"Print how many attempts a bucket had, in all and by hour, day or month."`
 	Release bucketReleaseCmd `cmd:"" help:"Empty a bucket and end its lockout."`
 }
 

@@ -29,7 +29,7 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 		{"z", "zone"},
 		{"ver", "version"},
 		{"__", ""}, // not for people
-		{"zone ", "list show set apply delete restore lint"},
+		{"zone ", "list show set apply delete restore totals lint"},
 		{"zone l", "list lint"},
 		{"migrate --dsn x ", "up down status roles"},
 		{"help zone s", "show set"},

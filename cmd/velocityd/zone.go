@@ -21,6 +21,7 @@ type zoneCmd struct {
 	Apply   zoneApplyCmd   `cmd:"" help:"Make zones what a file says, after a look at the differences."`
 	Delete  zoneDeleteCmd  `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
 	Restore zoneRestoreCmd `cmd:"" help:"Make a zone what it was before a change that zone_audit has; also after a deletion."`
+	Totals  zoneTotalsCmd  `cmd:"" help:"Print how many attempts a zone had, by hour, day or month."`
 	Lint    zoneLintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
 }
 

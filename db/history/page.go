@@ -144,7 +144,7 @@ func (r *Reader) behind(ctx context.Context, q service.HistoryQuery, w walk) (it
 
 // overIDs walks over the ids of all buckets.
 func (r *Reader) overIDs(ctx context.Context, q service.HistoryQuery) (iter.Seq2[service.Txn, error], error) {
-	low, high, err := r.idsOf(ctx, q.Since, q.Until)
+	low, high, err := r.IDsOf(ctx, q.Since, q.Until)
 	if err != nil {
 		return nil, err
 	}

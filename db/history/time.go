@@ -13,9 +13,9 @@ import (
 // idsNear is how many ids are few enough not to be searched any further.
 const idsNear = 1000
 
-// idsOf returns a range of ids that holds all txns from since to until. It begins and ends up to slack and idsNear ids
+// IDsOf returns a range of ids that holds all txns from since to until. It begins and ends up to slack and idsNear ids
 // too far. A zero time sets no bound.
-func (r *Reader) idsOf(ctx context.Context, since, until time.Time) (low, high uint64, err error) {
+func (r *Reader) IDsOf(ctx context.Context, since, until time.Time) (low, high uint64, err error) {
 	var highest sql.Null[uint64]
 	if err := r.pool.GetContext(ctx, &highest, "SELECT MAX(id) FROM zone_txn"); err != nil {
 		return 0, 0, fmt.Errorf("read the highest id: %w", session.LookupError(err))

@@ -67,9 +67,11 @@ func Rights(e engine.Engine, role Role) []Right {
 	case DBA:
 		return merge(dbaRights(), editing())
 	case Analyst:
-		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit"), listing())
+		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
+			"read_zone_hour", "read_bucket_total"), listing())
 	case Auditor:
-		return merge(on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override"), listing())
+		return merge(on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override", "read_zone_hour",
+			"read_bucket_total"), listing())
 	}
 	return nil
 }
@@ -88,7 +90,16 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
 		on([]string{"SELECT"}, "retention_policy"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
-		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"),  // which zones have changed; the states hold bucket keys
+		rollingUp(),
+		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"), // which zones have changed; the states hold bucket keys
+	)
+}
+
+// rollingUp lets the service count attempts in totals, and forget the old ones.
+func rollingUp() []Right {
+	return merge(
+		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_hour", "totals_progress"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_bucket_total", "zone_totals_since"),
 	)
 }
 
@@ -96,8 +107,9 @@ func serviceRights() []Right {
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
-		"retention_policy", "retention_task",
-		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
+		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since",
+		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
+		"read_zone_hour", "read_bucket_total")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
 	rights = merge(rights, on([]string{"UPDATE (audit_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {

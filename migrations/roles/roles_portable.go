@@ -17,9 +17,10 @@ func rightsOnTables(role Role) []Right {
 	case DBA:
 		return merge(reads, deciding(), editingTables(), on([]string{"SELECT", "UPDATE"}, "retention_policy"))
 	case Analyst:
-		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit")
+		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit",
+			"zone_hour", "zone_bucket_total")
 	case Auditor:
-		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override")
+		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override", "zone_hour", "zone_bucket_total")
 	}
 	return nil
 }
@@ -35,6 +36,7 @@ func deciding() []Right {
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
 		on([]string{"SELECT"}, "retention_policy"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"),
+		rollingUp(),
 	)
 }
 

@@ -86,7 +86,7 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	}
 	views := []string{
 		"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
-		"SELECT * FROM read_audit",
+		"SELECT * FROM read_audit", "SELECT * FROM read_zone_hour", "SELECT * FROM read_bucket_total",
 	}
 	lists := []string{
 		"CALL list_txns(1, 'alice', NULL, NULL, 9)", "CALL list_txns(NULL, NULL, NOW() - INTERVAL 1 DAY, NULL, NULL)",

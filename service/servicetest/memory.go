@@ -31,6 +31,7 @@ type Memory struct {
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
 	audits       []Audit
+	rolledUp     rolledUp
 }
 
 var (

@@ -15,6 +15,13 @@ func TestMemoryKeepsTheContract(t *testing.T) {
 	servicetest.Exercise(t, func(*testing.T) servicetest.Subject { return servicetest.NewMemory().Subject() })
 }
 
+func TestMemoryKeepsTotals(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseTotals(t, func(*testing.T) servicetest.TotalsSubject {
+		return servicetest.NewMemory().Subject().(servicetest.TotalsSubject)
+	})
+}
+
 func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	m := servicetest.NewMemory()

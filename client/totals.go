@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// ZoneTotals implements service.TotalsStore.
+func (c *Client) ZoneTotals(ctx context.Context, zoneID int64, query service.TotalsQuery) (service.ZoneTotals, error) {
+	r := request{
+		action: fmt.Sprintf("read the totals of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + totalsPath(query),
+	}
+	answer, err := ask[api.ZoneTotals](ctx, c, r)
+	if err == nil && answer.ZoneID != zoneID {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return service.ZoneTotals{}, err
+	}
+	return answer.ZoneTotals(), nil
+}
+
+// BucketTotals implements service.TotalsStore. The key may be in any spelling that the zone accepts; the answer has it
+// normalised.
+func (c *Client) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
+	r := request{action: fmt.Sprintf("read the totals of a bucket of zone %d", bucket.ZoneID), method: http.MethodGet}
+	if err := bucket.Validate(); err != nil {
+		return service.BucketTotals{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + totalsPath(query)
+	answer, err := ask[api.BucketTotals](ctx, c, r)
+	if err == nil && answer.ZoneID != bucket.ZoneID {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return service.BucketTotals{}, err
+	}
+	return answer.BucketTotals(), nil
+}
+
+// totalsPath is the end of the path of totals, with its query.
+func totalsPath(query service.TotalsQuery) string {
+	values := url.Values{}
+	if query.By != "" {
+		values.Set("by", string(query.By))
+	}
+	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
+		if !at.IsZero() {
+			values.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if len(values) == 0 {
+		return "/totals"
+	}
+	return "/totals?" + values.Encode()
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"velocityd/api"
+	"velocityd/cmd/velocityd/totals"
+	"velocityd/service"
+)
+
+// totalsFlags say which spans are counted.
+type totalsFlags struct {
+	By    string       `env:"-" enum:"hour,day,month" default:"hour" placeholder:"SPAN" help:"Count by hour, day or month, in UTC."`
+	Since durationFlag `env:"-" placeholder:"LENGTH" help:"Begin so long ago: 24h, 7d. Left out: a day for hours, 30 days for days, 366 days for months."`
+	Until durationFlag `env:"-" placeholder:"LENGTH" help:"End so long ago."`
+}
+
+// query returns the question, by the clock of this machine.
+func (f totalsFlags) query() service.TotalsQuery {
+	q := service.TotalsQuery{By: service.Span(f.By)}
+	if f.Since > 0 {
+		q.Since = time.Now().Add(-time.Duration(f.Since))
+	}
+	if f.Until > 0 {
+		q.Until = time.Now().Add(-time.Duration(f.Until))
+	}
+	return q
+}
+
+type zoneTotalsCmd struct {
+	ID            int64 `arg:"" help:"The zone's id."`
+	totalsFlags   `embed:""`
+	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the totals as the HTTP interface gives them."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneTotalsCmd) Help() string {
+	return `An attempt is counted once in each bucket that it names. Attempts of now are counted, too. A span is final when it was counted for the second time, with the outcomes that came late. Final hours say how many buckets were asked for. The numbers outlive the txns.
+
+Example:
+
+  velocityd zone totals 1 --by day --since 7d`
+}
+
+// Run prints the totals of the zone.
+func (c *zoneTotalsCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	found, err := store.ZoneTotals(ctx, c.ID, c.query())
+	switch {
+	case err != nil:
+		return explainNoZone(err)
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(api.NewZoneTotals(found))
+	}
+	return totals.Write(p.stdout, found.Spans, found.By, found.CountedTo)
+}
+
+type bucketTotalsCmd struct {
+	totalsFlags `embed:""`
+	bucketFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (bucketTotalsCmd) Help() string {
+	return `Needs a zone with totals ('velocityd zone set ID --totals'), which counts attempts from then on. Hours are kept for 35 days, days for 400, and months and the numbers of all time for ever.
+
+Example:
+
+  velocityd bucket totals 1 alice --by day`
+}
+
+// Run prints the totals of the bucket.
+func (c *bucketTotalsCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	bucket, err := c.bucket(ctx, store)
+	if err != nil {
+		return err
+	}
+	found, err := store.BucketTotals(ctx, bucket, c.query())
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(api.NewBucketTotals(found))
+	}
+	if err := totals.WriteAll(p.stdout, found, printable(found.Bucket.Key)); err != nil {
+		return err
+	}
+	return totals.Write(p.stdout, found.Spans, found.By, found.CountedTo)
+}

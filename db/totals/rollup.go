@@ -1,0 +1,270 @@
+package totals
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/retention"
+	"velocityd/db/zonerow"
+	"velocityd/service"
+)
+
+const (
+	// firstSlice is how long an interval is that is rolled up at once at first.
+	firstSlice = time.Minute
+	// skipSlack is how much older a txn with a higher id may be.
+	skipSlack = 2 * time.Minute
+	// mostBuckets is how many buckets one transaction writes.
+	mostBuckets = 2000
+)
+
+// Rollup is the task that counts attempts. It counts each interval of created_at once, in the order of time, in the
+// transaction that moves the progress; then each hour once more, when nothing in it changes any more. It reads txns by
+// plain SELECTs, and locks none. On Vitess all that it writes lies in the unsharded keyspace.
+type Rollup struct{ ids IDs }
+
+var _ retention.Task = Rollup{}
+
+// NewRollup returns the task. Without ids it looks at all txns of the partitions of a time.
+func NewRollup(ids IDs) Rollup { return Rollup{ids: ids} }
+
+// Name implements retention.Task.
+func (Rollup) Name() string { return "totals" }
+
+// Every implements retention.Task.
+func (Rollup) Every() time.Duration { return 30 * time.Second }
+
+// Run implements retention.Task. Its place is in totals_progress, which is written in the same transactions.
+func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retention.Result, err error) {
+	r := run{on: on, ids: t.ids, slice: firstSlice, written: &result.Removed}
+	if err := r.begin(ctx); err != nil {
+		return result, fmt.Errorf("begin to roll up: %w", err)
+	}
+	for end := time.Now().Add(retention.Budget); time.Now().Before(end); {
+		did, err := r.step(ctx)
+		switch {
+		case errors.Is(err, errOvertaken):
+			return result, nil // by a runner that goes on
+		case err != nil:
+			return result, fmt.Errorf("roll up from %s: %w", r.at.RolledUpTo.Format(time.RFC3339), err)
+		case !did:
+			return result, nil
+		}
+	}
+	result.Backlog = true
+	return result, nil
+}
+
+// errOvertaken says that another runner has begun.
+var errOvertaken = errors.New("another roll-up is at work")
+
+// run is one run of a Rollup.
+type run struct {
+	on      *sqlx.Conn
+	ids     IDs
+	at      progress
+	began   time.Time     // the engine's clock: attempts of later ones are left to the next run
+	slice   time.Duration // the length of the next interval
+	written *int64        // rows
+}
+
+// begin makes the row of the progress if there is none, and takes the turn from a runner before.
+func (r *run) begin(ctx context.Context) error {
+	start, exists, err := readProgress(ctx, r.on)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if _, err := r.on.ExecContext(ctx, `
+INSERT IGNORE INTO totals_progress (id, rolled_up_to, final_to)
+VALUES (1, ?, ?)`, start.RolledUpTo, start.FinalTo); err != nil {
+			return err
+		}
+	}
+	tx, err := r.on.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	if err := tx.GetContext(ctx, &r.at, selectProgress+lockProgress); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+UPDATE totals_progress
+   SET pass = pass + 1
+ WHERE id = 1`); err != nil {
+		return err
+	}
+	r.at.Pass++
+	r.began = r.at.Now
+	return tx.Commit()
+}
+
+// lockProgress ends a statement that reads the progress, so that one runner writes at a time. No other statement locks
+// the row.
+const lockProgress = `
+   FOR UPDATE`
+
+// step does the next piece of work, if there is any.
+func (r *run) step(ctx context.Context) (did bool, err error) {
+	pass := r.at.Pass
+	if r.at, _, err = readProgress(ctx, r.on); err != nil {
+		return false, err
+	}
+	if r.at.Pass != pass {
+		return false, errOvertaken
+	}
+	zones, err := r.zones(ctx)
+	if err != nil {
+		return false, err
+	}
+	hourEnd := service.SpanHour.End(r.at.FinalTo)
+	switch {
+	case !hourEnd.After(r.at.RolledUpTo) && !hourEnd.Add(service.Settling(zones)).After(r.began):
+		return true, r.finish(ctx)
+	case !r.at.RolledUpTo.Before(r.began.Add(-service.TotalsLag)):
+		return false, nil
+	case r.at.RolledUpTo.Equal(r.at.FinalTo):
+		if skipped, err := r.skip(ctx); skipped || err != nil {
+			return skipped, err
+		}
+	}
+	return true, r.roll(ctx, zones)
+}
+
+// skip passes over hours without attempts, if all before are final, and says whether there were any.
+func (r *run) skip(ctx context.Context) (skipped bool, err error) {
+	within, args, err := r.ids.within(ctx, r.at.RolledUpTo, time.Time{})
+	if err != nil {
+		return false, err
+	}
+	next := r.began.Add(-service.TotalsLag)
+	err = r.on.GetContext(ctx, &next, `
+SELECT created_at
+  FROM zone_txn FORCE INDEX (PRIMARY)
+ WHERE `+within+`
+ ORDER BY id
+ LIMIT 1`, args...)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, err
+	}
+	// Txns with ids near each other may be in another order.
+	hour := service.SpanHour.Begin(next.Add(-skipSlack))
+	if !hour.After(r.at.RolledUpTo) {
+		return false, nil
+	}
+	return true, r.write(ctx, func(tx *sqlx.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+UPDATE totals_progress
+   SET rolled_up_to = ?, final_to = ?
+ WHERE id = 1`, hour, hour)
+		return err
+	})
+}
+
+// zones reads all zones.
+func (r *run) zones(ctx context.Context) ([]service.Zone, error) {
+	rows, err := r.on.QueryContext(ctx, `
+SELECT id, `+zonerow.Settings.List("")+`
+  FROM zone_master
+ ORDER BY id`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var zones []service.Zone
+	for rows.Next() {
+		var zone service.Zone
+		if err := rows.Scan(append([]any{&zone.ID}, zonerow.Settings.Into(&zone)...)...); err != nil {
+			return nil, err
+		}
+		zones = append(zones, zone)
+	}
+	return zones, rows.Err()
+}
+
+// write carries out a transaction that moves the progress, unless another runner has begun.
+func (r *run) write(ctx context.Context, do func(tx *sqlx.Tx) error) error {
+	tx, err := r.on.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	var now progress
+	if err := tx.GetContext(ctx, &now, selectProgress+lockProgress); err != nil {
+		return err
+	}
+	if now.Pass != r.at.Pass {
+		return errOvertaken
+	}
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// exec carries out a statement, and notes how many rows it wrote.
+func (r *run) exec(ctx context.Context, tx *sqlx.Tx, query string, args ...any) error {
+	done, err := tx.ExecContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	n, err := done.RowsAffected()
+	*r.written += n
+	return err
+}
+
+// writeZones writes the totals of zones in an hour: as they are, or added to those that are there.
+func (r *run) writeZones(ctx context.Context, tx *sqlx.Tx, hour time.Time, rows []row, isSum bool) error {
+	for some := range slices.Chunk(rows, writtenAtOnce) {
+		var args []any
+		for _, z := range some {
+			args = append(append(append(args, z.ZoneID, hour), z.values()...), z.Buckets, !isSum)
+		}
+		if err := r.exec(ctx, tx, `
+INSERT INTO zone_hour (zone_id, hour, `+counts+`, buckets, final)
+VALUES `+list(len(some), "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")+`
+ON DUPLICATE KEY UPDATE `+assign(isSum)+`, buckets = VALUES(buckets), final = VALUES(final)`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writtenAtOnce is how many rows one statement writes.
+const writtenAtOnce = 500
+
+// writeBuckets writes the totals of buckets in a span: as they are, or added to those that are there.
+func (r *run) writeBuckets(ctx context.Context, tx *sqlx.Tx, span string, begin time.Time, rows []row, isSum bool) error {
+	for some := range slices.Chunk(rows, writtenAtOnce) {
+		var args []any
+		for _, b := range some {
+			args = append(append(append(args, b.ZoneID, b.Key, span, begin), b.values()...), b.LastAt)
+		}
+		if err := r.exec(ctx, tx, `
+INSERT INTO zone_bucket_total (zone_id, bucket_key, span, begins_at, `+counts+`, last_at)
+VALUES `+list(len(some), "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")+`
+ON DUPLICATE KEY UPDATE `+assign(isSum)+`, last_at = GREATEST(last_at, VALUES(last_at))`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addBuckets adds totals of buckets in an hour to the day, the month and all that hold it.
+func (r *run) addBuckets(ctx context.Context, tx *sqlx.Tx, hour time.Time, rows []row) error {
+	for span, begin := range map[string]time.Time{
+		string(service.SpanDay): service.SpanDay.Begin(hour), string(service.SpanMonth): service.SpanMonth.Begin(hour), "all": time.Unix(0, 0).UTC(),
+	} {
+		if err := r.writeBuckets(ctx, tx, span, begin, rows, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package totals counts the attempts of zones and buckets by hour, day and month, so that the numbers outlive the txns.
+// It answers with them, and has the tasks that keep them. It must not know how a check is decided.
+package totals
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// mostLive is how long an interval may be whose attempts are counted for an answer.
+const mostLive = time.Hour
+
+// IDs returns a range of ids that holds all txns from since to until. A zero until is no bound.
+type IDs func(ctx context.Context, since, until time.Time) (low, high uint64, err error)
+
+// Book answers with the totals of one database.
+type Book struct {
+	pool *session.Pool
+	ids  IDs
+}
+
+var _ service.TotalsStore = (*Book)(nil)
+
+// New returns a book. Without ids it looks at all txns of the partitions of a time.
+func New(pool *session.Pool, ids IDs) *Book { return &Book{pool: pool, ids: ids} }
+
+// progress is how far the roll-up is, and the engine's clock.
+type progress struct {
+	Now        time.Time `db:"now"`
+	RolledUpTo time.Time `db:"rolled_up_to"`
+	FinalTo    time.Time `db:"final_to"`
+	Part       int       `db:"part"`
+	Pass       int64     `db:"pass"`
+}
+
+const selectProgress = `
+SELECT UTC_TIMESTAMP(6) AS now, rolled_up_to, final_to, part, pass
+  FROM totals_progress
+ WHERE id = 1`
+
+// readProgress returns the progress. Before the first roll-up it is the one that this will begin with: all hours since
+// the oldest txn are to be counted.
+func readProgress(ctx context.Context, from session.Reader) (p progress, exists bool, err error) {
+	err = from.GetContext(ctx, &p, selectProgress)
+	if err == nil || !errors.Is(err, sql.ErrNoRows) {
+		return p, err == nil, err
+	}
+	if err := from.GetContext(ctx, &p.Now, "SELECT UTC_TIMESTAMP(6) FROM schema_migrations"); err != nil {
+		return p, false, err
+	}
+	oldest := p.Now.Add(-service.TotalsLag)
+	err = from.GetContext(ctx, &oldest, "SELECT created_at FROM zone_txn ORDER BY id LIMIT 1")
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return p, false, err
+	}
+	p.RolledUpTo = service.SpanHour.Begin(oldest)
+	p.FinalTo = p.RolledUpTo
+	return p, false, nil
+}
+
+// TotalsFinalTo returns the end of the hours that are final. Txns from it on must be kept. The error wraps service.ErrBusy if the
+// engine is away.
+func (s *Book) TotalsFinalTo(ctx context.Context) (time.Time, error) {
+	p, _, err := readProgress(ctx, s.pool)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the progress of totals: %w", session.LookupError(err))
+	}
+	return p.FinalTo, nil
+}
+
+// live returns when attempts begin that are counted for an answer, and end. They are none if nobody has rolled up for
+// long.
+func (p progress) live() (from time.Time, to service.CountedTo) {
+	to = service.CountedTo{RolledUpTo: p.RolledUpTo, CountedTo: p.Now}
+	if p.Now.Sub(p.RolledUpTo) > mostLive {
+		to.CountedTo = p.RolledUpTo
+	}
+	return p.RolledUpTo, to
+}
+
+// steadily has ask read everything that an answer is made of, again if a roll-up has written in between.
+func (s *Book) steadily(ctx context.Context, ask func(p progress) error) error {
+	const tries = 10
+	before, _, err := readProgress(ctx, s.pool)
+	for range tries {
+		if err != nil {
+			return session.LookupError(err)
+		}
+		switch err := ask(before); {
+		case errors.Is(err, service.ErrInvalid):
+			return err
+		case err != nil:
+			return session.LookupError(err)
+		}
+		var after progress
+		if after, _, err = readProgress(ctx, s.pool); err != nil {
+			continue
+		}
+		if after.RolledUpTo.Equal(before.RolledUpTo) && after.FinalTo.Equal(before.FinalTo) {
+			return nil
+		}
+		before = after
+	}
+	return fmt.Errorf("%w: attempts were rolled up %d times while totals were read", service.ErrBusy, tries)
+}
+
+// within writes the condition on ids of txns from since to until, and its arguments.
+func (ids IDs) within(ctx context.Context, since, until time.Time) (condition string, args []any, err error) {
+	args = []any{since}
+	condition = "created_at >= ?"
+	if !until.IsZero() {
+		condition, args = condition+" AND created_at < ?", append(args, until)
+	}
+	if ids == nil {
+		return condition, args, nil
+	}
+	low, high, err := ids(ctx, since, until)
+	return condition + " AND id BETWEEN ? AND ?", append(args, low, high), err
+}

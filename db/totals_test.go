@@ -1,0 +1,265 @@
+package db
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/db/totals"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// totalsBench is a bench that rolls up.
+type totalsBench struct {
+	bench
+	*totals.Book
+}
+
+// RollUp implements servicetest.TotalsSubject.
+func (b totalsBench) RollUp(tb testing.TB) {
+	tb.Helper()
+	rollUp(tb, b.store)
+}
+
+// portableTotals is a portableBench that rolls up.
+type portableTotals struct {
+	portableBench
+	*totals.Book
+}
+
+// RollUp implements servicetest.TotalsSubject.
+func (b portableTotals) RollUp(tb testing.TB) {
+	tb.Helper()
+	rollUp(tb, b.store)
+}
+
+// rollUp counts all attempts that are due. It takes no lock of runners, so several may be at work.
+func rollUp(tb testing.TB, store *Store) {
+	tb.Helper()
+	for more := true; more; {
+		err := store.pool.On(tb.Context(), func(conn *sqlx.Conn) error {
+			result, err := totals.NewRollup(idsOn(store.database, store.Reader)).Run(tb.Context(), conn, "")
+			more = result.Backlog
+			return err
+		})
+		if err != nil {
+			tb.Errorf("roll up: %v", err)
+			return
+		}
+	}
+}
+
+func TestStoreKeepsTotals(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+			b := newBench(t, engine.Database(t))
+			return totalsBench{b, b.store.Book}
+		})
+	})
+}
+
+func TestPortableStoreKeepsTotals(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+		b := newPortableBench(t, dbtest.Portable(t), session.Options{})
+		return portableTotals{b, b.store.Book}
+	})
+}
+
+// An outcome and a repeat that come after their interval was counted are in the numbers once their hour is final.
+func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
+		var first service.Decision
+		for range 2 {
+			d, err := ask(t.Context(), store, check(user("alice")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !d.Blocked {
+				first = d
+			}
+		}
+		d.Age(t, user("alice"), 3*time.Hour) // not final for a day, because the zone counts blocked attempts in rows
+		rollUp(t, store)
+		if _, err := ask(t.Context(), store, check(user("bob"))); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
+		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: first.TxnID(), Outcome: service.OutcomeFailure}}); err != nil ||
+			errs[0] != nil {
+			t.Fatal(err, errs)
+		}
+		rollUp(t, store)
+		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM zone_bucket_total " +
+			"WHERE bucket_key = 'alice'"
+		if got := text(t, d, sums); got != "2 1 1 0 0" {
+			t.Errorf("after the first count: %s", got)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET record_blocked = 0")
+		for range 2 {
+			rollUp(t, store)
+			if got := text(t, d, sums); got != "6 1 5 0 1" {
+				t.Errorf("after the second count: %s", got)
+			}
+		}
+		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, blocked, failures, buckets, final) FROM zone_hour ORDER BY hour LIMIT 1"); got != "6 5 1 1 1" {
+			t.Errorf("the zone's hour: %s", got)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'"); n != 4 {
+			t.Errorf("%d rows, want hour, day, month and all", n)
+		}
+	})
+}
+
+// text returns the one text that a query answers with.
+func text(t *testing.T, d *dbtest.Database, query string) (text string) {
+	t.Helper()
+	if err := d.SQL.QueryRow(query).Scan(&text); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return text
+}
+
+// A runner is ended by the engine at each of its statements in turn. The numbers are as if it had never been.
+func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
+		p := dbtest.Through(t, d.DSN)
+		store, broken := connect(t, d, session.Options{}), connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+		for range 3 {
+			if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, key := range []string{"alice", "bob"} {
+			d.Age(t, user(key), 150*time.Minute)
+		}
+		for _, statement := range []string{
+			"INSERT IGNORE INTO totals_progress", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET rolled_up_to", "SET final = TRUE",
+			"SET final_to",
+		} {
+			p.Before(statement, p.Cut)
+			err := broken.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+				_, err := totals.NewRollup(nil).Run(t.Context(), conn, "")
+				return err
+			})
+			if err == nil {
+				t.Errorf("cut at %s, and there was no error", statement)
+			}
+		}
+		rollUp(t, store)
+		if got := text(t, d, "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked)) FROM zone_bucket_total"); got != "3 1 2" {
+			t.Errorf("buckets: %s", got)
+		}
+		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, allowed, blocked, buckets) FROM zone_hour WHERE final"); got != "6 2 4 2" {
+			t.Errorf("the zone: %s", got)
+		}
+	})
+}
+
+func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, zone(1, 9, time.Hour))
+		attempt := func() {
+			if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		attempt()
+		d.Age(t, user("alice"), 10*time.Minute)
+		rollUp(t, store)
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET totals = TRUE")
+		attempt()
+		for range 2 {
+			got, err := store.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
+			if err != nil || got.All.Attempts != 1 || !got.CountedSince.After(time.Now().Add(-5*time.Minute)) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			rollUp(t, store)
+		}
+		if got, err := store.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
+		for _, days := range []int{service.DayTotalsDays + 1, service.HourTotalsDays + 1, 1} {
+			key := strconv.Itoa(days)
+			if _, err := ask(t.Context(), store, check(user(key))); err != nil {
+				t.Fatal(err)
+			}
+			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
+		}
+		age := func() {
+			if err := store.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+				_, err := totals.Age{}.Run(t.Context(), conn, "")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		age()
+		rollUp(t, store)
+		age()
+		const spans = "SELECT GROUP_CONCAT(CONCAT(bucket_key, ' ', span) ORDER BY CAST(bucket_key AS SIGNED), span) FROM zone_bucket_total"
+		if got := text(t, d, spans); got != "1 all,1 month,1 day,1 hour,36 all,36 month,36 day,401 all,401 month" {
+			t.Errorf("left are %s", got)
+		}
+	})
+}
+
+// A transaction that holds every txn holds no roll-up up, and a roll-up locks no txn.
+func TestARollUpWaitsForNoTxn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{LockWait: time.Second}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		d.Age(t, user("alice"), 3*time.Hour)
+		conn := sqlSession(t, d)
+		dbtest.Exec(t, conn, "START TRANSACTION")
+		dbtest.Exec(t, conn, "UPDATE zone_txn SET outcome = 'success'")
+		rollUp(t, store)
+		dbtest.Exec(t, conn, "ROLLBACK")
+		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, successes, final) FROM zone_hour"); got != "1 0 1" {
+			t.Errorf("counted %s", got)
+		}
+	})
+}
+
+func TestTheServicesAccountMayRollUp(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		d.Age(t, user("alice"), 3*time.Hour)
+		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
+		rollUp(t, narrow)
+		if err := narrow.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+			_, err := totals.Age{}.Run(t.Context(), conn, "")
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		if got, err := narrow.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}

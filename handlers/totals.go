@@ -1,0 +1,74 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// showZoneTotals answers GET /v1/zones/{id}/totals.
+func (s *server) showZoneTotals(x *exchange) error {
+	zoneID, err := pathZone(x)
+	if err != nil {
+		return err
+	}
+	query, err := totalsQuery(x.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		totals, err := s.Reader.ZoneTotals(ctx, zoneID, query)
+		if err != nil {
+			return notFound(err, noZone(zoneID))
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneTotals(totals))
+	})
+}
+
+// showBucketTotals answers GET /v1/zones/{id}/buckets/{key}/totals.
+func (s *server) showBucketTotals(x *exchange) error {
+	given, err := pathBucket(x)
+	if err != nil {
+		return err
+	}
+	query, err := totalsQuery(x.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		bucket, err := s.normalBucket(ctx, given)
+		if err != nil {
+			return err
+		}
+		totals, err := s.Reader.BucketTotals(ctx, bucket, query)
+		if err != nil {
+			return notFound(err, noZone(bucket.ZoneID))
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewBucketTotals(totals))
+	})
+}
+
+// totalsQuery reads the parameters since, until and by of a query.
+func totalsQuery(query string) (q service.TotalsQuery, err error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return q, invalid("The query is not percent-encoded correctly.")
+	}
+	q.By = service.Span(values.Get("by"))
+	for name, instant := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+		if !values.Has(name) {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, values.Get(name))
+		if err != nil || len(values[name]) > 1 || at.Year() < 1 || at.Year() > 9999 {
+			return q, invalid(fmt.Sprintf("%s must be one instant by RFC 3339, such as 2026-08-24T09:00:00Z.", name))
+		}
+		*instant = at.UTC()
+	}
+	return q, nil
+}

@@ -1,0 +1,102 @@
+package servicetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// rolledUp is how far a Memory would have rolled up. It counts all txns for each answer instead.
+type rolledUp struct{ to, final time.Time }
+
+// RollUp implements TotalsSubject.
+func (m *Memory) RollUp(testing.TB) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	zones := make([]service.Zone, 0, len(m.zones))
+	for _, zone := range m.zones {
+		zones = append(zones, zone)
+	}
+	now := m.now()
+	m.rolledUp = rolledUp{now.Add(-service.TotalsLag), service.SpanHour.Begin(now.Add(-service.Settling(zones)))}
+}
+
+// ZoneTotals implements service.TotalsStore.
+func (m *Memory) ZoneTotals(_ context.Context, zoneID int64, query service.TotalsQuery) (t service.ZoneTotals, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.zone(zoneID); err != nil {
+		return t, err
+	}
+	now := m.now()
+	if query, err = query.At(now); err != nil {
+		return t, err
+	}
+	t = service.ZoneTotals{ZoneID: zoneID, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: m.rolledUp.to, CountedTo: now}}
+	keys := map[time.Time]map[string]bool{}
+	var lists [][]service.SpanTotals
+	for bucket, places := range m.indexes {
+		if bucket.ZoneID != zoneID {
+			continue
+		}
+		spans := m.spans(places, query)
+		for _, span := range spans {
+			if keys[span.BeginsAt] == nil {
+				keys[span.BeginsAt] = map[string]bool{}
+			}
+			keys[span.BeginsAt][bucket.Key] = true
+		}
+		lists = append(lists, spans)
+	}
+	t.Spans = service.MergeSpans(lists...)
+	for i, span := range t.Spans {
+		if span.Final && query.By == service.SpanHour {
+			t.Spans[i].Buckets = new(int64(len(keys[span.BeginsAt])))
+		}
+	}
+	return t, nil
+}
+
+// BucketTotals implements service.TotalsStore. It counts all txns, also those of before the setting was switched on.
+func (m *Memory) BucketTotals(_ context.Context, bucket service.Bucket, query service.TotalsQuery) (t service.BucketTotals, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	zone, err := m.zone(bucket.ZoneID)
+	if err != nil {
+		return t, err
+	}
+	if !zone.Totals {
+		return t, service.NoTotals(zone.ID)
+	}
+	now := m.now()
+	if query, err = query.At(now); err != nil {
+		return t, err
+	}
+	t = service.BucketTotals{
+		Bucket: bucket, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: m.rolledUp.to, CountedTo: now},
+		Spans: m.spans(m.indexes[bucket], query),
+	}
+	for _, txn := range m.txnsOf(bucket) {
+		t.All.Add(txn)
+		if txn.LastAt.After(t.LastAt) {
+			t.LastAt = txn.LastAt
+		}
+	}
+	return t, nil
+}
+
+// spans counts the txns at some places.
+func (m *Memory) spans(places []int, query service.TotalsQuery) []service.SpanTotals {
+	spans := []service.SpanTotals{}
+	for _, i := range places {
+		if txn := m.txns[i].Txn; query.Holds(txn.CreatedAt) {
+			span := service.SpanTotals{BeginsAt: query.By.Begin(txn.CreatedAt)}
+			span.Final = !query.By.End(span.BeginsAt).After(m.rolledUp.final)
+			span.Add(txn)
+			spans = service.MergeSpans(spans, []service.SpanTotals{span})
+		}
+	}
+	return spans
+}
