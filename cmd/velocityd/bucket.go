@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
 
@@ -138,34 +139,11 @@ func printPeek(w io.Writer, peek service.Peek) {
 		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
 			expiryOf(*o, peek.At), printable(o.CreatedBy), printable(o.Reason))
 	}
-	for i, txn := range peek.Txns {
+	for i, t := range peek.Txns {
 		title := ""
 		if i == 0 {
 			title = "newest txns"
 		}
-		fmt.Fprintf(w, "  %-12s  %d  %s  %s\n", title, txn.ID, txn.CreatedAt.UTC().Format(time.RFC3339), describeTxn(txn))
+		fmt.Fprintf(w, "  %-12s  %d  %s  %s\n", title, t.ID, t.CreatedAt.UTC().Format(time.RFC3339), txn.Describe(t))
 	}
-}
-
-// describeTxn returns what became of an attempt, such as "allowed, counted".
-func describeTxn(txn service.Txn) string {
-	words := []string{"allowed"}
-	if txn.Blocked {
-		words[0] = "blocked"
-	}
-	for _, word := range []struct {
-		text string
-		told bool
-	}{
-		{"would block", txn.WouldBlock && !txn.Blocked},
-		{string(txn.Reason), txn.Reason != ""},
-		{"counted", txn.Counted},
-		{string(txn.Outcome), txn.Outcome != ""},
-		{fmt.Sprintf("%d attempts, the last at %s", txn.Attempts, txn.LastAt.UTC().Format(time.RFC3339)), txn.Attempts > 1},
-	} {
-		if word.told {
-			words = append(words, word.text)
-		}
-	}
-	return strings.Join(words, ", ")
 }

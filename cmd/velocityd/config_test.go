@@ -29,6 +29,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"record-blocked", "totals", "by", "since", "until",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
+		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
+	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
 	"velocityd/handlers"
 	"velocityd/service"
@@ -58,6 +59,7 @@ type endpoint struct {
 	handlers.Reader
 	handlers.Writer
 	service.Checker
+	history txn.Source
 	timeout time.Duration // of checks and reports
 	release func()        // closes the connections
 }
@@ -88,6 +90,7 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	return endpoint{
 		Reader: hiding, Writer: hiding,
 		Checker: service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
+		history: txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
@@ -114,7 +117,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: remote, Writer: remote, Checker: remote,
+		Reader: remote, Writer: remote, Checker: remote, history: remote,
 		timeout: remoteTimeout, release: remote.Close,
 	}, nil
 }

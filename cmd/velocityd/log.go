@@ -30,6 +30,9 @@ func durationAsText(_ []string, attr slog.Attr) slog.Attr {
 }
 
 func isTerminal(stream any) bool {
+	if checked, ok := stream.(*checkedWriter); ok {
+		stream = checked.to
+	}
 	file, ok := stream.(*os.File)
 	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
 }

@@ -90,6 +90,7 @@ type cli struct {
 	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
 	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
 	Attempt  attemptCmd  `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
+	Txn      txnCmd      `cmd:"" help:"List, show, follow and export recorded attempts."`
 	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
 	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
 	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`

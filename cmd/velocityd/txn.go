@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"velocityd/cmd/velocityd/txn"
+	"velocityd/service"
+)
+
+type txnCmd struct {
+	List   txnListCmd   `cmd:"" help:"List recorded attempts, the newest first."`
+	Show   txnShowCmd   `cmd:"" help:"Show one recorded attempt."`
+	Follow txnFollowCmd `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
+	Export txnExportCmd `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
+}
+
+// Help is the longer explanation of the command.
+func (txnCmd) Help() string {
+	return `All filters that are given hold together. With --url the token needs the scope history.
+
+Examples:
+
+  velocityd txn list --zone 1 --key alice --since 2h
+  velocityd txn export --since 7d --output csv >txns.csv`
+}
+
+// outputFlag chooses the form of txns.
+type outputFlag struct {
+	Output txn.Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
+}
+
+// writer returns the writer of the chosen form.
+func (f outputFlag) writer(p *process) *txn.Writer {
+	output := f.Output
+	switch {
+	case output != "":
+	case isTerminal(p.stdout):
+		output = txn.Table
+	default:
+		output = txn.JSON
+	}
+	return txn.NewWriter(p.stdout, output, printable)
+}
+
+// before returns the instant that a text means: a length before now, a date or a time.
+func before(text string) (time.Time, error) {
+	if _, err := parseLength(text); err == nil {
+		text = "-" + text
+	}
+	return parseMoment(text, time.Now())
+}
+
+// checkedQuery returns a query that stores take, or a usageError.
+func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
+	query := filter.Query(order)
+	if err := interval.Bound(&query, before); err != nil {
+		return query, usageError{err: err}
+	}
+	if err := query.Validate(); err != nil {
+		return query, usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+	}
+	return query, nil
+}
+
+type txnListCmd struct {
+	txn.Filter    `embed:""`
+	txn.Interval  `embed:""`
+	Order         service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
+	Limit         int                  `env:"-" default:"100" help:"How many at most."`
+	From          uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
+	outputFlag    `embed:""`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (txnListCmd) Help() string {
+	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now, because attempts are committed a little after their instant.`
+}
+
+// Run lists the txns.
+func (c *txnListCmd) Run(ctx context.Context, p *process) error {
+	query, err := checkedQuery(c.Filter, c.Interval, c.Order)
+	if err != nil {
+		return err
+	}
+	if c.Limit < 1 {
+		return usagef("--limit must be 1 or more; it is %d", c.Limit)
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	query.Cursor, query.Limit = c.From, min(c.Limit, service.MaxHistoryPage)
+	out, left := c.writer(p), c.Limit
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	for page, err := range service.Pages(ctx, store.history, query) {
+		if err != nil {
+			return explainNoZone(err)
+		}
+		for _, t := range page.Txns[:min(left, len(page.Txns))] {
+			if err := out.Write(t); err != nil {
+				return err
+			}
+			query.Cursor = t.ID
+		}
+		if left -= len(page.Txns); left <= 0 && (page.Next != 0 || left < 0) {
+			fmt.Fprintf(p.stderr, "There may be more: go on by --from %d\n", query.Cursor)
+			return nil
+		}
+	}
+	return nil
+}
+
+type txnShowCmd struct {
+	ID            uint64 `arg:"" help:"The txn's id."`
+	outputFlag    `embed:""`
+	endpointFlags `embed:""`
+}
+
+// Run shows the txn.
+func (c *txnShowCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	found, err := store.Txn(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	return c.writer(p).Write(found)
+}
+
+type txnFollowCmd struct {
+	txn.Filter    `embed:""`
+	After         uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
+	outputFlag    `embed:""`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (txnFollowCmd) Help() string {
+	return `Attempts come five to seven seconds after they were made, so the outcome of most is not known yet. With --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
+}
+
+// Run follows until the context ends.
+func (c *txnFollowCmd) Run(ctx context.Context, p *process) error {
+	query, err := checkedQuery(c.Filter, txn.Interval{}, service.OldestFirst)
+	if err != nil {
+		return err
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	query.Cursor = c.After
+	out := c.writer(p)
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	for t, err := range store.history.Follow(ctx, query) {
+		if err == nil {
+			err = out.Write(t)
+		}
+		if err != nil {
+			return explainNoZone(err)
+		}
+	}
+	return nil
+}
+
+type txnExportCmd struct {
+	txn.Filter    `embed:""`
+	txn.Interval  `embed:""`
+	Output        txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (txnExportCmd) Help() string {
+	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit records who exports which txns. If the exit code is not 0, the output is not whole. Where standard error is a terminal, it shows how far the export is.`
+}
+
+// Run writes all txns.
+func (c *txnExportCmd) Run(ctx context.Context, p *process) error {
+	query, err := checkedQuery(c.Filter, c.Interval, service.OldestFirst)
+	if err != nil {
+		return err
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	out, shown := txn.NewWriter(p.stdout, c.Output, printable), newProgress(p, query)
+	defer shown.end()
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	for t, err := range store.history.Export(ctx, query, p.principal) {
+		switch {
+		case errors.Is(err, service.ErrNotFound):
+			return explainNoZone(err)
+		case err != nil:
+			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", counted(shown.txns, "txn"), err)
+		}
+		if err := out.Write(t); err != nil {
+			return err
+		}
+		shown.at(t)
+	}
+	return nil
+}
+
+// progress shows how far an export is, by the time of its txns.
+type progress struct {
+	bar   *progressbar.ProgressBar
+	began time.Time // zero until the first txn, if the query does not say
+	txns  int
+	until time.Time
+}
+
+func newProgress(p *process, query service.HistoryQuery) *progress {
+	until := query.Until
+	if until.IsZero() {
+		until = time.Now()
+	}
+	visible := isTerminal(p.stderr) && !isTerminal(p.stdout)
+	return &progress{began: query.Since, until: until, bar: newProgressBar(p.stderr, visible)}
+}
+
+// newProgressBar returns a bar of thousandths.
+func newProgressBar(stderr io.Writer, visible bool) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(1000, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(visible),
+		progressbar.OptionSetDescription("export"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish())
+}
+
+// at tells that a txn is written.
+func (s *progress) at(t service.Txn) {
+	if s.began.IsZero() {
+		s.began = t.CreatedAt
+	}
+	if s.txns++; s.txns%1000 != 0 {
+		return
+	}
+	s.bar.Describe(fmt.Sprintf("%s, at %s", counted(s.txns, "txn"), t.CreatedAt.UTC().Format(time.DateTime)))
+	if all := s.until.Sub(s.began); all > 0 {
+		_ = s.bar.Set64(min(999, max(0, int64(1000*float64(t.CreatedAt.Sub(s.began))/float64(all)))))
+	}
+}
+
+func (s *progress) end() { _ = s.bar.Finish() }
