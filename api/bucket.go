@@ -14,6 +14,7 @@ type Peek struct {
 	Velocity    *int           `json:"velocity,omitzero"`
 	Remaining   *int           `json:"remaining,omitzero"`
 	RetryAfter  int64          `json:"retry_after"`
+	ResetAfter  int64          `json:"reset_after,omitzero"`
 	Reason      service.Reason `json:"reason,omitzero"`
 	LockedUntil Instant        `json:"locked_until,omitzero"`
 	Override    *Override      `json:"override,omitzero"`
@@ -47,6 +48,7 @@ func NewPeek(p service.Peek) Peek {
 	answer := Peek{
 		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
 		Rate: p.Rate, Window: service.WholeSeconds(p.Window),
+		ResetAfter: service.WholeSeconds(p.ResetAfter),
 		RetryAfter: service.WholeSeconds(p.RetryAfter), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil), Txns: make([]Txn, len(p.Txns)),
 	}
 	if !p.Unmetered {
@@ -67,6 +69,7 @@ func (p Peek) Peek() service.Peek {
 	seen := service.Peek{
 		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.Time(), Mode: p.Mode,
 		Rate: p.Rate, Window: service.Seconds(p.Window), Unmetered: p.Velocity == nil,
+		ResetAfter: service.Seconds(p.ResetAfter),
 		RetryAfter: service.Seconds(p.RetryAfter), Reason: p.Reason, LockedUntil: p.LockedUntil.Time(),
 	}
 	if p.Velocity != nil && p.Remaining != nil {

@@ -57,6 +57,7 @@ type Verdict struct {
 	Velocity   *int           `json:"velocity,omitzero"`
 	Remaining  *int           `json:"remaining,omitzero"`
 	RetryAfter int64          `json:"retry_after"`
+	ResetAfter int64          `json:"reset_after,omitzero"`
 }
 
 // Results is the answer of POST /v1/checks: element i answers check i.
@@ -81,6 +82,7 @@ func NewDecision(d service.Decision) Decision {
 			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
 			Reason: v.Reason, OverrideID: ID(v.OverrideID), TxnID: ID(v.TxnID),
 			Rate: v.Rate, Window: service.WholeSeconds(v.Window), RetryAfter: service.WholeSeconds(v.RetryAfter),
+			ResetAfter: service.WholeSeconds(v.ResetAfter),
 		}
 		if !d.Degraded && !v.Unmetered {
 			remaining := v.Remaining()
@@ -102,6 +104,7 @@ func (d Decision) Decision() service.Decision {
 			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
 			Reason: v.Reason, OverrideID: uint64(v.OverrideID), TxnID: uint64(v.TxnID),
 			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Rate, RetryAfter: service.Seconds(v.RetryAfter),
+			ResetAfter: service.Seconds(v.ResetAfter),
 		}
 		if v.Velocity != nil {
 			decision.Verdicts[i].Velocity = *v.Velocity

@@ -14,10 +14,12 @@ type Override struct {
 	Prefix    netip.Prefix           `json:"prefix,omitzero"`
 	Action    service.OverrideAction `json:"action"`
 	Rate      *int                   `json:"rate,omitzero"` // nil unless the action is limit; 0 is a rate
-	Window    int64                  `json:"window,omitzero"`
-	ExpiresAt Instant                `json:"expires_at,omitzero"`
-	Reason    string                 `json:"reason"`
-	CreatedBy string                 `json:"created_by"`
+	// Window is 0 unless the limit slides by itself. PeriodAnchor is 0 unless it has a day of its own.
+	Window       int64   `json:"window,omitzero"`
+	PeriodAnchor int     `json:"period_anchor,omitzero"`
+	ExpiresAt    Instant `json:"expires_at,omitzero"`
+	Reason       string  `json:"reason"`
+	CreatedBy    string  `json:"created_by"`
 }
 
 // Overrides is one page of a zone's overrides, by id.
@@ -30,21 +32,23 @@ type Overrides struct {
 // OverrideRequest is the body of POST /v1/zones/{id}/overrides and of PUT on one
 // of them: an override without its ids.
 type OverrideRequest struct {
-	BucketKey string                 `json:"bucket_key,omitzero"`
-	Prefix    netip.Prefix           `json:"prefix,omitzero"`
-	Action    service.OverrideAction `json:"action"`
-	Rate      *int                   `json:"rate,omitzero"`
-	Window    int64                  `json:"window,omitzero"`
-	ExpiresAt Instant                `json:"expires_at,omitzero"`
-	Reason    string                 `json:"reason,omitzero"`
-	CreatedBy string                 `json:"created_by,omitzero"`
+	BucketKey    string                 `json:"bucket_key,omitzero"`
+	Prefix       netip.Prefix           `json:"prefix,omitzero"`
+	Action       service.OverrideAction `json:"action"`
+	Rate         *int                   `json:"rate,omitzero"`
+	Window       int64                  `json:"window,omitzero"`
+	PeriodAnchor int                    `json:"period_anchor,omitzero"`
+	ExpiresAt    Instant                `json:"expires_at,omitzero"`
+	Reason       string                 `json:"reason,omitzero"`
+	CreatedBy    string                 `json:"created_by,omitzero"`
 }
 
 // NewOverride returns the answer for an override.
 func NewOverride(o service.Override) Override {
 	return Override{
 		ID: ID(o.ID), ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
-		Window: service.WholeSeconds(o.Window), ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.WholeSeconds(o.Window), PeriodAnchor: o.PeriodAnchor,
+		ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 }
 
@@ -61,7 +65,8 @@ func NewOverrides(overrides []service.Override) Overrides {
 func NewOverrideRequest(o service.Override) OverrideRequest {
 	return OverrideRequest{
 		BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
-		Window: service.WholeSeconds(o.Window), ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.WholeSeconds(o.Window), PeriodAnchor: o.PeriodAnchor,
+		ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 }
 
@@ -69,7 +74,7 @@ func NewOverrideRequest(o service.Override) OverrideRequest {
 func (o Override) Override() service.Override {
 	override := service.Override{
 		ID: uint64(o.ID), ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,
-		Window: service.Seconds(o.Window), ExpiresAt: o.ExpiresAt.Time(), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.Seconds(o.Window), PeriodAnchor: o.PeriodAnchor, ExpiresAt: o.ExpiresAt.Time(), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 	if o.Rate != nil {
 		override.Rate = *o.Rate

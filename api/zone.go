@@ -17,6 +17,9 @@ type ZoneSettings struct {
 	Description    string            `json:"description"`
 	Rate           int               `json:"rate"`
 	Window         int64             `json:"window"`
+	Period         service.Period    `json:"period"`
+	PeriodOffset   int               `json:"period_offset"`
+	PeriodAnchor   int               `json:"period_anchor"`
 	Mode           service.Mode      `json:"mode"`
 	Counts         service.Counts    `json:"counts"`
 	ReserveTTL     int64             `json:"reserve_ttl"`
@@ -51,6 +54,7 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 	z = z.WithDefaults()
 	return ZoneSettings{
 		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
+		Period: z.Calendar.Period, PeriodOffset: z.Calendar.Offset, PeriodAnchor: z.Calendar.Anchor,
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
@@ -59,15 +63,16 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 	}
 }
 
-// DefaultSettings returns the settings of a zone that a request leaves out. Rate and Window, which it may
-// not leave out, are 0; so is ReserveTTL, whose default is the window.
+// DefaultSettings returns the settings of a zone that a request leaves out. Rate, which it may not leave out, is 0;
+// so are Window, which it may leave out beside a Period alone, and ReserveTTL, whose default is the window.
 func DefaultSettings() ZoneSettings { return NewZoneSettings(service.Zone{}) }
 
 // Zone converts settings to the type of package service. It does NOT validate them.
 func (s ZoneSettings) Zone(id int64) service.Zone {
 	return service.Zone{
 		ID: id, Description: s.Description, Rate: s.Rate, Window: length(s.Window),
-		Mode: s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
+		Calendar: service.Calendar{Period: s.Period, Offset: s.PeriodOffset, Anchor: s.PeriodAnchor},
+		Mode:     s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
 		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
 		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
 		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},

@@ -98,7 +98,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		other := sqlSession(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
 			`INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
-VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0]]')`)
+VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0,0]]')`)
 		ended := make(chan error, 1)
 		go func() {
 			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: attempt("x", user("mine"))})

@@ -284,7 +284,7 @@ func (b *batch) replan() (changed bool) {
 			continue
 		}
 		plan := b.planOf(zone, had)
-		isOther := plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
+		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
 			plan.hasSeries != had.hasSeries || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys
 		if isNew {
@@ -306,7 +306,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 		hasSeries: zone.HasSeries(),
 	}
 	if zone.Rate <= mostListed {
-		plan.window = zone.Window
+		plan.term = zone.Term()
 	}
 	if !plan.networks {
 		return plan

@@ -134,8 +134,8 @@ func (b *batch) addOverride(row []driver.Value) error {
 // selectLimitOverride selects the columns of zone_override that a decision needs, in the order in
 // which limitOverrideOf reads them.
 const (
-	overrideColumns     = 8
-	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
+	overrideColumns     = 9
+	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, period_anchor, expires_at FROM zone_override "
 )
 
 // limitOverrideOf returns the override of a row, without its reason and its maker.
@@ -143,13 +143,14 @@ func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	o = service.Override{
 		ID: uint64(session.AsInt(row[0])), ZoneID: session.AsInt(row[1]), Action: service.OverrideAction(session.Text(row[4])),
 		Rate: int(session.AsInt(row[5])), Window: service.Seconds(session.AsInt(row[6])),
+		PeriodAnchor: int(session.AsInt(row[7])),
 	}
 	if row[2] != nil {
 		o.Key = session.Text(row[2])
 	} else if o.Prefix, err = netip.ParsePrefix(session.Text(row[3])); err != nil {
 		return o, session.ErrMisfit
 	}
-	o.ExpiresAt, err = session.AsInstant(row[7])
+	o.ExpiresAt, err = session.AsInstant(row[8])
 	return o, err
 }
 

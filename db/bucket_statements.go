@@ -29,9 +29,10 @@ func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Pe
 		return service.Peek{}, err
 	}
 	zone := e.ledger.Zones[bucket.ZoneID]
-	l := limit{bucket: bucket, rate: zone.Rate, window: zone.Window}
-	if o := e.exception(bucket); o != nil && o.Action == service.OverrideLimit {
-		l.rate, l.window = o.Rate, o.Window
+	o := e.exception(bucket)
+	l := limit{bucket: bucket, rate: zone.Rate, since: zone.TermUnder(o).Since(e.now)}
+	if o != nil && o.Action == service.OverrideLimit {
+		l.rate = o.Rate
 	}
 	var counts session.Reading
 	e.countBounded(&counts, l)

@@ -221,9 +221,9 @@ func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		for query, want := range map[string]string{
 			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +
-				"locked_until override_id override_action checked_at reason",
+				"locked_until override_id override_action checked_at reason reset_after",
 			"CALL check_velocity_by_rule(1, 'alice', 'opaque', TRUE)": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
-				"checked_at would_block velocity reason override_id",
+				"checked_at would_block velocity reason override_id reset_after",
 			"CALL report_outcome(1, 'success')": "txn_id outcome",
 			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status txn_id outcome",
 			"CALL release_bucket(1, 'alice', NULL, 'asked')":                                              "zone_id bucket_key",

@@ -242,7 +242,7 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 		r.Quote(check.KeyRules[0].String())
 	}
 	r.SQL(",").Bool(waits).SQL(")")
-	r.Each(13, func(row []driver.Value) error {
+	r.Each(14, func(row []driver.Value) error {
 		if session.AsInt(row[2]) != v.Bucket.ZoneID || session.Text(row[3]) != v.Bucket.Key {
 			return session.ErrMisfit
 		}
@@ -251,6 +251,7 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
 		v.Unmetered = row[10] == nil
 		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
+		v.ResetAfter = service.Seconds(session.AsInt(row[13]))
 		d.CheckedAt, err = session.AsInstant(row[8])
 		return err
 	})

@@ -321,7 +321,7 @@ func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []st
 	now := time.Now()
 	b.now, b.known.supposed, b.known.present, b.known.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {
-		b.known.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
+		b.known.plans[zoneID] = zonePlan{known: true, term: service.Term{Window: time.Second}, overridden: true}
 	}
 	var r session.Reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
@@ -331,7 +331,7 @@ func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []st
 	for i, bucket := range b.buckets {
 		zone := service.Zone{ID: bucket.ZoneID, Rate: 500, Window: time.Hour, Lockout: time.Hour}
 		b.known.zones[zone.ID], b.ledger.Zones[zone.ID] = lockedZone{Zone: zone}, zone
-		limits = append(limits, limit{place: i, bucket: bucket, rate: 500, window: time.Hour, steady: true})
+		limits = append(limits, limit{place: i, bucket: bucket, rate: 500, since: now.Add(-time.Hour), steady: true})
 	}
 	b.count(&r, limits)
 	for _, l := range limits {

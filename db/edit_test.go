@@ -94,6 +94,11 @@ func oneOf[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func drawZone(r *rand.Rand) service.Zone {
 	z := every(firstEdited + r.Int64N(2))
 	z.Description, z.Rate, z.Window = oneOf(r, "", "é 🔑 ' \" \\"), r.IntN(4), oneOf(r, 30*time.Second, time.Minute)
+	z.Calendar = service.Calendar{}
+	if r.IntN(2) == 0 {
+		z.Calendar = service.Calendar{Period: oneOf(r, service.PeriodMinute, service.PeriodMonth), Offset: oneOf(r, 0, -300), Anchor: oneOf(r, 0, 31)}
+		z.Window = 0
+	}
 	z.ReserveTTL, z.ResetOnSuccess = oneOf(r, 0, time.Second), r.IntN(2) == 0
 	z.Totals = r.IntN(2) == 0
 	z.LockoutFactor = oneOf(r, 0, 1.25, 3, 10.5)
@@ -113,7 +118,10 @@ func drawOverride(r *rand.Rand) service.Override {
 			time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC)),
 	}
 	if o.Action == service.OverrideLimit {
-		o.Rate, o.Window = r.IntN(3), time.Minute
+		o.Rate, o.Window = r.IntN(3), oneOf(r, 0, time.Minute)
+		if o.Window == 0 {
+			o.PeriodAnchor = oneOf(r, 0, 31)
+		}
 	}
 	if r.IntN(2) == 0 {
 		o.Prefix = netip.MustParsePrefix(oneOf(r, "10.0.0.0/8", "192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::/64",
@@ -164,11 +172,11 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()
 	const instant = " BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"
 	for _, query := range []string{
-		"SELECT 0, id, description, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, " +
+		"SELECT 0, id, description, rate, `window`, period, period_offset, period_anchor, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, " +
 			"lockout_decay, " +
 			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, totals, key_rule, overridden, revision FROM zone_master WHERE id " +
 			"BETWEEN ? AND ? ORDER BY id",
-		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, CAST(expires_at AS CHAR), reason, created_by, " +
+		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, period_anchor, CAST(expires_at AS CHAR), reason, created_by, " +
 			"created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",
 		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, family, " +
 			"prefix_length",

@@ -75,12 +75,12 @@ func number(n uint16) error { return &mysql.MySQLError{Number: n, Message: "by t
 func answerRows() *sqlmock.Rows {
 	return sqlmock.NewRows([]string{
 		"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-		"would_block", "velocity", "reason", "override_id",
+		"would_block", "velocity", "reason", "override_id", "reset_after",
 	})
 }
 
 func goodRow() *sqlmock.Rows {
-	return answerRows().AddRow(0, 7, 1, "alice", 5, 60, 4, 0, []byte("1970-01-01 00:00:01.000000"), 0, 1, nil, nil)
+	return answerRows().AddRow(0, 7, 1, "alice", 5, 60, 4, 0, []byte("1970-01-01 00:00:01.000000"), 0, 1, nil, nil, 0)
 }
 
 func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
@@ -108,7 +108,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided},
 		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
 		"no row":                              {[]any{answerRows()}, service.ErrUndecided},
-		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil)}, service.ErrUndecided},
+		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil, 0)}, service.ErrUndecided},
 		"unknown zone":                        {[]any{number(session.NumberUnknown)}, service.ErrNotFound},
 		"attempt remembered at the same time": {[]any{number(session.NumberDuplicate), goodRow()}, nil},
 		"key rule of yesterday":               {[]any{number(session.NumberStaleKeyRule)}, service.ErrStaleKey},

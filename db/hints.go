@@ -108,8 +108,8 @@ func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 type zonePlan struct {
 	known bool // the zone existed
 	keys  service.KeyRule
-	// window is how far back txns are listed. 0 lists no txns; zones with a high rate have 0.
-	window time.Duration
+	// term is how long the txns count that are listed. 0 lists no txns; zones with a high rate have 0.
+	term service.Term
 	// overridden says that overrides of keys are read. networks says that overrides of
 	// networks of these lengths are read too; it is for ip zones.
 	overridden, networks bool

@@ -140,6 +140,7 @@ type row struct {
 	velocity     sql.Null[int] // like remaining
 	reason       sql.Null[service.Reason]
 	overrideID   sql.Null[uint64]
+	resetAfter   int
 }
 
 // call is CALL check_velocity by an SQL client.
@@ -147,7 +148,7 @@ func call(conn *sql.Conn, bucket service.Bucket) (row, error) {
 	var r row
 	err := conn.QueryRowContext(context.Background(), "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key).
 		Scan(&r.blocked, &r.txnID, &r.zoneID, &r.key, &r.rate, &r.window, &r.remaining, &r.retry, &r.checkedAt,
-			&r.wouldBlock, &r.velocity, &r.reason, &r.overrideID)
+			&r.wouldBlock, &r.velocity, &r.reason, &r.overrideID, &r.resetAfter)
 	return r, err
 }
 

@@ -57,7 +57,7 @@ func (mysqlDialect) record(
 // peek is CALL peek_velocity. Of the override in force it returns the id.
 func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error) {
 	peek := service.Peek{Bucket: bucket}
-	var window, retryAfter int64
+	var window, retryAfter, resetAfter int64
 	var lockedUntil sql.Null[time.Time]
 	var overrideID sql.Null[uint64]
 	var velocity, remaining sql.Null[int]
@@ -69,7 +69,7 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 		var found service.Bucket
 		var ignored any
 		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason)
+			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason, &resetAfter)
 		if err == nil && found != bucket {
 			err = session.ErrMisfit
 		}
@@ -82,6 +82,7 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
 	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
+	peek.ResetAfter = service.Seconds(resetAfter)
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
 	if overrideID.Valid {
 		peek.Override = &service.Override{ID: overrideID.V}

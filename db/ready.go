@@ -190,7 +190,8 @@ func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"
 func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *batch {
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
 	b.known.plans[id] = zonePlan{
-		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}, hasSeries: true,
+		known: true, term: service.Term{Window: time.Second}, overridden: true, networks: true, hasSeries: true,
+		lengths: []prefixLength{{id, 4, 32}},
 	}
 	return b
 }

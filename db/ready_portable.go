@@ -24,7 +24,7 @@ const noZone = "zone_id = 0"
 func proveLimits(ctx context.Context, conn *session.Conn) error {
 	var p proof
 	p.read("table zone_master", "SELECT "+records.ZoneColumns+", key_rule, overridden, revision, narrowed_at FROM zone_master WHERE id = 0")
-	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, expires_at FROM zone_override WHERE "+noZone)
+	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, period_anchor, expires_at FROM zone_override WHERE "+noZone)
 	p.read("table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
 	return p.ask(ctx, conn)
 }

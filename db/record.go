@@ -191,6 +191,7 @@ func (b *batch) writeAttempt(p *session.Packet, d service.Decision) {
 		} else {
 			p.SQL(",").Int(int64(v.Velocity)).SQL(",").Int(int64(v.Remaining()))
 		}
-		p.SQL(",").Seconds(v.RetryAfter).SQL(",").Quote(string(v.Reason)).SQL(",").Int(int64(v.OverrideID)).SQL(")")
+		p.SQL(",").Seconds(v.RetryAfter).SQL(",").Quote(string(v.Reason)).SQL(",").Int(int64(v.OverrideID)).
+			SQL(",").Seconds(v.ResetAfter).SQL(")")
 	})
 }

@@ -182,14 +182,15 @@ func (s sqlStore) reportOnce(ctx context.Context, reports []service.Report) ([]e
 
 // verdictIn reads a row of check_velocity or of check_velocity_buckets.
 func verdictIn(rows *sql.Rows, checkedAt *time.Time) (v service.Verdict, err error) {
-	var seconds, retryAfter int64
+	var seconds, retryAfter, resetAfter int64
 	var reason sql.Null[service.Reason]
 	var overrideID sql.Null[uint64]
 	var velocity, remaining sql.Null[int]
 	err = rows.Scan(&v.Blocked, &v.TxnID, &v.Bucket.ZoneID, &v.Bucket.Key, &v.Rate, &seconds, &remaining, &retryAfter,
-		checkedAt, &v.WouldBlock, &velocity, &reason, &overrideID)
+		checkedAt, &v.WouldBlock, &velocity, &reason, &overrideID, &resetAfter)
 	v.Reason, v.OverrideID, v.Unmetered, v.Velocity = reason.V, overrideID.V, !velocity.Valid, velocity.V
 	v.Window, v.RetryAfter = time.Duration(seconds)*time.Second, time.Duration(retryAfter)*time.Second
+	v.ResetAfter = time.Duration(resetAfter) * time.Second
 	return v, err
 }
 

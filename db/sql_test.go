@@ -36,7 +36,7 @@ func TestTextbookUseWorksFromAnySQLClient(t *testing.T) {
 		}
 		want := []string{
 			"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-			"would_block", "velocity", "reason", "override_id",
+			"would_block", "velocity", "reason", "override_id", "reset_after",
 		}
 		if !slices.Equal(columns, want) {
 			t.Errorf("columns %v, want %v", columns, want)
@@ -439,16 +439,16 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		dbtest.Exec(t, conn, "SET @rate = 5, @window = 60, @velocity = NULL, @oldest = NULL")
+		dbtest.Exec(t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
 		// What works under locks that its caller holds.
 		wantRefused(t, conn,
-			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
-			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 'opaque', FALSE, "+
-				"@rate, @window, @velocity, @oldest, @wait, @counts, @locked, @id, @action, @reason)",
+			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)",
+			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 'opaque', FALSE, 0, "+
+				"@rate, @window, @period, @anchor, @velocity, @oldest, @since, @until, @wait, @counts, @locked, @id, @action, @reason)",
 			"CALL make_bucket(1, 'c', NULL, TRUE)",
 			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
 			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, @a, @b)`,
-			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), 60, TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, @a)",
+			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, @a)",
 			"CALL txns_of_check(1, @a, @b, @c, @d)",
 			"CALL record_outcome(UTC_TIMESTAMP(6), NULL, 1, 1, 'success', UTC_TIMESTAMP(6), @a)",
 			"CALL uncount_bucket(1, 'a', UTC_TIMESTAMP(6))",

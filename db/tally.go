@@ -26,9 +26,10 @@ const oldestTally = time.Minute
 // tally changes a row and costs an entry in the binary log.
 const fewTxns = 32
 
-// suffices says that the velocity at now follows from t and the txns that came or went since.
-func (t *tally) suffices(now time.Time, window time.Duration) bool {
-	return t != nil && !now.Before(t.until) && !t.from.After(now.Add(-window)) && now.Sub(t.countedAt) <= oldestTally
+// suffices says that the velocity at now, of the txns after since, follows from t and the txns that came or went
+// since then.
+func (t *tally) suffices(now, since time.Time) bool {
+	return t != nil && !now.Before(t.until) && !t.from.After(since) && now.Sub(t.countedAt) <= oldestTally
 }
 
 // readTally reads the tally of a bucket, if it has one, from the columns of its lock row.
@@ -55,7 +56,7 @@ func (b *batch) countMoved(r *session.Reading, limits []limit) {
 		if i > 0 {
 			r.SQL(" OR ")
 		}
-		old, begin := b.of[l.place].tally, b.now.Add(-l.window)
+		old, begin := b.of[l.place].tally, l.since
 		moved[l.place] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
 		b.where(r, []service.Bucket{l.bucket}, func(int64) {
 			r.SQL(" AND (created_at > ").Instant(old.from).SQL(" AND created_at <= ").Instant(begin).

@@ -88,7 +88,6 @@ type timeline struct {
 func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
 	l := &timeline{
 		twins: twins, random: rand.New(rand.NewPCG(seed, 1)), first: firstZone,
-		now:   time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
 		zones: map[int64]service.Zone{},
 		keys: [3][]string{
 			{"bob", "alice", "jürgen", "it's", "a\\b"},
@@ -97,6 +96,10 @@ func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
 		},
 		spans: []time.Duration{10 * time.Minute},
 	}
+	// Noon, and shortly before the ends of months, of years and of February, in leap years and in others.
+	l.now = pick(l.random, time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), time.Date(2028, 2, 28, 23, 59, 30, 0, time.UTC),
+		time.Date(2028, 2, 29, 23, 59, 30, 0, time.UTC), time.Date(2029, 2, 28, 23, 59, 30, 0, time.UTC),
+		time.Date(2029, 12, 31, 23, 59, 30, 0, time.UTC), time.Date(2030, 4, 30, 15, 44, 30, 0, time.UTC))
 	l.steady = l.random.IntN(4) == 0
 	for _, w := range twins {
 		w.forgetNames()
@@ -209,10 +212,32 @@ func (l *timeline) turnClock(t *testing.T) {
 	case l.random.IntN(8) == 0: // a step back
 		now = l.now.Add(-time.Duration(1 + l.random.Int64N(int64(pick(l.random, time.Millisecond, time.Minute, 3*time.Hour)))))
 	case l.random.IntN(2) == 0 && len(l.instants) > 0:
-		edge := pick(l.random, l.instants...).Add(pick(l.random, l.spans...))
+		edge := l.edge()
 		now = edge.Add(time.Duration(l.random.IntN(3)-1) * time.Microsecond)
 	}
 	l.setClock(t, now.Truncate(time.Microsecond))
+}
+
+// edge returns an instant at which something ends: a span after an instant, or a period of a zone.
+func (l *timeline) edge() time.Time {
+	if zone, exists := l.zones[l.zoneID()]; exists && !zone.Calendar.IsNone() {
+		begin, end := zone.Calendar.Bounds(pick(l.random, append(l.instants, l.now)...))
+		return pick(l.random, begin, end, end)
+	}
+	return pick(l.random, l.instants...).Add(pick(l.random, l.spans...))
+}
+
+// calendar returns a random calendar: none most of the time.
+func (l *timeline) calendar() service.Calendar {
+	if l.random.IntN(2) == 0 {
+		return service.Calendar{}
+	}
+	return service.Calendar{
+		Period: pick(l.random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay, service.PeriodWeek,
+			service.PeriodMonth, service.PeriodMonth),
+		Offset: pick(l.random, 0, 0, 495, -300, service.MaxPeriodOffset, -service.MaxPeriodOffset),
+		Anchor: pick(l.random, 0, 1, 28, 29, 30, 31, 1+l.random.IntN(service.MaxPeriodAnchor)),
+	}
 }
 
 // editZone sets all of a zone at random.
@@ -231,6 +256,10 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
+		Calendar:       l.calendar(),
+	}
+	if !zone.Calendar.IsNone() {
+		zone.Window = zone.Calendar.Period.Length()
 	}
 	switch id - l.first {
 	case 0:
@@ -280,8 +309,10 @@ func (l *timeline) override(t *testing.T) {
 	if l.random.IntN(3) > 0 {
 		o.Action = service.OverrideLimit
 		o.Rate = pick(l.random, 0, 1, 2, 4, mostListed, mostListed+1)
-		o.Window = pick(l.random, time.Second, time.Minute, 2*time.Hour)
-		l.spans = append(l.spans, o.Window)
+		o.Window = pick(l.random, 0, time.Second, time.Minute, 2*time.Hour)
+		if l.spans = append(l.spans, o.Window); o.Window == 0 {
+			o.PeriodAnchor = pick(l.random, 0, 0, 31, 1+l.random.IntN(service.MaxPeriodAnchor))
+		}
 	}
 	if zone.ID == l.first+1 && l.random.IntN(4) > 0 {
 		o.Key = ""

@@ -13,7 +13,7 @@ const (
 	// mostListed is the highest rate of buckets whose txns are read one by one. For few txns,
 	// GROUP BY and COUNT cost the engine twice as much.
 	mostListed = 128
-	// clockMargin is how much further back than the window txns are listed, because the list
+	// clockMargin is how much further back than they count txns are listed, because the list
 	// is asked for before the engine's clock is known. If the clock turns out to be further
 	// behind the estimate than this, the list is read again.
 	clockMargin = time.Second
@@ -35,7 +35,7 @@ func (b *batch) listTxns(r *session.Reading) {
 	b.known.isCut = false
 	var listed []service.Bucket
 	for i, bucket := range b.buckets {
-		if b.of[i].lock != held && b.known.plans[bucket.ZoneID].window > 0 {
+		if b.of[i].lock != held && b.known.plans[bucket.ZoneID].term.Window > 0 {
 			listed = append(listed, bucket)
 		}
 	}
@@ -55,7 +55,7 @@ func (b *batch) listPart(r *session.Reading, part []service.Bucket) {
 	}
 	r.SQL("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	b.where(r, part, func(zoneID int64) {
-		r.SQL(" AND created_at > ").Instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
+		r.SQL(" AND created_at > ").Instant(b.listedSince(zoneID))
 	})
 	r.SQL(") LIMIT ").Int(int64(most)).SQL(";")
 	list := instants{of: b.ledger.Buckets}
@@ -69,6 +69,11 @@ func (b *batch) listPart(r *session.Reading, part []service.Bucket) {
 		return nil
 	})
 	r.Afterwards(list.close)
+}
+
+// listedSince returns the instant after which the txns of a zone's buckets were listed.
+func (b *batch) listedSince(zoneID int64) time.Time {
+	return b.known.plans[zoneID].term.Since(b.known.supposed.Add(-clockMargin))
 }
 
 // instants gathers the instants of buckets from rows. The rows of one bucket come one after the
@@ -109,14 +114,14 @@ func (b *batch) txn(row []driver.Value) (place int, at time.Time, err error) {
 	return place, at, err
 }
 
-// limit is the rate and window by which a bucket's txns are counted.
+// limit is the limit by which a bucket's txns are counted.
 type limit struct {
 	place  int
 	bucket service.Bucket
 	rate   int
-	window time.Duration
+	since  time.Time // the instant after which they count
 	// steady says that the bucket cannot hold more than its rate, because its limit was not
-	// wider at any time within the window.
+	// wider at any time since then.
 	steady bool
 }
 
@@ -129,9 +134,10 @@ func (b *batch) unsure() []limit {
 		if !ok || b.of[i].lock != locked {
 			continue
 		}
-		l := limit{i, bucket, zone.Rate, zone.Window, !zone.overridden && zone.narrowedAt.Before(b.now.Add(-zone.Window))}
+		since := zone.Term().Since(b.now)
+		l := limit{i, bucket, zone.Rate, since, !zone.overridden && zone.narrowedAt.Before(since)}
 		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
-			l.rate, l.window = o.Rate, o.Window
+			l.rate, l.since = o.Rate, zone.TermUnder(o).Since(b.now)
 		}
 		if !b.isSure(l) {
 			limits = append(limits, l)
@@ -147,7 +153,7 @@ func (b *batch) isSure(l limit) bool {
 		// needed too, and a plain count does not give it.
 		return velocity.Count+b.of[l.place].asked < l.rate
 	}
-	return l.window <= b.known.plans[l.bucket.ZoneID].window && !b.known.isCut
+	return !b.known.isCut && b.known.plans[l.bucket.ZoneID].term.Window > 0 && !l.since.Before(b.listedSince(l.bucket.ZoneID))
 }
 
 // count reads velocities at now. The first time it reads those of steady buckets, all at once.
@@ -158,7 +164,7 @@ func (b *batch) count(r *session.Reading, limits []limit) (isAll bool) {
 	for _, l := range limits {
 		switch {
 		case b.ledger.Buckets[l.place].Velocity != nil || !l.steady:
-		case b.of[l.place].tally.suffices(b.now, l.window):
+		case b.of[l.place].tally.suffices(b.now, l.since):
 			tallied = append(tallied, l)
 		default:
 			steady = append(steady, l)
@@ -195,7 +201,7 @@ func (b *batch) countAll(r *session.Reading, limits []limit) {
 	for part := range b.parts(buckets) {
 		r.SQL("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
 		b.where(r, part, func(zoneID int64) {
-			r.SQL(" AND created_at > ").Instant(b.now.Add(-b.known.zones[zoneID].Window))
+			r.SQL(" AND created_at > ").Instant(b.known.zones[zoneID].Term().Since(b.now))
 		})
 		r.SQL(") GROUP BY zone_id, bucket_key;")
 		r.Each(4, b.readCount)
@@ -211,7 +217,7 @@ func (b *batch) readCount(row []driver.Value) error {
 	newest, err := session.AsInstant(row[3])
 	n := int(session.AsInt(row[2]))
 	b.renew(place, tally{
-		count: n, from: b.now.Add(-b.known.zones[b.buckets[place].ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
+		count: n, from: b.known.zones[b.buckets[place].ZoneID].Term().Since(b.now), until: later(b.now, newest), countedAt: b.now, read: n,
 	})
 	return err
 }
@@ -222,7 +228,7 @@ func (b *batch) readCount(row []driver.Value) error {
 func (b *batch) countBounded(r *session.Reading, l limit) {
 	r.SQL("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at" + fromCounted)
 	b.where(r, []service.Bucket{l.bucket}, nil)
-	r.SQL(") AND created_at > ").Instant(b.now.Add(-l.window)).
+	r.SQL(") AND created_at > ").Instant(l.since).
 		SQL(" ORDER BY created_at DESC LIMIT ").Int(int64(l.rate)).SQL(") AS newest;")
 	r.Each(2, func(row []driver.Value) error {
 		oldest, err := session.AsInstant(row[1])

@@ -81,6 +81,9 @@ func appendVerdict(b []byte, v service.Verdict, uncounted bool) ([]byte, error) 
 		b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
 	}
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(v.RetryAfter), 10)
+	if v.ResetAfter > 0 {
+		b = strconv.AppendInt(append(b, `,"reset_after":`...), service.WholeSeconds(v.ResetAfter), 10)
+	}
 	return append(b, '}'), err
 }
 

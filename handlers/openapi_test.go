@@ -190,7 +190,7 @@ func (d *description) sameMembers(t *testing.T, typ reflect.Type, at []string) {
 		t.Errorf("%v has members %q, %s has %q", at, names(properties), typ, members)
 	}
 	if typ == reflect.TypeFor[api.ZoneSettings]() {
-		required = []string{"rate", "window"} // as a request, it is decoded over the defaults
+		required = []string{"rate"} // as a request, it is decoded over the defaults; window is required without a period
 	}
 	if !slices.Equal(required, inSchema) {
 		t.Errorf("%v requires %q, %s always writes %q", at, inSchema, typ, required)
@@ -334,10 +334,12 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout":31622400,"lockout_factor":100}`,
 			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`,
 			`{"rate":5,"window":60,"on_failure":"block","record_blocked":1000000,"totals":true}`,
-			`{"rate":5,"window":60,"key_form":"hmac"}`,
+			`{"rate":5,"window":60,"key_form":"hmac"}`, `{"rate":5,"period":"month","period_offset":-840,"period_anchor":31}`,
+			`{"rate":5,"window":86400,"period":"day","period_offset":840}`, `{"rate":5,"window":60,"period":"none","period_anchor":2}`,
 		},
 		"OverrideRequest": {
 			`{"bucket_key":"203.0.113.9","action":"allow"}`, `{"prefix":"203.0.0.0/16","action":"deny","reason":"x","created_by":"y"}`,
+			`{"bucket_key":"198.51.100.10","action":"limit","rate":7}`, `{"bucket_key":"198.51.100.11","action":"limit","rate":7,"period_anchor":31}`,
 			`{"bucket_key":"198.51.100.9","action":"limit","rate":0,"window":1,"expires_at":"2099-09-01T00:00:00+02:00"}`,
 		},
 		"OutcomeRequest": {`{"outcome":"success"}`}, "ReleaseRequest": {`{"reason":"x"}`},
@@ -355,13 +357,16 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"key_form":"x"}`,
 			`{"rate":5,"window":60,"ipv4_prefix":33}`,
 			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"record_blocked":-1}`, `{"rate":5,"window":60,"totals":1}`,
-			`{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
-			`{"rate":5,"window":60,"description":"a\nb"}`, `{"rate":5,"window":60,"description":"\u007f"}`,
+			`{"rate":5,"period":"none"}`, `{"rate":5,"period":"year"}`, `{"rate":5,"period":"day","period_offset":841}`, `{"rate":5,"period":"month","period_anchor":0}`, `{"rate":5,"period":"month","period_anchor":32}`,
+			`{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`, `{"rate":5,"window":60,"description":"a\nb"}`,
+			`{"rate":5,"window":60,"description":"\u007f"}`,
 		},
 		"OverrideRequest": {
 			`{}`, `{"action":"allow"}`, `{"bucket_key":"1.2.3.4"}`, `{"bucket_key":"","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"x"}`,
 			`{"bucket_key":"1.2.3.4","prefix":"1.0.0.0/8","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"limit"}`,
-			`{"bucket_key":"1.2.3.4","action":"limit","rate":1}`, `{"bucket_key":"1.2.3.4","action":"limit","rate":1,"window":0}`,
+			`{"bucket_key":"1.2.3.4","action":"limit","window":1}`, `{"bucket_key":"1.2.3.4","action":"limit","rate":1,"window":0}`,
+			`{"bucket_key":"1.2.3.4","action":"limit","rate":1,"window":1,"period_anchor":1}`,
+			`{"bucket_key":"1.2.3.4","action":"limit","rate":1,"period_anchor":0}`, `{"bucket_key":"1.2.3.4","action":"deny","period_anchor":1}`,
 			`{"bucket_key":"1.2.3.4","action":"allow","rate":0}`, `{"bucket_key":"1.2.3.4","action":"deny","window":1}`,
 			`{"bucket_key":"1.2.3.4","action":"deny","reason":"\u001b[2J"}`, `{"bucket_key":"1.2.3.4","action":"deny","created_by":"a\u0085"}`,
 			`{"bucket_key":"1.2.3.4","action":"deny","expires_at":"tomorrow"}`, `{"bucket_key":"1.2.3.4","action":"deny","id":1}`,

@@ -23,6 +23,7 @@ type overrideRequest struct {
 	Action    *service.OverrideAction `json:"action"`
 	Rate      *int                    `json:"rate,omitzero"`
 	Window    *int64                  `json:"window,omitzero"`
+	Anchor    *int                    `json:"period_anchor,omitzero"`
 	ExpiresAt *string                 `json:"expires_at,omitzero"`
 	Reason    *string                 `json:"reason,omitzero"`
 	CreatedBy *string                 `json:"created_by,omitzero"`
@@ -188,6 +189,12 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	if err := r.limits(); err != nil {
 		return o, err
 	}
+	if r.Anchor != nil {
+		if *r.Anchor < 1 || *r.Anchor > service.MaxPeriodAnchor {
+			return o, invalidField("period_anchor", fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
+		}
+		o.PeriodAnchor = *r.Anchor
+	}
 	if most := service.WholeSeconds(service.MaxWindow); r.Window != nil {
 		if *r.Window < 1 || *r.Window > most {
 			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
@@ -202,18 +209,18 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	return o, pointAtField(o.Validate())
 }
 
-// limits refuses an override whose action is limit without rate and window, and one
-// of another action with them.
+// limits refuses an override whose action is limit without a rate, and one of another action with what belongs to
+// limits.
 func (r overrideRequest) limits() error {
 	switch limit := *r.Action == service.OverrideLimit; {
 	case limit && r.Rate == nil:
 		return missingField("rate")
-	case limit && r.Window == nil:
-		return missingField("window")
 	case !limit && r.Rate != nil:
 		return invalidField("rate", "rate belongs to action limit alone.")
 	case !limit && r.Window != nil:
 		return invalidField("window", "window belongs to action limit alone.")
+	case !limit && r.Anchor != nil:
+		return invalidField("period_anchor", "period_anchor belongs to action limit alone.")
 	}
 	return nil
 }

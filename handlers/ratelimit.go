@@ -55,20 +55,25 @@ func setRateLimit(x *exchange, d service.Decision) {
 	x.set(fieldRateLimit, both[policies:])
 }
 
-// appendPolicy appends a zone's item of RateLimit-Policy: its quota and window.
+// appendPolicy appends a zone's item of RateLimit-Policy: its quota and window. The window of a limit by a period is
+// the length of the longest one.
 func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";q="...), int64(v.Rate), 10)
 	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window), 10)
 }
 
-// appendLimit appends a zone's item of RateLimit: what remains, and if the bucket is
-// blocked, the time until it has room.
+// appendLimit appends a zone's item of RateLimit: what remains, and the time until there is more: until the bucket
+// has room if it is blocked, and otherwise until its period ends. If a window slides there is no such instant.
 func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
+	until := v.ResetAfter
 	if v.Blocked {
-		text = strconv.AppendInt(append(text, ";t="...), service.WholeSeconds(v.RetryAfter), 10)
+		until = v.RetryAfter
+	}
+	if until > 0 {
+		text = strconv.AppendInt(append(text, ";t="...), service.WholeSeconds(until), 10)
 	}
 	return text
 }

@@ -11,6 +11,28 @@ import (
 	"velocityd/service"
 )
 
+func TestRateLimitHeadersTellTheEndOfAPeriod(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		edit  func(*service.Verdict)
+		limit string
+	}{
+		"room":            {func(*service.Verdict) {}, `"1";r=2;t=324000`},
+		"full":            {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter = 5, true, 90*time.Hour }, `"1";r=0;t=324000`},
+		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter = 5, true, 95*time.Hour }, `"1";r=0;t=342000`},
+	} {
+		v := service.Verdict{
+			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.PeriodMonth.Length(), Velocity: 3, ResetAfter: 90 * time.Hour,
+		}
+		test.edit(&v)
+		d := service.Decision{CheckedAt: time.Now(), Blocked: v.Blocked, Verdicts: []service.Verdict{v}}
+		got := startWith(t, fixed(d)).post(t, "/v1/check", bucketJSON(1, "secret")).header
+		if got.Get("RateLimit-Policy") != `"1";q=5;w=2678400` || got.Get("RateLimit") != test.limit {
+			t.Errorf("%s: got %q, %q", name, got.Get("RateLimit-Policy"), got.Get("RateLimit"))
+		}
+	}
+}
+
 func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 	t.Parallel()
 	free := func(zone int64, key string, velocity int) service.Verdict {

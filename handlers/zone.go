@@ -125,9 +125,13 @@ func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
 	switch {
 	case given.Rate == nil:
 		return service.Zone{}, missingField("rate")
-	case given.Window == nil:
+	case given.Window == nil && settings.Period == service.PeriodNone:
 		return service.Zone{}, missingField("window")
-	case given.ReserveTTL == nil:
+	}
+	if given.Window == nil {
+		settings.Window = service.WholeSeconds(settings.Period.Length())
+	}
+	if given.ReserveTTL == nil {
 		settings.ReserveTTL = settings.Window
 	}
 	z := settings.Zone(id)

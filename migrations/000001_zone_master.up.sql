@@ -1,6 +1,6 @@
 -- A zone is a use case with a limit: at most `rate` allowed attempts in any
--- interval of `window` seconds, for each bucket by itself. DBAs write this table
--- with plain SQL; a change takes effect at the next check.
+-- interval of `window` seconds, or in each `period` of the calendar, for each bucket by itself. DBAs write this
+-- table with plain SQL; a change takes effect at the next check.
 --
 -- rate and window may be NULL as columns and are refused by CHECK: NOT NULL
 -- alone would let a session without strict mode turn NULL into 0. ENUMs are
@@ -23,8 +23,14 @@
 CREATE TABLE zone_master (
   id               INT          NOT NULL,
   description      VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
-  rate             INT          COMMENT 'attempts that a bucket may have in any interval of `window` seconds',
-  `window`         INT          COMMENT 'seconds',
+  rate             INT          COMMENT 'attempts that a bucket may have in any interval of `window` seconds, or in each period',
+  `window`         INT          COMMENT 'seconds; of a period the length of the longest one, which is filled in',
+  period           ENUM('none', 'second', 'minute', 'hour', 'day', 'week', 'month') CHARACTER SET ascii NOT NULL DEFAULT 'none'
+    COMMENT 'none: a window slides; otherwise attempts count until the end of their second, minute, hour, day, week (Monday) or month',
+  period_offset    INT          NOT NULL DEFAULT 0
+    COMMENT 'minutes by which the clock of the period is ahead of UTC, such as 60 or -300',
+  period_anchor    INT          NOT NULL DEFAULT 1
+    COMMENT 'day on which the period month begins; in a shorter month its last day',
   mode             ENUM('enforce', 'shadow', 'off') CHARACTER SET ascii NOT NULL DEFAULT 'enforce'
     COMMENT 'enforce; shadow: decide and record, never block; off: let pass and record, do not count',
   counts           ENUM('attempts', 'failures') CHARACTER SET ascii NOT NULL DEFAULT 'attempts'
@@ -63,7 +69,7 @@ CREATE TABLE zone_master (
   revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
     COMMENT 'kept by velocityd: counts the changes of the zone; the ETag of the HTTP interface',
   narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
-    COMMENT 'kept by velocityd: UTC; when rate was last lowered or window lengthened: a bucket may hold more than rate from before',
+    COMMENT 'kept by velocityd: UTC; when rate last fell, window grew or period changed: a bucket may hold more than rate from before',
   PRIMARY KEY (id),
   CONSTRAINT `zone id must be 1 or more`
     CHECK (id >= 1),
@@ -71,6 +77,15 @@ CREATE TABLE zone_master (
     CHECK (rate IS NOT NULL AND rate BETWEEN 0 AND 1000000),
   CONSTRAINT `window must be 1 to 31622400 seconds`
     CHECK (`window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400),
+  CONSTRAINT `period must be none, second, minute, hour, day, week or month`
+    CHECK (period <> ''),
+  CONSTRAINT `window of a period must be its length, 2678400 of a month`
+    CHECK (period = 'none' OR `window` = CASE period
+      WHEN 'second' THEN 1 WHEN 'minute' THEN 60 WHEN 'hour' THEN 3600 WHEN 'day' THEN 86400 WHEN 'week' THEN 604800 ELSE 2678400 END),
+  CONSTRAINT `period_offset must be -840 to 840 minutes`
+    CHECK (period_offset BETWEEN -840 AND 840),
+  CONSTRAINT `period_anchor must be 1 to 31`
+    CHECK (period_anchor BETWEEN 1 AND 31),
   CONSTRAINT `mode must be enforce, shadow or off`
     CHECK (mode <> ''),
   CONSTRAINT `counts must be attempts or failures`

@@ -12,9 +12,11 @@ CREATE TABLE zone_override (
   network    VARCHAR(130) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
     COMMENT 'kept by velocityd: family and leading bits of prefix, such as 4:11001011; a lookup by one length is one by key',
   action     ENUM('allow', 'deny', 'limit') CHARACTER SET ascii NOT NULL
-    COMMENT 'allow: always room, not counted; deny: never room; limit: another rate and window',
+    COMMENT 'allow: always room, not counted; deny: never room; limit: another rate, and another window or month',
   rate       INT NULL DEFAULT NULL COMMENT 'of a limit',
-  `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds',
+  `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds: it slides; NULL: the window or period of the zone',
+  period_anchor INT NULL DEFAULT NULL
+    COMMENT 'of a limit without window, in a zone with the period month: day on which the months of the bucket begin; NULL: the zone''s',
   expires_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the override is no more; NULL: never',
   reason     VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
   created_by VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT ''
@@ -34,9 +36,10 @@ CREATE TABLE zone_override (
     CHECK (action <> ''),
   CONSTRAINT `expires_at must be in the years 1970 to 2199, or NULL`
     CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
-  CONSTRAINT `limit needs rate 0 to 1000000, window 1 to 31622400, others none`
-    CHECK (
-    (action = 'limit' AND rate IS NOT NULL AND rate BETWEEN 0 AND 1000000
-       AND `window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400)
-    OR (action <> 'limit' AND rate IS NULL AND `window` IS NULL))
+  CONSTRAINT `limit needs rate 0 to 1000000, other actions have none`
+    CHECK ((action = 'limit' AND rate IS NOT NULL AND rate BETWEEN 0 AND 1000000) OR (action <> 'limit' AND rate IS NULL)),
+  CONSTRAINT `window must be 1 to 31622400 or NULL, and have action limit`
+    CHECK (`window` IS NULL OR (action = 'limit' AND `window` BETWEEN 1 AND 31622400)),
+  CONSTRAINT `period_anchor must be 1 to 31 or NULL, and have limit, no window`
+    CHECK (period_anchor IS NULL OR (action = 'limit' AND `window` IS NULL AND period_anchor BETWEEN 1 AND 31))
 ) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'exceptions from a zone''s limit, for a bucket or a network'

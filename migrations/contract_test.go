@@ -20,15 +20,15 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 		for _, c := range []struct{ name, parameters, call, columns string }{
 			{
 				"check_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
-				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
+				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id reset_after",
 			},
 			{
 				"check_velocity_buckets", "p_buckets json, p_attempt_id varchar(65)", `('[{"zone_id":1,"bucket_key":"alice"}]', 'a')`,
-				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
+				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id reset_after",
 			},
 			{
 				"peek_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
-				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at reason",
+				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at reason reset_after",
 			},
 			{"report_outcome", "p_txn_id bigint unsigned, p_outcome varchar(16)", "(1, 'success')", "txn_id outcome"},
 			{

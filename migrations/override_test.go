@@ -36,7 +36,6 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 				"action empty":            "1, '10.0.0.1', NULL, '', NULL, NULL, NULL",
 				"action unknown":          "1, '10.0.0.1', NULL, 'block', NULL, NULL, NULL",
 				"limit without a rate":    "1, '10.0.0.1', NULL, 'limit', NULL, 60, NULL",
-				"limit without a window":  "1, '10.0.0.1', NULL, 'limit', 5, NULL, NULL",
 				"limit without either":    "1, '10.0.0.1', NULL, 'limit', NULL, NULL, NULL",
 				"limit of a rate below 0": "1, '10.0.0.1', NULL, 'limit', -1, 60, NULL",
 				"limit of a large rate":   "1, '10.0.0.1', NULL, 'limit', 1000001, 60, NULL",
@@ -380,7 +379,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(sqlFiles(t, "procedures")["procedures/find_override.sql"], "")
 		explain = regexp.MustCompile(`(?m)^(\s*)SELECT (o\.)?id`).ReplaceAllString(explain, "${1}EXPLAIN FORMAT=TRADITIONAL SELECT ${2}id")
 		carryOut(t, d, strings.Replace(explain, "PROCEDURE find_override", "PROCEDURE explain_override", 1))
-		plans := plansOf(t, d, "CALL explain_override(1, '10.16.1.1', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)")
+		plans := plansOf(t, d, "CALL explain_override(1, '10.16.1.1', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)")
 		if len(plans) != 3 {
 			t.Fatalf("got the plans of %d tables, want 3: %q", len(plans), plans)
 		}
@@ -391,7 +390,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 		}
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		before := reads(t, conn)
-		dbtest.Exec(t, conn, "CALL find_override(1, '172.16.1.9', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)")
+		dbtest.Exec(t, conn, "CALL find_override(1, '172.16.1.9', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)")
 		if n := reads(t, conn) - before; n > 30 {
 			t.Errorf("read %d entries and rows of 20,000 overrides", n)
 		}

@@ -258,14 +258,22 @@ func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 		d := engine.Database(t)
 		targetZones(t, d)
 		for statement, want := range map[string]string{
-			"UPDATE zone_master SET rate = 1000001":                             "rate must be 0 to 1000000",
-			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)": "rate must be 0 to 1000000",
-			"UPDATE zone_master SET `window` = 0":                               "window must be 1 to 31622400 seconds",
-			"UPDATE zone_master SET reserve_ttl = 61":                           "reserve_ttl must be 1 second to the window, or NULL",
-			"UPDATE zone_master SET ipv4_prefix = 33":                           "ipv4_prefix must be 1 to 32",
-			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":    "give either bucket_key or prefix",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')": "limit needs rate 0 to 1000000, window 1 to " +
-				"31622400",
+			"UPDATE zone_master SET rate = 1000001":                                            "rate must be 0 to 1000000",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)":                "rate must be 0 to 1000000",
+			"UPDATE zone_master SET `window` = 0":                                              "window must be 1 to 31622400 seconds",
+			"UPDATE zone_master SET reserve_ttl = 61":                                          "reserve_ttl must be 1 second to the window, or NULL",
+			"UPDATE zone_master SET ipv4_prefix = 33":                                          "ipv4_prefix must be 1 to 32",
+			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                   "give either bucket_key or prefix",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')": "limit needs rate 0 to 1000000, other actions have none",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES (1, 'a', 'limit', 1, 0)": "window must be 1 to 31622400 " +
+				"or NULL, and have action limit",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, period_anchor) VALUES (1, 'a', 'limit', 1, 32)": "period_anchor must " +
+				"be 1 to 31 or NULL, and have limit, no window",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`, period_anchor) VALUES (1, 'a', 'limit', 1, 60, 3)": "" +
+				"period_anchor must be 1 to 31 or NULL, and have limit, no window",
+			"UPDATE zone_master SET period = 'day', `window` = 3600": "window of a period must be its length, 2678400 of a month",
+			"UPDATE zone_master SET period_offset = 841":             "period_offset must be -840 to 840 minutes",
+			"UPDATE zone_master SET period_anchor = 32":              "period_anchor must be 1 to 31",
 			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in " +
 				"the years 1970 to 2199",
 		} {

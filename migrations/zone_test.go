@@ -30,12 +30,16 @@ func badSettings() []string {
 		"on_failure = ''", "on_failure = 'open'", "on_failure = NULL", "on_failure = 0", "on_failure = 4",
 		"record_blocked = -1", "record_blocked = 1000001", "record_blocked = NULL",
 		"totals = 2", "totals = NULL",
+		"period = ''", "period = 'year'", "period = NULL", "period = 0", "period = 8",
+		"period_offset = 841", "period_offset = -841", "period_offset = NULL", "period_anchor = 0", "period_anchor = 32", "period_anchor = NULL",
+		"period = 'day', `window` = 3600", "period = 'month', `window` = 2592000", "period = 'second', `window` = 59, reserve_ttl = NULL",
 		"reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
 	}
 }
 
 const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, totals, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
+	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, totals, key_rule, overridden, `window`, " +
+	"period, period_offset, period_anchor FROM zone_master WHERE id = 1"
 
 func TestZonesHaveDefaults(t *testing.T) {
 	t.Parallel()
@@ -46,7 +50,7 @@ func TestZonesHaveDefaults(t *testing.T) {
 			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | lockout=0 | lockout_factor=2.00 | " +
 				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
 				"record_blocked=0 | totals=0 | key_rule=opaque | " +
-				"overridden=0 | window=60"
+				"overridden=0 | window=60 | period=none | period_offset=0 | period_anchor=1"
 			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: got %q, want %q", mode, got, want)
 			}
@@ -105,6 +109,9 @@ func TestBadSettingsGetNoRow(t *testing.T) {
 				"on_failure":       {"''", "'open'"},
 				"record_blocked":   {"-1", "1000001"},
 				"totals":           {"2"},
+				"period":           {"''", "'year'", "'day'"},
+				"period_offset":    {"-841", "841"},
+				"period_anchor":    {"0", "32", "NULL"},
 			} {
 				for _, value := range values {
 					into := "INSERT INTO zone_master (id, rate, `window`, " + column + ") VALUES "
@@ -136,6 +143,8 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
 			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
 			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "totals = TRUE",
+			"period_offset = -840", "period_offset = 840", "period_anchor = 31", "period = 'month', reserve_ttl = NULL", "period = 'week'",
+			"period = 'second', `window` = 1", "period = 'none', `window` = 5",
 		} {
 			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
 		}
@@ -182,6 +191,31 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE narrowed_at > UTC_TIMESTAMP(6)"); n != 0 {
 			t.Error("narrowed_at is not UTC")
+		}
+	})
+}
+
+func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, period, period_anchor) VALUES (1, 5, 'month', 31)")
+		for _, step := range []struct{ set, want string }{
+			{"description = 'new'", "window=2678400 | period=month | revision=2 | narrowed=0"},
+			{"period_anchor = 15", "window=2678400 | period=month | revision=3 | narrowed=1"},
+			{"period_offset = 60", "window=2678400 | period=month | revision=4 | narrowed=1"},
+			{"period = 'day'", "window=86400 | period=day | revision=5 | narrowed=1"},
+			{"period = 'none'", "window=86400 | period=none | revision=6 | narrowed=1"},
+			{"`window` = 60", "window=60 | period=none | revision=7 | narrowed=0"},
+			{"period = 'hour'", "window=3600 | period=hour | revision=8 | narrowed=1"},
+			{"period = 'none', `window` = 60", "window=60 | period=none | revision=9 | narrowed=1"},
+		} {
+			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+step.set)
+			got := rows(t, d, "SELECT `window`, period, revision, narrowed_at > (SELECT COALESCE(MAX(changed_at), '1970-01-01') FROM zone_audit "+
+				"WHERE id < (SELECT MAX(id) FROM zone_audit)) AS narrowed FROM zone_master")
+			if len(got) != 1 || got[0] != step.want {
+				t.Errorf("%s: got %q, want %q", step.set, got, step.want)
+			}
 		}
 	})
 }

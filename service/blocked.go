@@ -38,16 +38,17 @@ const firstPlace = 1 << 63
 // recorded, and returns the place of that txn. Any other id belongs to a txn that was recorded before.
 func PlaceOf(txnID uint64) (place uint64, isNew bool) { return txnID - firstPlace, txnID >= firstPlace }
 
-// isOver says that an attempt at now begins another series. A clock that was set back ends a series, too.
-func (s Series) isOver(now time.Time, window time.Duration) bool {
-	return s.Txns == 0 || now.Before(s.TxnAt) || now.Sub(s.Began) >= min(window, longestSeries)
+// isOver says that an attempt at now begins another series, because a txn of the beginning would not count any
+// more. A clock that was set back ends a series, too.
+func (s Series) isOver(now time.Time, term Term) bool {
+	return s.Txns == 0 || now.Before(s.TxnAt) || now.Sub(s.Began) >= longestSeries || !s.Began.After(term.Since(now))
 }
 
 // blocked returns the id of the txn that records or counts a blocked attempt. An attempt that has not the
 // reason of the last txn gets its own, so that no txn tells a false reason, and each lockout's
 // beginning has a txn.
 func (d *decider) blocked(i int, a *account, txn Txn) uint64 {
-	if a.series.isOver(d.now, a.window) {
+	if a.series.isOver(d.now, a.term) {
 		a.series = Series{Began: d.now}
 	}
 	s := &a.series

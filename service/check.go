@@ -145,7 +145,8 @@ type Verdict struct {
 	OverrideID uint64
 	// TxnID is the id of the recorded attempt in this bucket.
 	TxnID uint64
-	// Rate and Window are the limit at the moment of the decision: the zone's or an override's.
+	// Rate and Window are the limit at the moment of the decision: the zone's or an override's. The Window of a
+	// limit by a period is the length of the longest one.
 	Rate   int
 	Window time.Duration
 	// Unmetered says that no limit decided: the zone is off, or an override allows or denies. Then
@@ -161,6 +162,9 @@ type Verdict struct {
 	// does not foresee that an override ends earlier, or that the bucket is full when a
 	// denial ends.
 	RetryAfter time.Duration
+	// ResetAfter is the time until the period ends in which the txn counts, in whole seconds, rounded up. It is 0 if
+	// the limit slides, and if v is Unmetered.
+	ResetAfter time.Duration
 }
 
 // Remaining returns the number of further attempts that the bucket admits now. It means nothing if v is

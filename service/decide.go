@@ -86,8 +86,8 @@ func (r *Ruling) Number(first, step uint64) {
 // StaleKey).
 //
 // A txn counts from its instant until Window later: the window is
-// (now − Window, now]. Txns later than now, left by a clock that stepped back,
-// count as well, so that a step back can never admit more than Rate.
+// (now − Window, now]. In a zone with a Calendar it counts until its period ends. Txns later than now, left by a
+// clock that stepped back, count as well, so that a step back can never admit more than Rate.
 func Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
 	d := newDecider(now, ledger, checks)
 	for i, check := range checks {
@@ -313,7 +313,7 @@ func (d *decider) open(i int, check Check) {
 func (d *decider) account(bucket Bucket, known BucketState) account {
 	zone := d.zone(bucket.ZoneID)
 	a := account{
-		zone: zone, rate: zone.Rate, window: zone.Window,
+		zone: zone, rate: zone.Rate, term: zone.Term(),
 		counts: zone.Mode != ModeOff, lockout: known.Lockout, series: known.Series,
 	}
 	if a.lockout.Shadow && zone.Mode == ModeEnforce {
@@ -325,7 +325,7 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 	if a.override != nil {
 		a.counts = a.override.Action == OverrideLimit
 		if a.counts {
-			a.rate, a.window = a.override.Rate, a.override.Window
+			a.rate, a.term = a.override.Rate, zone.TermUnder(a.override)
 		}
 	}
 	switch v := known.Velocity; {
@@ -333,7 +333,7 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 	case v != nil:
 		a.velocity, a.oldest = min(v.Count, a.rate), v.Oldest
 	default:
-		a.velocity, a.oldest = countIn(d.now, a.rate, a.window, known.Counted)
+		a.velocity, a.oldest = countAfter(a.term.Since(d.now), a.rate, known.Counted)
 	}
 	return a
 }
@@ -342,12 +342,12 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 type account struct {
 	zone     *Zone
 	override *Override // in force, or nil
-	// rate and window are the zone's or the override's.
+	// rate and term are the zone's or the override's.
 	rate   int
-	window time.Duration
+	term   Term
 	counts bool // attempts take places: not where the zone is off, or all are allowed or denied
 	// velocity counts the txns now, at most rate; oldest is the time of the oldest of them. At velocity
-	// rate, room comes when that one leaves the window.
+	// rate, room comes when that one does not count any more.
 	velocity int
 	oldest   time.Time
 
@@ -360,7 +360,10 @@ type account struct {
 
 // judge answers for the bucket before the check is charged. See wait.
 func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
-	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.window, Unmetered: !a.counts, Velocity: a.velocity}
+	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.term.Window, Unmetered: !a.counts, Velocity: a.velocity}
+	if a.counts {
+		v.ResetAfter = a.term.resetAfter(now)
+	}
 	wait, reason := a.wait(now, mayLock)
 	v.WouldBlock, v.Reason = wait > 0, reason
 	if reason == ReasonDenied {
@@ -383,13 +386,13 @@ func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason 
 	case a.override.Action == OverrideAllow:
 		return 0, ""
 	case a.override.ExpiresAt.IsZero(): // denied for ever
-		return a.window, ReasonDenied
+		return a.term.Window, ReasonDenied
 	default:
 		return a.override.ExpiresAt.Sub(now), ReasonDenied
 	}
 	if a.velocity >= a.rate {
-		if wait, reason = a.window, ReasonFull; a.rate > 0 {
-			wait = a.oldest.Add(a.window).Sub(now)
+		if wait, reason = a.term.Window, ReasonFull; a.rate > 0 {
+			wait = a.term.Until(a.oldest).Sub(now)
 		}
 	}
 	if a.lockout.locks(now, *a.zone) {
@@ -410,12 +413,11 @@ func (a *account) charge(now time.Time) {
 	a.velocity++
 }
 
-// countIn returns how many of the instants count at now, at most rate, and the
+// countAfter returns how many of the instants are after since, at most rate, and the
 // oldest of the newest rate of them.
-func countIn(now time.Time, rate int, window time.Duration, counted []time.Time) (velocity int, oldest time.Time) {
-	begin := now.Add(-window)
+func countAfter(since time.Time, rate int, counted []time.Time) (velocity int, oldest time.Time) {
 	for _, at := range counted {
-		if !at.After(begin) {
+		if !at.After(since) {
 			continue
 		}
 		if velocity == 0 || at.Before(oldest) {

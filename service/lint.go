@@ -99,7 +99,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text:     "0 lets nobody pass",
 	}, {
 		field: "rate", zone: func(z Zone) bool { return isOutOfReach(z.Rate, z.Window) },
-		override: func(_ time.Time, _ Zone, o Override) bool { return isOutOfReach(o.Rate, o.Window) },
+		override: func(_ time.Time, z Zone, o Override) bool { return isOutOfReach(o.Rate, z.TermUnder(&o).Window) },
 		text:     "is out of reach: one bucket sees at most about 10000 checks a second, so nobody is ever blocked",
 	}, {
 		field: "rate", override: isFarLooser,
@@ -136,6 +136,18 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 	}, {
 		field: "lockout_decay", zone: func(z Zone) bool { return z.Lockout > 0 && z.LockoutFactor > 1 && z.LockoutDecay < z.Window },
 		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
+	}, {
+		field: "period_offset", zone: func(z Zone) bool {
+			offset := time.Duration(z.Calendar.Offset) * time.Minute
+			return offset != 0 && (z.Calendar.IsNone() || offset%z.Calendar.Period.Length() == 0)
+		},
+		text: "does nothing: a window slides, and the zone's periods begin at the same instants without it",
+	}, {
+		field: "period_anchor", zone: func(z Zone) bool { return z.Calendar.Anchor != 1 && z.Calendar.Period != PeriodMonth },
+		override: func(_ time.Time, z Zone, o Override) bool {
+			return o.PeriodAnchor != 0 && z.Calendar.Period != PeriodMonth
+		},
+		text: "does nothing: it is the day on which months begin, and the period of the zone is not month",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool { return z.Keys.Kind == KeyOpaque && perPerson.MatchString(z.Description) },
 		text: "opaque, but the description speaks of users or addresses: each spelling is a separate bucket; username or ip " +
@@ -184,7 +196,8 @@ func isOutOfReach(rate int, window time.Duration) bool {
 }
 
 func isFarLooser(_ time.Time, z Zone, o Override) bool {
-	return z.Rate > 0 && int64(o.Rate)*WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*WholeSeconds(o.Window)
+	window := z.TermUnder(&o).Window
+	return z.Rate > 0 && int64(o.Rate)*WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*WholeSeconds(window)
 }
 
 // String returns the finding in one line.

@@ -214,11 +214,11 @@ func (s *settler) settle(outcome Outcome, txn Txn) {
 
 // UncountSince returns the instant after which the txns of a bucket stop counting when the bucket
 // is released, or reset by a success, at now. override is the one in force for the bucket, or nil:
-// its window may be longer than the zone's.
+// its txns may count longer than the zone's.
 func UncountSince(now time.Time, zone Zone, override *Override) time.Time {
-	window := zone.Window
-	if override != nil {
-		window = max(window, override.Window)
+	since := zone.Term().Since(now)
+	if under := zone.TermUnder(override).Since(now); under.Before(since) {
+		return under
 	}
-	return now.Add(-window)
+	return since
 }

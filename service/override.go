@@ -18,7 +18,7 @@ type OverrideAction string
 const (
 	OverrideAllow OverrideAction = "allow" // always room; the attempt does not count
 	OverrideDeny  OverrideAction = "deny"  // never room
-	OverrideLimit OverrideAction = "limit" // its own rate and window, not the zone's
+	OverrideLimit OverrideAction = "limit" // its own rate, not the zone's; and its own window or day, if it has one
 )
 
 // Limits of an override's texts, in characters.
@@ -48,9 +48,13 @@ type Override struct {
 	// KeyRule.Target.
 	Prefix netip.Prefix
 	Action OverrideAction
-	// Rate and Window belong to OverrideLimit alone.
+	// Rate, Window and PeriodAnchor belong to OverrideLimit alone. With a Window the limit slides, whatever the
+	// zone does. Without one it counts as the zone does, in its window or period.
 	Rate   int
 	Window time.Duration
+	// PeriodAnchor is the day on which the bucket's months begin, 1 to 31, such as that of a subscription. 0 is the
+	// zone's. It has an effect in zones with PeriodMonth alone, and belongs to a limit without Window.
+	PeriodAnchor int
 	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
 	// effect any more. The zero time means that it never expires.
 	ExpiresAt time.Time
@@ -125,14 +129,29 @@ func ValidateRelease(principal, reason string) error {
 func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
-		if o.Rate != 0 || o.Window != 0 {
-			return NewFieldError("rate", "and window belong to action limit alone")
+		if o.Rate != 0 || o.Window != 0 || o.PeriodAnchor != 0 {
+			return NewFieldError("rate", "window and period_anchor belong to action limit alone")
 		}
 		return nil
 	case OverrideLimit:
-		return validateLimit(o.Rate, o.Window)
+		return o.validateLimit()
 	}
 	return NewFieldError("action", "must be allow, deny or limit, is %q", o.Action)
+}
+
+func (o Override) validateLimit() error {
+	err := validateRate(o.Rate)
+	switch {
+	case err != nil:
+		return err
+	case o.Window != 0 && o.PeriodAnchor != 0:
+		return NewFieldError("period_anchor", "must not be given beside window: a limit with a window slides")
+	case o.Window != 0:
+		return validateSeconds("window", o.Window)
+	case o.PeriodAnchor != 0:
+		return validateAnchor(o.PeriodAnchor)
+	}
+	return nil
 }
 
 // OverrideIndex finds the override in force for a bucket.

@@ -39,7 +39,16 @@ func TestOverrideValidateKnowsEveryLimit(t *testing.T) {
 		{"another action", service.Override{ZoneID: 1, Key: "a", Action: "shadow"}, "action"},
 		{"allow with a rate", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideAllow, Rate: 1}, "rate"},
 		{"deny with a window", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, Window: time.Hour}, "window"},
-		{"limit without a window", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1}, "window"},
+		{"limit without a window", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1}, ""},
+		{"limit with a day", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1, PeriodAnchor: 31}, ""},
+		{"limit with day 32", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1, PeriodAnchor: 32}, "period_anchor"},
+		{"limit with a day before the first", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, PeriodAnchor: -1}, "period_anchor"},
+		{
+			"limit with a window and a day",
+			service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1, Window: time.Hour, PeriodAnchor: 3},
+			"period_anchor",
+		},
+		{"allow with a day", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideAllow, PeriodAnchor: 3}, "period_anchor"},
 		{
 			"limit of half seconds",
 			service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Window: 1500 * time.Millisecond},

@@ -26,6 +26,8 @@ type Peek struct {
 	// RetryAfter is 0 if it would pass.
 	Remaining  int
 	RetryAfter time.Duration
+	// ResetAfter is as that of a Verdict.
+	ResetAfter time.Duration
 	Reason     Reason // why it would not pass
 	// LockedUntil is the zero time unless the bucket is locked now and a limit decides.
 	LockedUntil time.Time
@@ -58,6 +60,6 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	v := account.judge(now, bucket, true)
 	wait, _ := account.wait(now, true) // also in a zone that blocks nobody
 	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
-	peek.Unmetered, peek.Velocity, peek.Remaining = v.Unmetered, v.Velocity, v.Remaining()
+	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil
 }

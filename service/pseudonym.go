@@ -258,13 +258,14 @@ func (c Check) level(verdicts []Verdict) {
 		for _, v := range verdicts[first:end] {
 			strictest.Blocked, strictest.WouldBlock = strictest.Blocked || v.Blocked, strictest.WouldBlock || v.WouldBlock
 			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason), cmp.Or(strictest.OverrideID, v.OverrideID)
+			strictest.ResetAfter = max(strictest.ResetAfter, v.ResetAfter)
 			strictest.RetryAfter, strictest.Velocity = max(strictest.RetryAfter, v.RetryAfter), max(strictest.Velocity, v.Velocity)
 		}
 		for i := first; i < end; i++ {
 			v := &verdicts[i]
 			v.Blocked, v.WouldBlock = strictest.Blocked, strictest.WouldBlock
 			v.Reason, v.OverrideID = strictest.Reason, strictest.OverrideID
-			v.RetryAfter, v.Velocity = strictest.RetryAfter, strictest.Velocity
+			v.RetryAfter, v.ResetAfter, v.Velocity = strictest.RetryAfter, strictest.ResetAfter, strictest.Velocity
 		}
 	}
 }

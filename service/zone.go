@@ -63,14 +63,17 @@ const (
 )
 
 // Zone is a use case with a limit: at most Rate allowed attempts in any
-// interval of length Window, for each bucket by itself. All durations are whole
-// seconds. A Rate of 0 admits nothing. Every setting below Window may be left at
+// interval of length Window, or in each period of its Calendar, for each bucket by itself. All durations are
+// whole seconds. A Rate of 0 admits nothing. Every setting below Window may be left at
 // its zero value, which stands for its default.
 type Zone struct {
 	ID          int64
 	Description string
 	Rate        int
-	Window      time.Duration
+	// Window is the length of the sliding window. In a zone with a Calendar it is the Length of the period, also if
+	// it is left at 0: no txn counts longer.
+	Window   time.Duration
+	Calendar Calendar
 
 	Mode   Mode
 	Counts Counts
@@ -92,8 +95,8 @@ type Zone struct {
 
 	OnFailure OnFailure
 
-	// RecordBlocked is the number of blocked attempts of a bucket that have a txn each, until a window, at
-	// most a day, has passed since the first. The last of these txns counts the others. 0 is all.
+	// RecordBlocked is the number of blocked attempts of a bucket that have a txn each, as long as the first would
+	// count, and at most a day. The last of these txns counts the others. 0 is all.
 	RecordBlocked int
 
 	// Totals keeps the attempts of each bucket by hour, day, month and in all, also when its txns are gone: see
@@ -109,6 +112,8 @@ type Zone struct {
 func (z Zone) WithDefaults() Zone {
 	z.Mode = cmp.Or(z.Mode, ModeEnforce)
 	z.Counts = cmp.Or(z.Counts, CountsAttempts)
+	z.Calendar = z.Calendar.withDefaults()
+	z.Window = cmp.Or(z.Window, z.Calendar.Period.Length())
 	z.ReserveTTL = cmp.Or(z.ReserveTTL, z.Window)
 	z.LockoutFactor = cmp.Or(z.LockoutFactor, defaultLockoutFactor)
 	z.LockoutMax = cmp.Or(z.LockoutMax, defaultLockoutMax)
@@ -124,7 +129,7 @@ func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }
 
 // ValidateAsGiven is Validate for a zone whose settings are all spelt out.
 func (z Zone) ValidateAsGiven() error {
-	return cmp.Or(validateZoneID(z.ID), validateLimit(z.Rate, z.Window),
+	return cmp.Or(validateZoneID(z.ID), validateRate(z.Rate), z.Calendar.validate(z.Window), validateSeconds("window", z.Window),
 		validateText("description", z.Description, MaxDescriptionLength), z.validateSettings())
 }
 
@@ -172,11 +177,11 @@ func validateZoneID(id int64) error {
 	return nil
 }
 
-func validateLimit(rate int, window time.Duration) error {
+func validateRate(rate int) error {
 	if rate < 0 || rate > MaxRate {
 		return NewFieldError("rate", "must be 0 to %d, is %d", MaxRate, rate)
 	}
-	return validateSeconds("window", window)
+	return nil
 }
 
 func validateSeconds(field string, d time.Duration) error {

@@ -95,6 +95,16 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
 		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
 		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},
+		{"a day", func(z *service.Zone) { z.Window, z.Calendar.Period = 24*time.Hour, service.PeriodDay }, ""},
+		{"a month without a window", func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, ""},
+		{"a month of 30 days", func(z *service.Zone) { z.Window, z.Calendar.Period = 30*24*time.Hour, service.PeriodMonth }, "window "},
+		{"a day with the window of a minute", func(z *service.Zone) { z.Calendar.Period = service.PeriodDay }, "window "},
+		{"unknown period", func(z *service.Zone) { z.Calendar.Period = "year" }, "period "},
+		{"as far east as can be", func(z *service.Zone) { z.Calendar.Offset = 840 }, ""},
+		{"too far east", func(z *service.Zone) { z.Calendar.Offset = 841 }, "period_offset"},
+		{"too far west", func(z *service.Zone) { z.Calendar.Offset = -841 }, "period_offset"},
+		{"day 32", func(z *service.Zone) { z.Calendar.Anchor = 32 }, "period_anchor"},
+		{"day before the first", func(z *service.Zone) { z.Calendar.Anchor = -1 }, "period_anchor"},
 		{"on_failure unknown", func(z *service.Zone) { z.OnFailure = "open" }, "on_failure"},
 		{"lockout decay too long", func(z *service.Zone) { z.LockoutDecay = service.MaxWindow + time.Second }, "lockout_decay"},
 		{"lockout decay of half seconds", func(z *service.Zone) { z.LockoutDecay = 1500 * time.Millisecond }, "lockout_decay"},
@@ -137,7 +147,8 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	four := service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute}
 	want := service.Zone{
 		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Mode: service.ModeEnforce,
-		Counts: service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
+		Calendar: service.Calendar{Period: service.PeriodNone, Anchor: 1},
+		Counts:   service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
 		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, Form: service.KeyClear, IPv4Prefix: 32, IPv6Prefix: 64},
 		OnFailure: service.OnFailureError,
 	}
@@ -148,7 +159,8 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 		t.Errorf("spelt out again it became %+v", got)
 	}
 	full := service.Zone{
-		ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
+		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
+		Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
 		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 		Revision: 3,

@@ -126,7 +126,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 	if peek.Unmetered {
 		fmt.Fprintf(w, "%s\n", unmetered(peek.Reason))
 	} else {
-		fmt.Fprintf(w, "%d of %d left in %d s\n  velocity      %d\n", peek.Remaining, peek.Rate, service.WholeSeconds(peek.Window), peek.Velocity)
+		fmt.Fprintf(w, "%d of %d left %s\n  velocity      %d\n", peek.Remaining, peek.Rate, spanOf(peek.Window, peek.ResetAfter), peek.Velocity)
 	}
 	fmt.Fprintf(w, "  retry after   %d s\n", service.WholeSeconds(peek.RetryAfter))
 	if peek.Reason != "" {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"velocityd/api"
@@ -118,10 +119,18 @@ func printDecision(w io.Writer, d service.Decision) {
 		}
 		left := unmetered(v.Reason)
 		if !v.Unmetered {
-			left = fmt.Sprintf("%d of %d left in %d s", v.Remaining(), v.Rate, service.WholeSeconds(v.Window))
+			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window, v.ResetAfter))
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), left, v.TxnID, note)
 	}
+}
+
+// spanOf says in which time so many attempts are left: a sliding window, or a period that ends after resetAfter.
+func spanOf(window, resetAfter time.Duration) string {
+	if resetAfter > 0 {
+		return fmt.Sprintf("in a period that ends in %d s", service.WholeSeconds(resetAfter))
+	}
+	return fmt.Sprintf("in %d s", service.WholeSeconds(window))
 }
 
 // unmetered says what holds where no limit decides.

@@ -235,7 +235,7 @@ func (l *moveLoad) noteWithAnswer(r reply, err error) {
 		l.now.withAnswer["without the database"]++
 	default:
 		l.now.withAnswer["decided"]++
-		l.note(d.TxnID, service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
+		l.note(uint64(d.TxnID), service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
 	}
 }
 
@@ -298,7 +298,7 @@ func (l *moveLoad) callOnAndOn(ctx context.Context, on *sql.DB) {
 		bucket := question().Buckets[0]
 		var blocked bool
 		var id uint64
-		rest := make([]sql.RawBytes, 11) // the other columns of the answer
+		rest := make([]sql.RawBytes, 12) // the other columns of the answer
 		into := []any{&blocked, &id}
 		for i := range rest {
 			into = append(into, &rest[i])

@@ -123,9 +123,10 @@ func (c *overrideDeleteCmd) find(ctx context.Context, store endpoint) (service.O
 type overrideSetCmd struct {
 	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
 	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
-	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate and --window instead of the zone's."`
+	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
 	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window        *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the window's length: seconds, or 90s, 5m, 7d."`
+	Window        *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
+	PeriodAnchor  *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
 	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
 	endpointFlags `embed:""`
@@ -169,12 +170,13 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 
 // validate returns a usageError for flags that are wrong in every database.
 func (c *overrideSetCmd) validate() error {
-	limited := c.Rate != nil && c.Window != nil
 	switch {
-	case c.Action == service.OverrideLimit && !limited:
-		return usagef("--action limit needs --rate and --window")
-	case c.Action != service.OverrideLimit && (c.Rate != nil || c.Window != nil):
-		return usagef("--rate and --window belong to --action limit alone")
+	case c.Action == service.OverrideLimit && c.Rate == nil:
+		return usagef("--action limit needs --rate")
+	case c.Action != service.OverrideLimit && (c.Rate != nil || c.Window != nil || c.PeriodAnchor != nil):
+		return usagef("--rate, --window and --period-anchor belong to --action limit alone")
+	case isZero(c.PeriodAnchor) || isZero(c.Window):
+		return usagef("--window and --period-anchor must not be 0")
 	case strings.TrimSpace(c.Reason) == "":
 		return usagef("--reason must not be empty")
 	}
@@ -195,6 +197,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal
 	}
 	replace(&o.Rate, c.Rate)
 	replaceLength(&o.Window, c.Window)
+	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
 		now, err := engineTime(ctx, store, o)
 		if err != nil {
@@ -304,8 +307,14 @@ func targetOf(o service.Override) string {
 }
 
 func actionOf(o service.Override) string {
-	if o.Action == service.OverrideLimit {
+	switch {
+	case o.Action != service.OverrideLimit:
+	case o.Window > 0:
 		return fmt.Sprintf("limit %d in %d s", o.Rate, service.WholeSeconds(o.Window))
+	case o.PeriodAnchor > 0:
+		return fmt.Sprintf("limit %d, months from day %d", o.Rate, o.PeriodAnchor)
+	default:
+		return fmt.Sprintf("limit %d", o.Rate)
 	}
 	return string(o.Action)
 }

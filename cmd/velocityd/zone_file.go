@@ -63,7 +63,7 @@ func readZones(text []byte) ([]service.Zone, error) {
 
 // zoneOf returns the zone that has these members, by their names in JSON.
 func zoneOf(members map[string]any) (service.Zone, error) {
-	for _, name := range []string{"id", "rate", "window"} {
+	for _, name := range []string{"id", "rate"} {
 		if members[name] == nil {
 			return service.Zone{}, fmt.Errorf("%s is missing", name)
 		}
@@ -86,6 +86,13 @@ func zoneOf(members map[string]any) (service.Zone, error) {
 			return service.Zone{}, fmt.Errorf("%s cannot be a %s", wrong.Field, wrong.Value)
 		}
 		return service.Zone{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	switch {
+	case members["window"] != nil:
+	case read.Period == service.PeriodNone:
+		return service.Zone{}, errors.New("window is missing")
+	default:
+		read.Window = service.WholeSeconds(read.Period.Length())
 	}
 	if members["reserve_ttl"] == nil {
 		read.ReserveTTL = read.Window

@@ -12,6 +12,9 @@ import (
 type zoneSettings struct {
 	Rate           *int          `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
 	Window         *durationFlag `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
+	Period         *string       `env:"-" enum:"none,second,minute,hour,day,week,month" placeholder:"PERIOD" help:"none: the window slides; otherwise attempts count until their second, minute, hour, day, week (from Monday) or month ends, and --window is left out."`
+	PeriodOffset   *int          `env:"-" placeholder:"MINUTES" help:"With --period: how far its clock is ahead of UTC, such as 60 or -300."`
+	PeriodAnchor   *int          `env:"-" placeholder:"DAY" help:"With --period month: the day on which a month begins, 1 to 31; in a shorter month its last day."`
 	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
 	Mode           *string       `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
 	Counts         *string       `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
@@ -37,6 +40,8 @@ func (s zoneSettings) validate() error {
 		flag  string
 		empty bool
 	}{
+		{"--period", isZero(s.Period)},
+		{"--period-anchor", isZero(s.PeriodAnchor)},
 		{"--mode", isZero(s.Mode)},
 		{"--counts", isZero(s.Counts)},
 		{"--lockout-factor", isZero(s.LockoutFactor)},
@@ -67,6 +72,12 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	}
 	replace(&zone.Rate, s.Rate)
 	replaceLength(&zone.Window, s.Window)
+	replace((*string)(&zone.Calendar.Period), s.Period)
+	replace(&zone.Calendar.Offset, s.PeriodOffset)
+	replace(&zone.Calendar.Anchor, s.PeriodAnchor)
+	if s.Period != nil && s.Window == nil && !zone.Calendar.IsNone() {
+		zone.Window = 0 // means the length of the period
+	}
 	replace(&zone.Description, s.Description)
 	replace((*string)(&zone.Mode), s.Mode)
 	replace((*string)(&zone.Counts), s.Counts)
@@ -106,13 +117,14 @@ type zoneSetCmd struct {
 
 // Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate and --window; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost.
+	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost.
 
 Examples:
 
   velocityd zone set 1 --counts failures --reset-on-success --lockout 300
   velocityd zone set 2 --key-kind ip --ipv6-prefix 56
-  velocityd zone set 3 --mode shadow`
+  velocityd zone set 3 --mode shadow
+  velocityd zone set 4 --rate 100000 --period month --description 'quota per account'`
 }
 
 // Run creates or changes the zone.
@@ -150,8 +162,8 @@ func (c *zoneSetCmd) edit(ctx context.Context, store endpoint, principal string)
 	zone, err := store.Zone(ctx, c.ID)
 	match := service.Match{Revision: zone.Revision}
 	switch {
-	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil):
-		return zone, usagef("zone %d does not exist: a new one needs --rate and --window", c.ID)
+	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil && c.Period == nil):
+		return zone, usagef("zone %d does not exist: a new one needs --rate, and --window or --period", c.ID)
 	case errors.Is(err, service.ErrNotFound):
 		zone, match = service.Zone{ID: c.ID}, service.Match{Absent: true}
 	case err != nil:

@@ -119,6 +119,33 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 	})
 }
 
+func TestZoneSetTakesPeriods(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
+		for _, step := range []struct{ args, line string }{
+			{"--rate 5 --period month --period-anchor 31", "7   5     2678400 s  \"\"           period=month period_anchor=31"},
+			{"--period-offset=-300", "2678400 s  \"\"           period=month period_offset=-300 period_anchor=31"},
+			{"--period day --period-anchor 1", "86400 s  \"\"           period=day period_offset=-300"},
+			{"--period none --period-offset 0 --window 60", "60 s    \"\"           defaults"},
+		} {
+			got := must(t, env, append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)...)
+			if !strings.Contains(got, step.line+"\n") {
+				t.Errorf("%s: got\n%swant %s", step.args, got, step.line)
+			}
+		}
+		for args, field := range map[string]string{
+			"--period year": "--period", "--period month --window 60": "window", "--period-offset 841": "period_offset",
+			"--period-anchor 0": "--period-anchor", "--period-anchor 32": "period_anchor",
+		} {
+			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
+			if r.code != exitUsage || !strings.Contains(r.stderr, field) {
+				t.Errorf("%s: got %+v, want %s", args, r, field)
+			}
+		}
+	})
+}
+
 func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -23,7 +23,7 @@ type auditedTxn struct {
 }
 
 // Audit reads every txn and fails the test if the rows break the definition of a limit, whoever wrote them:
-// no window of a bucket holds more counted txns than the rate, a check is blocked or charged as a whole,
+// no window or period of a bucket holds more counted txns than the rate, a check is blocked or charged as a whole,
 // and blocked txns do not count. It knows nothing of decisions. It audits the velocity in the given zones
 // alone, which nobody may have edited or overridden, and whose rows nobody may have aged; it believes the
 // rows that released and succeeded txns do not count.
@@ -82,7 +82,7 @@ func audit(tb testing.TB, txns []auditedTxn, zones []service.Zone) {
 
 const (
 	// unchangedZones are as they were made, and never had an override.
-	unchangedZones = "SELECT z.id, z.rate, z.`window`, z.mode FROM zone_master AS z WHERE z.revision = 1 AND NOT EXISTS (" +
+	unchangedZones = "SELECT z.id, z.rate, z.`window`, z.mode, z.period, z.period_offset, z.period_anchor FROM zone_master AS z WHERE z.revision = 1 AND NOT EXISTS (" +
 		"SELECT 1 FROM zone_audit AS a WHERE a.zone_id = z.id AND (a.subject = 'override' OR a.subject = 'zone' AND a.action <> 'insert'))"
 	// keepingZones are the ones in which a txn that counts goes on counting until its outcome.
 	keepingZones = unchangedZones + " AND z.mode <> 'off' AND NOT z.reset_on_success AND NOT EXISTS (" +
@@ -101,7 +101,8 @@ func (d *Database) zones(tb testing.TB, query string) []service.Zone {
 	for rows.Next() {
 		var zone service.Zone
 		var window int64
-		if err := rows.Scan(&zone.ID, &zone.Rate, &window, &zone.Mode); err != nil {
+		of := &zone.Calendar
+		if err := rows.Scan(&zone.ID, &zone.Rate, &window, &zone.Mode, &of.Period, &of.Offset, &of.Anchor); err != nil {
 			tb.Fatal(err)
 		}
 		zone.Window = service.Seconds(window)
@@ -207,8 +208,7 @@ func uncounted(zone service.Zone, txns []auditedTxn) []string {
 	return found
 }
 
-// breachesOf looks at the windows of one zone: half-open intervals of the
-// window's length.
+// breachesOf looks at the windows of one zone, half-open intervals of the window's length, or at its periods.
 func breachesOf(zone service.Zone, counted map[service.Bucket][]time.Time, txns []auditedTxn) []string {
 	var found []string
 	byKey := func(a, b service.Bucket) int { return cmp.Compare(a.Key, b.Key) }
@@ -219,7 +219,7 @@ func breachesOf(zone service.Zone, counted map[service.Bucket][]time.Time, txns 
 		instants := slices.SortedFunc(slices.Values(counted[bucket]), time.Time.Compare)
 		for i := 0; i+zone.Rate < len(instants); i++ {
 			first, last := instants[i], instants[i+zone.Rate]
-			if last.Sub(first) < zone.Window {
+			if zone.Term().Until(first).After(last) {
 				found = append(found, fmt.Sprintf("%+v holds %d txns from %s to %s, more than %d in %s",
 					bucket, zone.Rate+1, first, last, zone.Rate, zone.Window))
 				break

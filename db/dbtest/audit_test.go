@@ -59,6 +59,27 @@ func TestTheAuditFindsWhatBreaksTheDefinition(t *testing.T) {
 	}
 }
 
+func TestTheAuditLooksAtPeriods(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 2, Window: 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60, Anchor: 1}}
+	evening := time.Date(2030, 1, 1, 22, 59, 59, 999_999_000, time.UTC) // the day's last instant
+	for name, c := range map[string]struct {
+		since []time.Duration
+		want  string
+	}{
+		"a full day, and the next at once": {[]time.Duration{-time.Hour, 0, time.Microsecond, time.Microsecond}, ""},
+		"one more in a day":                {[]time.Duration{-22 * time.Hour, -time.Hour, 0}, "more than 2"},
+	} {
+		var txns []auditedTxn
+		for i, since := range c.since {
+			txns = append(txns, auditedTxn{id: uint64(i + 1), bucket: service.Bucket{ZoneID: 1, Key: "a"}, at: evening.Add(since), counted: true})
+		}
+		if found := strings.Join(breaches(txns, []service.Zone{zone}), "; "); (found == "") != (c.want == "") || !strings.Contains(found, c.want) {
+			t.Errorf("%s: found %q, want %q", name, found, c.want)
+		}
+	}
+}
+
 func TestTheAuditFindsWhatPassedAndDoesNotCount(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}

@@ -50,11 +50,13 @@ func (d *Database) SetOverride(tb testing.TB, o service.Override) {
 	defer Exec(tb, conn, "SET foreign_key_checks = 1")
 	limits := o.Action == service.OverrideLimit
 	Exec(tb, conn, `
-REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, expires_at, reason, created_by, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
+REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, period_anchor, expires_at, reason, created_by,
+  created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),
-		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
+		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: o.Window != 0},
+		sql.Null[int]{V: o.PeriodAnchor, Valid: o.PeriodAnchor != 0},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()}, o.Reason, o.CreatedBy)
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ParseAnswer reads zone_attempt.answer: an array for each bucket, of zone_id,
 // bucket_key, blocked, would_block, txn_id, rate, window, velocity, remaining,
-// retry_after, reason and override_id. velocity and remaining are null where no limit decided.
+// retry_after, reason, override_id and reset_after. velocity and remaining are null where no limit decided.
 func ParseAnswer(answer []byte, d *service.Decision) error {
 	var rows [][]json.RawMessage
 	if err := json.Unmarshal(answer, &rows); err != nil {
@@ -35,7 +35,7 @@ func ParseAnswer(answer []byte, d *service.Decision) error {
 }
 
 func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
-	const members, txnID, velocity, remaining, reason, overrideID = 12, 4, 7, 8, 10, 11
+	const members, txnID, velocity, remaining, reason, overrideID = 13, 4, 7, 8, 10, 11
 	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxInt64, overrideID: math.MaxUint64}
 	if len(row) != members {
 		return v, fmt.Errorf("%d members, want %d", len(row), members)
@@ -64,7 +64,7 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	v.Bucket.ZoneID = int64(numbers[0])
 	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
 	v.Rate, v.Window = int(numbers[5]), service.Seconds(int64(numbers[6]))
-	v.OverrideID = numbers[overrideID]
+	v.OverrideID, v.ResetAfter = numbers[overrideID], service.Seconds(int64(numbers[12]))
 	if isOwn := v.Reason != "" && v.Reason != service.ReasonElsewhere; isOwn != v.WouldBlock || isOwn &&
 		!slices.Contains(service.Reasons(), v.Reason) {
 		return v, fmt.Errorf("would_block is %v and the reason %.40q", v.WouldBlock, v.Reason)

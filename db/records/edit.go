@@ -88,7 +88,7 @@ func zoneRows(id int64) auditedRows {
 }
 
 func overrideRows(where string, args ...any) auditedRows {
-	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "expires_at", "reason", "created_by")
+	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "period_anchor", "expires_at", "reason", "created_by")
 	return auditedRows{"override", "zone_override", "zone_id, id", state, where, args}
 }
 

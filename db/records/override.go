@@ -25,19 +25,20 @@ type overrideRow struct {
 	Action    string              `db:"action"`
 	Rate      sql.Null[int]       `db:"rate"`
 	Window    sql.Null[int64]     `db:"window"`
+	Anchor    sql.Null[int]       `db:"period_anchor"`
 	ExpiresAt sql.Null[time.Time] `db:"expires_at"`
 	Reason    string              `db:"reason"`
 	CreatedBy string              `db:"created_by"`
 }
 
 const selectOverride = `
-SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, expires_at, reason, created_by
+SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, period_anchor, expires_at, reason, created_by
   FROM zone_override`
 
 func (r overrideRow) override() (o service.Override, err error) {
 	o = service.Override{
 		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
-		Rate: r.Rate.V, Window: service.Seconds(r.Window.V), ExpiresAt: r.ExpiresAt.V,
+		Rate: r.Rate.V, Window: service.Seconds(r.Window.V), PeriodAnchor: r.Anchor.V, ExpiresAt: r.ExpiresAt.V,
 		Reason: r.Reason, CreatedBy: r.CreatedBy,
 	}
 	if !r.Prefix.Valid {
@@ -59,7 +60,8 @@ func overrideValues(o service.Override) []any {
 		sql.Null[string]{V: Network(o.Prefix), Valid: o.Prefix.IsValid()},
 		string(o.Action),
 		sql.Null[int]{V: o.Rate, Valid: limits},
-		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
+		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: o.Window != 0},
+		sql.Null[int]{V: o.PeriodAnchor, Valid: o.PeriodAnchor != 0},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()},
 		o.Reason,
 		o.CreatedBy,
@@ -201,8 +203,9 @@ func insertOverride(ctx context.Context, e *edit, o service.Override) (id uint64
 	where, args := sameTarget(o)
 	err = e.audited(ctx, auditInsert, overrideRows(where, args...), func() error {
 		result, err := e.ExecContext(ctx, `
-INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, expires_at, reason, created_by, created_at, zone_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, LEFT(?, 128), UTC_TIMESTAMP(6), ?)`, append(overrideValues(o), o.ZoneID)...)
+INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, period_anchor, expires_at, reason, created_by,
+  created_at, zone_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, LEFT(?, 128), UTC_TIMESTAMP(6), ?)`, append(overrideValues(o), o.ZoneID)...)
 		if err != nil {
 			return err
 		}
@@ -281,7 +284,8 @@ func updateOverride(ctx context.Context, e *edit, o service.Override) error {
 	if err := e.audited(ctx, auditUpdate, overrideRows("id = ?", o.ID), func() error {
 		_, err := e.ExecContext(ctx, `
 UPDATE zone_override
-   SET bucket_key = ?, prefix = ?, network = ?, action = ?, rate = ?, `+"`window`"+` = ?, expires_at = ?, reason = ?, created_by = ?
+   SET bucket_key = ?, prefix = ?, network = ?, action = ?, rate = ?, `+"`window`"+` = ?, period_anchor = ?,
+       expires_at = ?, reason = ?, created_by = ?
  WHERE id = ?`, append(overrideValues(o), o.ID)...)
 		return err
 	}); err != nil {

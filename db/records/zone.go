@@ -170,13 +170,16 @@ INSERT INTO zone_master (overridden, narrowed_at, revision, ` + zonerow.Settings
 VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), UTC_TIMESTAMP(6), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
 	kept := []any{zone.ID}
 	if exists {
-		// Engines assign from left to right: narrowed_at sees the rate and window from before.
+		// Engines assign from left to right: narrowed_at sees the limit from before.
 		statement = `
 UPDATE zone_master
-   SET narrowed_at = IF(rate > ? OR ` + "`window`" + ` < ?, UTC_TIMESTAMP(6), narrowed_at), revision = revision + 1,
+   SET narrowed_at = IF(rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?),
+         UTC_TIMESTAMP(6), narrowed_at), revision = revision + 1,
        ` + zonerow.Settings.List(" = ?") + `
  WHERE id = ?`
-		kept = []any{zone.Rate, service.WholeSeconds(zone.Window)}
+		zone = zone.WithDefaults()
+		of := zone.Calendar
+		kept = []any{zone.Rate, service.WholeSeconds(zone.Window), string(of.Period), of.Offset, of.Anchor}
 	}
 	_, err := e.ExecContext(ctx, statement, append(append(kept, zonerow.Settings.Write(zone)...), zone.ID)...)
 	return err

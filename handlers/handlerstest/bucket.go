@@ -22,6 +22,7 @@ type peek struct {
 	Velocity    *int         `json:"velocity"`
 	Remaining   *int         `json:"remaining"`
 	RetryAfter  int64        `json:"retry_after"`
+	ResetAfter  int64        `json:"reset_after"`
 	Reason      string       `json:"reason"`
 	LockedUntil time.Time    `json:"locked_until"`
 	Override    *override    `json:"override"`
@@ -36,6 +37,7 @@ type override struct {
 	Action    service.OverrideAction `json:"action"`
 	Rate      int                    `json:"rate"`
 	Window    int64                  `json:"window"`
+	Anchor    int                    `json:"period_anchor"`
 	ExpiresAt time.Time              `json:"expires_at"`
 	Reason    string                 `json:"reason"`
 	CreatedBy string                 `json:"created_by"`
@@ -95,6 +97,7 @@ func (p peek) peek() service.Peek {
 	seen := service.Peek{
 		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.UTC(), Mode: p.Mode,
 		Rate: p.Rate, Window: seconds(p.Window), Unmetered: p.Velocity == nil,
+		ResetAfter: seconds(p.ResetAfter),
 		RetryAfter: seconds(p.RetryAfter), Reason: service.Reason(p.Reason), LockedUntil: p.LockedUntil.UTC(),
 	}
 	if p.Velocity != nil && p.Remaining != nil {
@@ -103,7 +106,7 @@ func (p peek) peek() service.Peek {
 	if o := p.Override; o != nil {
 		seen.Override = &service.Override{
 			ID: o.ID, ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action, Rate: o.Rate,
-			Window: seconds(o.Window), ExpiresAt: o.ExpiresAt.UTC(), Reason: o.Reason, CreatedBy: o.CreatedBy,
+			Window: seconds(o.Window), PeriodAnchor: o.Anchor, ExpiresAt: o.ExpiresAt.UTC(), Reason: o.Reason, CreatedBy: o.CreatedBy,
 		}
 	}
 	for _, t := range p.Txns {

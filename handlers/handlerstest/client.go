@@ -193,6 +193,7 @@ type verdict struct {
 	Velocity   *int   `json:"velocity"`
 	Remaining  *int   `json:"remaining"`
 	RetryAfter int64  `json:"retry_after"`
+	ResetAfter int64  `json:"reset_after"`
 }
 
 type problem struct {
@@ -234,6 +235,7 @@ func (d decision) decision() service.Decision {
 			Bucket:  service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey},
 			Blocked: v.Blocked, WouldBlock: v.WouldBlock, Reason: service.Reason(v.Reason), OverrideID: v.OverrideID, TxnID: v.TxnID,
 			Rate: v.Rate, Window: seconds(v.Window), Unmetered: v.Velocity == nil, RetryAfter: seconds(v.RetryAfter),
+			ResetAfter: seconds(v.ResetAfter),
 		}
 		if agrees = agrees && (v.Velocity == nil) == (v.Remaining == nil); v.Velocity != nil {
 			answer.Verdicts[i].Velocity = *v.Velocity

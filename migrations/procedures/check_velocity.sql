@@ -10,8 +10,9 @@ BEGIN
   --   CALL check_velocity(1, 'alice')
   -- The arguments are the zone's id and the key of the bucket. The columns are:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,
-  --   checked_at, would_block, velocity, reason, override_id
-  -- retry_after is in whole seconds, 0 unless blocked. checked_at is UTC. would_block says
+  --   checked_at, would_block, velocity, reason, override_id, reset_after
+  -- retry_after is in whole seconds, 0 unless blocked. reset_after is so many seconds until the end of the zone's
+  -- period, 0 without one. checked_at is UTC. would_block says
   -- that the bucket has no room, and reason why: full, locked (by a lockout that began before),
   -- lockout (it was full, so one begins) or denied (by the override of override_id). They are the
   -- same in the modes enforce and shadow, and the attempt is blocked only if the mode is enforce.

@@ -16,7 +16,7 @@ BEGIN
   -- The attempt is blocked if any of its buckets blocks, and then none of them is charged. The
   -- answer has one row for each bucket, in the order of the first call, with the columns of check_velocity:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,
-  --   checked_at, would_block, velocity, reason, override_id
+  --   checked_at, would_block, velocity, reason, override_id, reset_after
   -- blocked says that this bucket blocks. The reason elsewhere says that this bucket had room, and
   -- another one blocks. A bucket that is named twice is counted once and has one row.
   --
@@ -56,7 +56,7 @@ BEGIN
       RESIGNAL SET MYSQL_ERRNO = 45504; -- the attempt is recorded; only the answer is lost
     SELECT v.blocked, v.txn_id, v.zone_id, v.bucket_key, v.rate, v.`window`, v.remaining, v.retry_after,
            v_checked_at AS checked_at, v.would_block, v.velocity,
-           NULLIF(v.reason, '') AS reason, NULLIF(v.override_id, 0) AS override_id
+           NULLIF(v.reason, '') AS reason, NULLIF(v.override_id, 0) AS override_id, v.reset_after
       FROM JSON_TABLE(v_answer, '$[*]' COLUMNS (
              bucket_no FOR ORDINALITY,
              zone_id INT PATH '$[0]',
@@ -64,7 +64,8 @@ BEGIN
              blocked BOOLEAN PATH '$[2]', would_block BOOLEAN PATH '$[3]', txn_id BIGINT UNSIGNED PATH '$[4]',
              rate INT PATH '$[5]', `window` INT PATH '$[6]', velocity INT PATH '$[7]', remaining INT PATH '$[8]',
              retry_after BIGINT PATH '$[9]',
-             reason VARCHAR(9) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]')) AS v
+             reason VARCHAR(9) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]',
+             reset_after BIGINT PATH '$[12]')) AS v
      ORDER BY v.bucket_no;
   END;
 END

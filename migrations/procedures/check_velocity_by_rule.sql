@@ -14,10 +14,10 @@ BEGIN
   -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the rule is not compared. If
   -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
-  DECLARE v_rate, v_window, v_lockout, v_velocity, v_record_blocked INT;
-  DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_velocity, v_record_blocked INT;
+  DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
-  DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_oldest DATETIME(6);
+  DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_since, v_until, v_oldest DATETIME(6);
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
@@ -59,8 +59,8 @@ BEGIN
       CALL make_bucket(p_zone_id, p_bucket_key, p_key_rule, p_waits);
     END IF;
     -- The zone as it is now, not as it was before the wait.
-    SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at, record_blocked
-      INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at, v_record_blocked
+    SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, key_rule, overridden, narrowed_at, record_blocked
+      INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at, v_record_blocked
       FROM zone_master
      WHERE id = p_zone_id;
     IF v_rate IS NULL OR p_key_rule <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
@@ -68,24 +68,28 @@ BEGIN
     END IF;
     -- A statement that waited keeps the time at which it began. So the clock is read in a separate one, once.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
-    SET v_now = UTC_TIMESTAMP(6);
+    SET v_now = UTC_TIMESTAMP(6), v_since = v_now - INTERVAL v_window SECOND;
+    IF v_period <> 'none' THEN
+      CALL find_period(v_now, v_window, v_period, v_offset, v_anchor, v_since, v_until);
+    END IF;
 
-    -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
+    -- In a zone that was neither narrowed nor overridden since then no bucket can hold more than v_rate
     -- counted txns, so a plain count is bounded.
-    IF NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
+    IF NOT v_is_overridden AND v_narrowed_at < v_since THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
         FROM zone_txn
        WHERE zone_id = p_zone_id
          AND bucket_key = p_bucket_key
          AND counted = TRUE
-         AND created_at > v_now - INTERVAL v_window SECOND;
+         AND created_at > v_since;
     END IF;
     -- The whole rule is asked unless the bucket plainly has room: nothing overrides or locks it, and the zone is not off.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
       CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
-        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+        v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
+        v_locked_until, v_override_id, v_action, v_reason);
       SET v_override_id = IF(v_reason = 'denied', v_override_id, NULL), v_counts = v_counts AND v_wait = 0,
           v_blocked = v_wait > 0 AND v_mode = 'enforce';
     END IF;
@@ -94,7 +98,7 @@ BEGIN
       CALL forget_tally(p_zone_id, p_bucket_key, v_now); -- the clock was set back
     END IF;
     IF v_blocked AND v_record_blocked > 0 THEN
-      CALL record_attempt(p_zone_id, p_bucket_key, v_now, v_window, TRUE, TRUE, FALSE, v_reason, v_override_id, NULL, NULL, NULL, v_locked);
+      CALL record_attempt(p_zone_id, p_bucket_key, v_now, v_since, TRUE, TRUE, FALSE, v_reason, v_override_id, NULL, NULL, NULL, v_locked);
     ELSE
       INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id)
       VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts, v_reason, v_override_id);
@@ -116,6 +120,7 @@ BEGIN
            IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts) AS remaining,
            IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
            v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity,
-           v_reason AS reason, v_override_id AS override_id;
+           v_reason AS reason, v_override_id AS override_id,
+           COALESCE((TIMESTAMPDIFF(MICROSECOND, v_now, v_until) + 999999) DIV 1000000, 0) AS reset_after;
   END;
 END

@@ -13,16 +13,17 @@ BEGIN
   DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new BOOLEAN DEFAULT FALSE;
   -- As a pass takes the check to be, and as it finds it: blocked by a bucket, denied by one, and with how many new txns.
   DECLARE v_blocked, v_blocks, v_denied, v_denies BOOLEAN DEFAULT FALSE;
-  DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_lockout, v_velocity INT DEFAULT 0;
+  DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_offset, v_anchor, v_lockout, v_velocity INT DEFAULT 0;
   DECLARE v_zone_id, v_wait BIGINT;
   DECLARE v_written, v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET utf8mb4;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
-  DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
-  DECLARE v_oldest, v_locked_until DATETIME(6);
+  DECLARE v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
   DECLARE asked CURSOR FOR
-    SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.overridden
+    SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.overridden,
+           z.period, z.period_offset, z.period_anchor
       FROM (
         SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
           FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
@@ -47,7 +48,8 @@ BEGIN
   END IF;
   OPEN asked;
   the_names: LOOP
-    FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden;
+    FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden,
+      v_period, v_offset, v_anchor;
     IF v_done THEN
       LEAVE the_names;
     END IF;
@@ -79,17 +81,20 @@ BEGIN
           v_check_id = IF(v_txns > 1, UUID_SHORT(), NULL);
       OPEN asked;
       the_buckets: LOOP
-        FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden;
+        FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden,
+          v_period, v_offset, v_anchor;
         IF v_done THEN
           LEAVE the_buckets;
         END IF;
         CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed since the first look
         SET v_velocity = NULL;
         CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied, v_mode, v_lockout, v_key_rule, v_overridden,
-          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+          v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
+          v_locked_until, v_override_id, v_action, v_reason);
         IF v_denied AND v_reason = 'lockout' THEN -- another bucket is denied, so none begins
           CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_key_rule, FALSE,
-            v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+            v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
+            v_locked_until, v_override_id, v_action, v_reason);
         END IF;
         SET v_would_block = v_wait > 0,
             v_blocks = v_blocks OR (v_would_block AND v_mode = 'enforce'),
@@ -98,7 +103,7 @@ BEGIN
             v_override_id = IF(v_reason = 'denied', v_override_id, NULL),
             v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
         CALL forget_tally(v_zone_id, v_key, p_checked_at); -- in case the clock was set back
-        CALL record_attempt(v_zone_id, v_key, p_checked_at, v_window, v_blocked, v_would_block, v_counts, v_reason,
+        CALL record_attempt(v_zone_id, v_key, p_checked_at, v_since, v_blocked, v_would_block, v_counts, v_reason,
           v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
         SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
             -- MariaDB quotes a variable that is a number, but no sum.
@@ -106,7 +111,8 @@ BEGIN
               IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate + 0, v_window + 0,
               v_velocity + v_counts, IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts),
               IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0),
-              COALESCE(v_reason, ''), COALESCE(v_override_id, 0)));
+              COALESCE(v_reason, ''), COALESCE(v_override_id, 0),
+              COALESCE((TIMESTAMPDIFF(MICROSECOND, p_checked_at, v_until) + 999999) DIV 1000000, 0)));
       END LOOP;
       CLOSE asked;
       SET v_settled = v_blocked = v_blocks AND v_denied = v_denies AND v_txns = v_new_txns,

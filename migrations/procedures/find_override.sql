@@ -7,6 +7,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE find_override(
   OUT p_action     VARCHAR(8) CHARACTER SET ascii,
   OUT p_rate       INT,
   OUT p_window     INT,
+  OUT p_anchor     INT,
   OUT p_expires_at DATETIME(6)
 )
 COMMENT 'internal: the override in force for a bucket'
@@ -23,8 +24,8 @@ BEGIN
   -- "No row" is a normal result. It is handled here so that the caller's own handler for
   -- NOT FOUND does not fire.
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-  SELECT id, action, rate, `window`, expires_at
-    INTO p_id, p_action, p_rate, p_window, p_expires_at
+  SELECT id, action, rate, `window`, period_anchor, expires_at
+    INTO p_id, p_action, p_rate, p_window, p_anchor, p_expires_at
     FROM zone_override
    WHERE zone_id = p_zone_id
      AND bucket_key = p_bucket_key
@@ -37,8 +38,8 @@ BEGIN
     SET v_bits = address_bits(v_address);
     SET v_length = IF(LOCATE('/', p_bucket_key) > 0, SUBSTRING_INDEX(p_bucket_key, '/', -1), LENGTH(v_bits));
     -- One lookup by zone_override_network for each length that the zone has.
-    SELECT o.id, o.action, o.rate, o.`window`, o.expires_at
-      INTO p_id, p_action, p_rate, p_window, p_expires_at
+    SELECT o.id, o.action, o.rate, o.`window`, o.period_anchor, o.expires_at
+      INTO p_id, p_action, p_rate, p_window, p_anchor, p_expires_at
       FROM zone_override_prefix_length AS k
      STRAIGHT_JOIN zone_override AS o
         ON o.zone_id = k.zone_id

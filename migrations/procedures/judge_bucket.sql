@@ -7,10 +7,15 @@ CREATE /*M! OR REPLACE */ PROCEDURE judge_bucket(
   IN    p_lockout        INT,
   IN    p_key_rule       VARCHAR(32) CHARACTER SET ascii,
   IN    p_is_overridden  BOOLEAN,
+  IN    p_offset         INT,
   INOUT p_rate           INT,
   INOUT p_window         INT,
+  INOUT p_period         VARCHAR(8) CHARACTER SET ascii,
+  INOUT p_anchor         INT,
   INOUT p_velocity       INT,
   INOUT p_oldest         DATETIME(6),
+  OUT   p_since          DATETIME(6),
+  OUT   p_until          DATETIME(6),
   OUT   p_wait           BIGINT,
   OUT   p_counts         BOOLEAN,
   OUT   p_locked_until   DATETIME(6),
@@ -23,38 +28,44 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Called by check_velocity_by_rule, decide_check and peek_velocity. Judges one bucket at p_now by the
-  -- rule. The settings p_mode to p_is_overridden are the zone's. For an
+  -- rule. The settings p_mode to p_offset are the zone's. For an
   -- attempt (p_is_attempt) the caller holds the bucket's lock, and has read the zone and then
   -- the clock under it; an attempt that finds the bucket full begins a lockout. It changes nothing
   -- else, and nothing at all without an attempt. service.Decide is the same rule in Go.
-  --   p_rate, p_window:     in: the zone's; out: an override's, if it limits
-  --   p_velocity, p_oldest: in: the count of txns in the zone's window and the time of the
+  --   p_rate to p_anchor:   in: the zone's limit; out: an override's, if it limits
+  --   p_velocity, p_oldest: in: the count of txns by the zone's limit and the time of the
   --                         oldest, or NULL if the caller has not counted; out: at most p_rate,
   --                         or NULL where no limit decides
+  --   p_since, p_until:     txns after p_since count; end of the period, NULL if the limit slides or none decides
   --   p_wait:               microseconds until an attempt would pass; 0: it passes now
   --   p_counts:             an attempt that passes takes one of the bucket's places
   --   p_locked_until:       the end of a lockout that began before this attempt and locks, or NULL
   --   p_override_id, p_action: of the override in force, or NULL
   --   p_reason:             why p_wait is not 0: full, locked, lockout (one begins now) or denied
-  DECLARE v_own_rate, v_own_window INT;
-  DECLARE v_expires_at, v_last_end DATETIME(6);
+  DECLARE v_own_rate, v_own_window, v_own_anchor INT;
+  DECLARE v_expires_at, v_last_end, v_ignored, v_leaves DATETIME(6);
   DECLARE v_lockout_us BIGINT;
 
   IF p_is_overridden AND p_mode <> 'off' THEN
     CALL find_override(p_zone_id, p_bucket_key, p_key_rule LIKE 'ip%', p_now,
-      p_override_id, p_action, v_own_rate, v_own_window, v_expires_at);
+      p_override_id, p_action, v_own_rate, v_own_window, v_own_anchor, v_expires_at);
     IF p_action = 'limit' THEN
-      SET p_rate = v_own_rate, p_window = v_own_window, p_velocity = NULL;
+      SET p_rate = v_own_rate, p_window = COALESCE(v_own_window, p_window), p_anchor = COALESCE(v_own_anchor, p_anchor),
+          p_period = IF(v_own_window IS NULL, p_period, 'none'), p_velocity = NULL;
     END IF;
   END IF;
 
+  SET p_since = p_now - INTERVAL p_window SECOND, p_until = NULL;
+  IF p_period <> 'none' THEN
+    CALL find_period(p_now, p_window, p_period, p_offset, p_anchor, p_since, p_until);
+  END IF;
   SET p_wait = 0, p_counts = p_mode <> 'off' AND COALESCE(p_action = 'limit', TRUE);
   -- LIMIT bounds the count to p_rate index entries. A plain count would read millions after a
   -- DBA made a busy zone's window longer. If p_rate of them are found, the bucket is full until
-  -- the oldest of these leaves the window. Txns later than p_now, which a clock that was set
+  -- the oldest of these does not count any more. Txns later than p_now, which a clock that was set
   -- back has left, count too.
   IF NOT p_counts THEN
-    SET p_velocity = NULL;
+    SET p_velocity = NULL, p_until = NULL;
   ELSEIF p_velocity IS NULL OR p_velocity > p_rate THEN
     SELECT COUNT(*), MIN(newest.created_at)
       INTO p_velocity, p_oldest
@@ -64,7 +75,7 @@ BEGIN
          WHERE zone_id = p_zone_id
            AND bucket_key = p_bucket_key
            AND counted = TRUE
-           AND created_at > p_now - INTERVAL p_window SECOND
+           AND created_at > p_since
          ORDER BY created_at DESC
          LIMIT p_rate
       ) AS newest;
@@ -74,9 +85,12 @@ BEGIN
     SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_expires_at), p_window * 1000000), p_reason = 'denied';
   END IF;
   IF p_counts AND p_velocity >= p_rate THEN
+    SET v_leaves = p_oldest + INTERVAL p_window SECOND;
+    IF p_period <> 'none' AND p_oldest IS NOT NULL THEN
+      CALL find_period(p_oldest, p_window, p_period, p_offset, p_anchor, v_ignored, v_leaves);
+    END IF;
     -- With a rate of 0 there is no oldest txn: the answer is the window.
-    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, p_oldest + INTERVAL p_window SECOND), p_window * 1000000),
-        p_reason = 'full';
+    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_leaves), p_window * 1000000), p_reason = 'full';
   END IF;
 
   IF p_lockout > 0 AND p_counts THEN

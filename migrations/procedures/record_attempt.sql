@@ -2,7 +2,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE record_attempt(
   IN  p_zone_id       INT,
   IN  p_bucket_key    VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
   IN  p_now           DATETIME(6),
-  IN  p_window        INT,
+  IN  p_since         DATETIME(6),
   IN  p_blocked       BOOLEAN,
   IN  p_would_block   BOOLEAN,
   IN  p_counted       BOOLEAN,
@@ -20,7 +20,7 @@ BEGIN
   -- Called by check_velocity_by_rule and decide_check, under the bucket's lock. Every attempt is a
   -- txn (p_is_new), unless it is blocked and its zone has record_blocked. There the first
   -- record_blocked blocked attempts of a bucket are txns. The last of these txns counts the others that have
-  -- its reason, until p_window or a day has passed since the first one; an attempt with another
+  -- its reason, as long as the first one came after p_since and within a day; an attempt with another
   -- reason is a txn, which counts from then on. LAST_INSERT_ID() is the id of the txn that stands for
   -- the attempt. service.Decide is the same rule in Go.
   DECLARE v_first, v_txns INT DEFAULT 0;
@@ -41,7 +41,7 @@ BEGIN
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
-       AND blocked_began > p_now - INTERVAL LEAST(p_window, 86400) SECOND
+       AND blocked_began > GREATEST(p_since, p_now - INTERVAL 1 DAY)
        AND blocked_txn_at <= p_now; -- a clock that was set back begins anew
     IF v_txns >= v_first THEN
       UPDATE zone_txn

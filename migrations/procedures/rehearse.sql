@@ -12,10 +12,12 @@ BEGIN
   DECLARE v_zone_id INT DEFAULT 2147483647 - CONNECTION_ID() % 1000000;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
     DEFAULT INET_NTOA(CONNECTION_ID() % 4294967296);
-  DECLARE v_now, v_oldest, v_locked_until DATETIME(6);
+  DECLARE v_now, v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_rate INT DEFAULT 1;
-  DECLARE v_window INT DEFAULT 60;
+  DECLARE v_window INT DEFAULT 2678400;
   DECLARE v_velocity INT;
+  DECLARE v_period VARCHAR(8) CHARACTER SET ascii DEFAULT 'month';
+  DECLARE v_anchor INT DEFAULT 31;
   DECLARE v_wait BIGINT;
   DECLARE v_counts BOOLEAN;
   DECLARE v_id, v_override_id, v_check_id, v_first_id, v_last_id BIGINT UNSIGNED;
@@ -49,8 +51,9 @@ BEGIN
           INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
           VALUES (v_id, v_now, 0, v_key, FALSE, FALSE, TRUE);
         END IF;
-        CALL judge_bucket(0, v_key, v_now, TRUE, 'enforce', 1, 'ip/32/64', TRUE,
-          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+        CALL judge_bucket(0, v_key, v_now, TRUE, 'enforce', 1, 'ip/32/64', TRUE, 0,
+          v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until,
+          v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
       END IF;
       IF p_way = 'report' THEN
         CALL txns_of_check(v_id, v_oldest, v_check_id, v_first_id, v_last_id);

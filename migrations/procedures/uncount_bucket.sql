@@ -7,21 +7,25 @@ COMMENT 'internal: called by record_outcome and release_bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Sets counted = FALSE for every txn that counts in the bucket's window at p_now. The caller
+  -- Sets counted = FALSE for every txn that counts in the bucket at p_now. The caller
   -- holds the bucket's lock.
-  DECLARE v_window, v_own, v_rate, v_counted INT;
+  DECLARE v_window, v_offset, v_anchor, v_own, v_own_anchor, v_rate, v_counted INT;
+  DECLARE v_period VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_is_ip BOOLEAN;
   DECLARE v_id BIGINT UNSIGNED;
   DECLARE v_action VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_until, v_since DATETIME(6);
+  DECLARE v_until, v_since, v_since_own DATETIME(6);
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-  SELECT `window`, key_kind = 'ip'
-    INTO v_window, v_is_ip
+  SELECT `window`, period, period_offset, period_anchor, key_kind = 'ip'
+    INTO v_window, v_period, v_offset, v_anchor, v_is_ip
     FROM zone_master
    WHERE id = p_zone_id;
-  -- The window of an override may be longer than the zone's.
-  CALL find_override(p_zone_id, p_bucket_key, v_is_ip, p_now, v_id, v_action, v_rate, v_own, v_until);
-  SET v_since = p_now - INTERVAL GREATEST(v_window, COALESCE(v_own, 0)) SECOND;
+  -- By an override they may count longer than by the zone.
+  CALL find_override(p_zone_id, p_bucket_key, v_is_ip, p_now, v_id, v_action, v_rate, v_own, v_own_anchor, v_until);
+  CALL find_period(p_now, v_window, v_period, v_offset, v_anchor, v_since, v_until);
+  CALL find_period(p_now, COALESCE(v_own, v_window), IF(v_own IS NULL, v_period, 'none'), v_offset,
+    COALESCE(v_own_anchor, v_anchor), v_since_own, v_until);
+  SET v_since = LEAST(v_since, v_since_own);
   SELECT COUNT(*)
     INTO v_counted
     FROM zone_txn

@@ -6,7 +6,8 @@ BEGIN
   INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
   VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'zone', 'delete', OLD.id, NULL,
           JSON_OBJECT('id', OLD.id, 'description', OLD.description, 'rate', OLD.rate,
-          'window', OLD.`window`, 'mode', OLD.mode, 'counts', OLD.counts,
+          'window', OLD.`window`, 'period', OLD.period, 'period_offset', OLD.period_offset,
+          'period_anchor', OLD.period_anchor, 'mode', OLD.mode, 'counts', OLD.counts,
           'reserve_ttl', OLD.reserve_ttl, 'reset_on_success', OLD.reset_on_success, 'lockout', OLD.lockout,
           'lockout_factor', OLD.lockout_factor, 'lockout_max', OLD.lockout_max, 'lockout_decay', OLD.lockout_decay,
           'key_kind', OLD.key_kind, 'key_form', OLD.key_form, 'ipv4_prefix', OLD.ipv4_prefix, 'ipv6_prefix', OLD.ipv6_prefix,

@@ -2,7 +2,7 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_master_before_insert
 BEFORE INSERT ON zone_master
 FOR EACH ROW
 BEGIN
-  -- Sets the columns that the schema keeps by itself, and overrules the writer.
+  -- Sets the columns that the schema keeps by itself, and overrules the writer. Fills in the window of a period.
   DECLARE v_zones, v_overrides, v_changes INT DEFAULT 0;
   -- A REPLACE deletes the zone and inserts it anew, and its overrides may stay. Without foreign key
   -- checks a new zone may have overrides, too.
@@ -26,6 +26,9 @@ BEGIN
     INTO v_changes
     FROM zone_audit
    WHERE zone_id = NEW.id;
+  IF NEW.period <> 'none' AND NEW.`window` IS NULL THEN
+    SET NEW.`window` = period_length(NEW.period);
+  END IF;
   SET NEW.overridden = v_overrides > 0,
       NEW.revision = 1,
       NEW.narrowed_at = IF(v_changes > 0, UTC_TIMESTAMP(6), '1970-01-01');

@@ -2,10 +2,14 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_master_before_update
 BEFORE UPDATE ON zone_master
 FOR EACH ROW
 BEGIN
-  -- Refuses another id, and sets the columns that the schema keeps by itself, against the writer.
+  -- Refuses another id, and sets the columns that the schema keeps by itself, against the writer. Fills in the
+  -- window of a new period.
   IF NEW.id <> OLD.id THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
       MESSAGE_TEXT = 'a zone keeps its id: insert another one';
+  END IF;
+  IF NEW.period <> 'none' AND (NEW.period <> OLD.period AND NEW.`window` <=> OLD.`window` OR NEW.`window` IS NULL) THEN
+    SET NEW.`window` = period_length(NEW.period);
   END IF;
   -- Once set it stays: this session cannot see the overrides that others are adding.
   SET NEW.overridden = COALESCE(NEW.overridden, FALSE) OR OLD.overridden;
@@ -13,10 +17,14 @@ BEGIN
   -- a comparison of text ignores case.
   SET NEW.revision = OLD.revision + (NEW.overridden = OLD.overridden
      OR NOT ((HEX(NEW.description), NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
+         NEW.period, NEW.period_offset, NEW.period_anchor,
          NEW.reset_on_success, NEW.lockout, NEW.lockout_factor, NEW.lockout_max, NEW.lockout_decay,
          NEW.key_kind, NEW.key_form, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure, NEW.record_blocked, NEW.totals)
         <=> (HEX(OLD.description), OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
+         OLD.period, OLD.period_offset, OLD.period_anchor,
          OLD.reset_on_success, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
          OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure, OLD.record_blocked, OLD.totals)));
-  SET NEW.narrowed_at = IF(NEW.rate < OLD.rate OR NEW.`window` > OLD.`window`, UTC_TIMESTAMP(6), OLD.narrowed_at);
+  SET NEW.narrowed_at = IF(NEW.rate < OLD.rate OR NEW.`window` > OLD.`window`
+       OR (NEW.period, NEW.period_offset, NEW.period_anchor) <> (OLD.period, OLD.period_offset, OLD.period_anchor),
+     UTC_TIMESTAMP(6), OLD.narrowed_at);
 END

@@ -7,7 +7,7 @@ BEGIN
   VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'override', 'delete', OLD.zone_id, OLD.id,
           JSON_OBJECT('id', OLD.id, 'zone_id', OLD.zone_id, 'bucket_key', OLD.bucket_key,
           'prefix', OLD.prefix, 'action', OLD.action, 'rate', OLD.rate,
-          'window', OLD.`window`, 'expires_at', OLD.expires_at, 'reason', OLD.reason,
+          'window', OLD.`window`, 'period_anchor', OLD.period_anchor, 'expires_at', OLD.expires_at, 'reason', OLD.reason,
           'created_by', OLD.created_by),
           NULL);
 END

@@ -14,6 +14,6 @@ BEGIN
           NULL,
           JSON_OBJECT('id', NEW.id, 'zone_id', NEW.zone_id, 'bucket_key', NEW.bucket_key,
           'prefix', NEW.prefix, 'action', NEW.action, 'rate', NEW.rate,
-          'window', NEW.`window`, 'expires_at', NEW.expires_at, 'reason', NEW.reason,
+          'window', NEW.`window`, 'period_anchor', NEW.period_anchor, 'expires_at', NEW.expires_at, 'reason', NEW.reason,
           'created_by', NEW.created_by));
 END

@@ -13,10 +13,10 @@ BEGIN
   VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'override', 'update', NEW.zone_id, NEW.id,
           JSON_OBJECT('id', OLD.id, 'zone_id', OLD.zone_id, 'bucket_key', OLD.bucket_key,
           'prefix', OLD.prefix, 'action', OLD.action, 'rate', OLD.rate,
-          'window', OLD.`window`, 'expires_at', OLD.expires_at, 'reason', OLD.reason,
+          'window', OLD.`window`, 'period_anchor', OLD.period_anchor, 'expires_at', OLD.expires_at, 'reason', OLD.reason,
           'created_by', OLD.created_by),
           JSON_OBJECT('id', NEW.id, 'zone_id', NEW.zone_id, 'bucket_key', NEW.bucket_key,
           'prefix', NEW.prefix, 'action', NEW.action, 'rate', NEW.rate,
-          'window', NEW.`window`, 'expires_at', NEW.expires_at, 'reason', NEW.reason,
+          'window', NEW.`window`, 'period_anchor', NEW.period_anchor, 'expires_at', NEW.expires_at, 'reason', NEW.reason,
           'created_by', NEW.created_by));
 END

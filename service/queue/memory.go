@@ -21,7 +21,9 @@ const mostRemembered = 1 << 17
 // keeps its place until they have left the window. So the instance never allows more than the rate by
 // itself, however many keys a caller makes up. A bucket without a place is blocked while the store is away.
 //
-// Its clock is the process's, which never steps.
+// Its clock is the process's, which never steps. It knows nothing of calendars: where a limit counts by periods, the
+// store's answers say when the present one ends, and all attempts until then leave together. Attempts after
+// that end count for a window, which is the length of the longest period: so no period admits more than the rate.
 type memory struct {
 	began time.Time
 	seed  maphash.Seed
@@ -47,11 +49,16 @@ type remembered struct {
 	isFree   bool // an override lets everything pass
 	isDenied bool // until is the end of an override that denies
 	window   time.Duration
+	ends     time.Duration // of the period that the store named last; 0: none
 	// groups are the attempts that count, the oldest first. All attempts of a group came within groupPart
 	// of a window, and leave it with the last of them: at most that part late. One attempt leaves in time.
 	groups [groupsInWindow + 1]group
 	began  time.Duration // when the newest group did
 }
+
+// endMargin is how much earlier than noted a period may end: the store rounds up to a second, and its answer takes a
+// while. Attempts within it may belong to the next period, and count for a window.
+const endMargin = 2 * time.Second
 
 // At most groupsInWindow groups of attempts begin in a window.
 const groupsInWindow = 4
@@ -99,6 +106,7 @@ func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, d service.De
 		r.checkedAt, r.until, r.isDenied = checkedAt, 0, false
 		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
 		r.isFree = v.Unmetered && !v.WouldBlock
+		r.endPeriod(now, v.ResetAfter)
 	}
 	if v.Blocked {
 		r.until, r.isDenied = max(r.until, untilOf(v, now)), r.isDenied || v.Reason == service.ReasonDenied
@@ -177,9 +185,31 @@ func (r *remembered) follow(zone *service.Zone) {
 	}
 }
 
-// counts says that a group is in the window.
+// endPeriod notes that a period ends so long after now, or that there are none. Attempts of earlier periods leave.
+func (r *remembered) endPeriod(now, after time.Duration) {
+	if isOver := r.ends <= now; r.ends > 0 && isOver {
+		for i := range r.groups {
+			if r.groups[i].last < r.ends-endMargin {
+				r.groups[i] = group{}
+			}
+		}
+	}
+	if r.ends = 0; after > 0 {
+		r.ends = now + after
+	}
+}
+
+// leaves returns the time from which a group does not count.
+func (r *remembered) leaves(g group) time.Duration {
+	if g.last < r.ends-endMargin {
+		return r.ends
+	}
+	return g.last + r.window
+}
+
+// counts says that a group counts at now.
 func (r *remembered) counts(g group, now time.Duration) bool {
-	return g.known+g.alone > 0 && g.last+r.window > now
+	return g.known+g.alone > 0 && r.leaves(g) > now
 }
 
 func (r *remembered) isAlone(now time.Duration) bool {
@@ -201,12 +231,13 @@ func (r *remembered) known(now time.Duration) (n int) {
 	return n
 }
 
-// velocity returns the number of attempts that count, at most rate, and the time of the oldest of them.
+// velocity returns the number of attempts that count, at most rate, and the time of the oldest of them, as in a window
+// that slides.
 func (r *remembered) velocity(now time.Duration, rate int) service.Velocity {
 	var v service.Velocity
 	for i := len(r.groups) - 1; i >= 0 && v.Count < rate; i-- {
 		if g := r.groups[i]; r.counts(g, now) {
-			v.Count, v.Oldest = min(v.Count+int(g.known+g.alone), rate), instantOf(g.last)
+			v.Count, v.Oldest = min(v.Count+int(g.known+g.alone), rate), instantOf(r.leaves(g)-r.window)
 		}
 	}
 	return v
@@ -284,7 +315,9 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 	for place, b := range check.Buckets {
 		l.Places[0][place] = place
 		zone := zones[b.ZoneID]
-		l.Zones[b.ZoneID] = *zone
+		sliding := *zone
+		sliding.Calendar = service.Calendar{}
+		l.Zones[b.ZoneID] = sliding
 		if zone.OnFailure == service.OnFailureBlock {
 			l.Overrides = append(l.Overrides, service.Override{
 				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: instantOf(now + service.BusyRetryAfter),

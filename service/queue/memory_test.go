@@ -152,10 +152,42 @@ func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
+// TestInstancesHoldTheRateOfPeriodsWhileTheStoreIsAway asks at random, in many periods, while the store goes and comes.
+func TestInstancesHoldTheRateOfPeriodsWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		random := rand.New(rand.NewPCG(seed, 36))
+		rate := 1 + random.IntN(20)
+		calendar := service.Calendar{Period: []service.Period{"second", "minute", "hour"}[random.IntN(3)], Offset: 17}
+		length := calendar.Period.Length()
+		zones := []service.Zone{{ID: 1, Rate: rate, Calendar: calendar}, {ID: 2, Rate: 1000, Window: time.Hour}}
+		inOutage(t, 1, zones, func(t *testing.T, o *outage) {
+			for range 600 {
+				switch random.IntN(40) {
+				case 0:
+					o.goAway()
+				case 1:
+					o.comeBack()
+				}
+				time.Sleep(time.Duration(random.Int64N(int64(length) / int64(rate))))
+				if d := o.ask(t, 0, at(1, "acme"), at(2, "acme")); d.Blocked || !o.isAway.Load() {
+					continue
+				}
+				begin, _ := calendar.Bounds(time.Now())
+				own := o.inWindow(time.Since(begin)+1, func(a admission) bool { return a.bucket == at(1, "acme") })
+				if own > rate {
+					t.Fatalf("seed %d: %d in a %s, the rate is %d", seed, own, calendar.Period, rate)
+				}
+			}
+		})
+	}
+}
+
 // TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway has buckets that the store has let nothing pass in.
 func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	plain := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
+	hourly := service.Zone{ID: 1, Rate: 3, Window: time.Hour, Calendar: service.Calendar{Period: service.PeriodHour, Offset: 30}}
 	locking := service.Zone{ID: 1, Rate: 3, Window: time.Minute, Lockout: 5 * time.Minute}
 	for name, test := range map[string]struct {
 		zone     service.Zone
@@ -175,6 +207,12 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 		"a limit of its own": {
 			zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute},
 			before: 2, let: 2, until: 2 * time.Minute,
+		},
+		"a period that is full":      {zone: hourly, before: 3, until: 30 * time.Minute},
+		"one place is left in it":    {zone: hourly, before: 2, let: 1, until: 30 * time.Minute},
+		"a period that nobody named": {zone: hourly, let: 3, until: time.Hour},
+		"a day of its own": {
+			zone: hourly, override: service.Override{Action: service.OverrideLimit, Rate: 4}, before: 2, let: 2, until: 30 * time.Minute,
 		},
 		"always let in":   {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
 		"a rate of 0":     {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},

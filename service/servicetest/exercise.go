@@ -42,7 +42,8 @@ type Subject interface {
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
-		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), oracleClaims(),
+		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
+		oracleClaims(),
 	} {
 		for name, holds := range claims {
 			t.Run(name, func(t *testing.T) {

@@ -94,22 +94,13 @@ func (m *Memory) succeed(now time.Time, txn *recorded) {
 	}
 }
 
-// uncount makes the bucket's txns in the window stop counting.
+// uncount makes the bucket's txns stop counting that still count by its zone or by its override.
 func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
-	window := m.window(now, bucket)
+	zone := m.zones[bucket.ZoneID]
+	under := zone.TermUnder(service.IndexOverrides(now, m.overrides).Of(zone, bucket))
 	for _, i := range m.indexes[bucket] {
-		if txn := &m.txns[i]; txn.CreatedAt.After(now.Add(-window)) {
+		if txn := &m.txns[i]; zone.Term().Until(txn.CreatedAt).After(now) || under.Until(txn.CreatedAt).After(now) {
 			txn.Counted = false
 		}
 	}
-}
-
-// window returns how far back txns may count in a bucket: its zone's window, or the
-// longer one of an override.
-func (m *Memory) window(now time.Time, bucket service.Bucket) time.Duration {
-	zone := m.zones[bucket.ZoneID]
-	if override := service.IndexOverrides(now, m.overrides).Of(zone, bucket); override != nil {
-		return max(override.Window, zone.Window)
-	}
-	return zone.Window
 }

@@ -120,6 +120,13 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
 	}
+	if r.IntN(3) == 0 {
+		zone.Calendar = service.Calendar{
+			Period: pick(r, service.PeriodHour, service.PeriodDay, service.PeriodWeek, service.PeriodMonth),
+			Offset: pick(r, 0, -300, 345, 840), Anchor: pick(r, 0, 1+r.IntN(service.MaxPeriodAnchor)),
+		}
+		zone.Window = 0
+	}
 	switch id {
 	case 1:
 		zone.Keys.Kind = pick(r, "", service.KeyUsername, service.KeyUsername)
@@ -157,7 +164,10 @@ func (l *timeline) override(t *testing.T) {
 		return
 	}
 	o := pick(l.random, allow(bucket.ZoneID, bucket.Key), deny(bucket.ZoneID, bucket.Key),
-		limit(bucket.ZoneID, bucket.Key, l.random.IntN(4), pick(l.random, 10*time.Minute, 3*time.Hour)))
+		limit(bucket.ZoneID, bucket.Key, l.random.IntN(4), pick(l.random, 0, 10*time.Minute, 3*time.Hour)))
+	if o.Action == service.OverrideLimit && o.Window == 0 {
+		o.PeriodAnchor = pick(l.random, 0, 1+l.random.IntN(service.MaxPeriodAnchor))
+	}
 	if l.zones[bucket.ZoneID].Keys.Kind == service.KeyIP && l.random.IntN(4) > 0 {
 		o = within(pick(l.random, "0.0.0.0/0", "203.0.0.0/16", "203.0.113.0/24", "203.0.113.8/31", "203.0.113.9/32",
 			"::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"), o)
@@ -171,14 +181,13 @@ func (l *timeline) override(t *testing.T) {
 	l.oracle.SetOverride(t, o)
 }
 
-// ageSome ages one bucket, or all, by a random time. Often that is a zone's window, give
-// or take a microsecond.
+// ageSome ages one bucket, or all, by a random time. Often that is a zone's window, or takes a txn to the beginning of
+// a zone's period, give or take a microsecond.
 func (l *timeline) ageSome(t *testing.T) {
 	t.Helper()
 	by := time.Duration(l.random.IntN(90)) * time.Minute
 	if l.random.IntN(2) == 0 {
-		window := l.zones[1+l.random.Int64N(3)].Window
-		by = window + time.Duration(l.random.IntN(3)-1)*time.Microsecond
+		by = l.edge(t) + time.Duration(l.random.IntN(3)-1)*time.Microsecond
 	}
 	buckets := l.everyBucket()
 	if len(buckets) > 0 && l.random.IntN(2) == 0 {
@@ -191,6 +200,22 @@ func (l *timeline) ageSome(t *testing.T) {
 		l.Age(t, bucket, by)
 		l.oracle.Age(t, bucket, by)
 	}
+}
+
+// edge returns the age at which a txn of now, or one that was recorded, is at the edge of a zone's limit.
+func (l *timeline) edge(t *testing.T) time.Duration {
+	t.Helper()
+	zone, buckets := l.zones[1+l.random.Int64N(3)], l.everyBucket()
+	if zone.Calendar.IsNone() || len(buckets) == 0 {
+		return zone.Window
+	}
+	l.lookAtTheClock(t)
+	begin, _ := zone.Calendar.Bounds(*l.now)
+	txns := l.oracle.Txns(t, pick(l.random, buckets...))
+	if len(txns) == 0 {
+		return l.now.Sub(begin)
+	}
+	return max(0, pick(l.random, txns...).CreatedAt.Sub(begin))
 }
 
 func (l *timeline) everyBucket() []service.Bucket {

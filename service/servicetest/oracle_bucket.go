@@ -33,11 +33,11 @@ func (l *timeline) dependsOnSecond() bool {
 	defer m.mu.Unlock()
 	for _, txn := range m.txns {
 		zone := m.zones[txn.Bucket.ZoneID]
-		if l.passesSoon(txn.CreatedAt.Add(zone.Window)) || l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) {
+		if l.passesSoon(zone.Term().Until(txn.CreatedAt)) || l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) {
 			return true
 		}
 		for _, o := range m.overrides {
-			if o.ZoneID == txn.Bucket.ZoneID && l.passesSoon(txn.CreatedAt.Add(o.Window)) {
+			if o.ZoneID == txn.Bucket.ZoneID && l.passesSoon(zone.TermUnder(&o).Until(txn.CreatedAt)) {
 				return true
 			}
 		}
@@ -144,7 +144,8 @@ func (l *timeline) peekOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := got.Bucket == want.Bucket && got.Mode == want.Mode && got.Rate == want.Rate && got.Window == want.Window &&
-		got.Velocity == want.Velocity && got.Remaining == want.Remaining && got.RetryAfter == want.RetryAfter &&
+		got.Velocity == want.Velocity && got.Remaining == want.Remaining &&
+		got.RetryAfter == want.RetryAfter && got.ResetAfter == want.ResetAfter &&
 		got.LockedUntil.Equal(want.LockedUntil) && sameOverride(got.Override, want.Override) && len(got.Txns) == len(want.Txns)
 	if !same {
 		t.Errorf("peek:\n got %+v, override %+v\nwant %+v, override %+v\nzone %+v",

@@ -1,0 +1,68 @@
+package db
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// TestPeriodsBeginAlikeInGoAndInSQL asks both for the bounds of periods at random instants of 230 years, many of them at
+// the edge of a month.
+func TestPeriodsBeginAlikeInGoAndInSQL(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+		for range 20 {
+			comparePeriods(t, d.SQL, random)
+		}
+	})
+}
+
+func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
+	t.Helper()
+	const most = 200
+	calendars, instants := make([]service.Calendar, most), make([]time.Time, most)
+	var queries []string
+	for i := range most {
+		c := service.Calendar{
+			Period: pick(random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay, service.PeriodWeek,
+				service.PeriodMonth, service.PeriodMonth, service.PeriodMonth),
+			Offset: random.IntN(2*service.MaxPeriodOffset+1) - service.MaxPeriodOffset, Anchor: 1 + random.IntN(service.MaxPeriodAnchor),
+		}
+		at := time.Unix(86400+random.Int64N(230*365*86400), 1000*random.Int64N(1_000_000)).UTC()
+		if random.IntN(2) == 0 {
+			_, end := c.Bounds(at)
+			at = end.Add(time.Duration(random.IntN(3)-1) * time.Microsecond)
+		}
+		calendars[i], instants[i] = c, at
+		begin := fmt.Sprintf("period_begin('%s', '%s', %d, %d)", at.Format(session.InstantFormat), c.Period, c.Offset, c.Anchor)
+		queries = append(queries, fmt.Sprintf("SELECT %d AS i, %s AS b, period_begin(%s + INTERVAL period_length('%s') SECOND, '%s', %d, %d) AS e",
+			i, begin, begin, c.Period, c.Period, c.Offset, c.Anchor))
+	}
+	rows, err := conn.Query(strings.Join(queries, " UNION ALL "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var i int
+		var begin, end time.Time
+		if err := rows.Scan(&i, &begin, &end); err != nil {
+			t.Fatal(err)
+		}
+		if b, e := calendars[i].Bounds(instants[i]); !b.Equal(begin) || !e.Equal(end) {
+			t.Errorf("%+v at %v: in Go from %v to %v, in SQL from %v to %v", calendars[i], instants[i], b, e, begin, end)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
