@@ -206,27 +206,26 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 	return nil
 }
 
-// BucketTotals returns the sums of the totals of a bucket under each of its pseudonyms. The errors are those of db.Store, and
-// service.ErrNoKeys.
+// BucketTotals returns the totals of a bucket. Of several pseudonyms it shows the one with the most attempts: an attempt
+// has a txn under each secret key of its time, so the oldest of the present keys has all. The errors are those of
+// db.Store, and service.ErrNoKeys.
 func (s HidingStore) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
 		return service.BucketTotals{}, err
 	}
-	var sum service.BucketTotals
+	var most service.BucketTotals
 	for i, b := range hidden {
 		totals, err := s.Store.BucketTotals(ctx, b, query)
 		if err != nil {
 			return service.BucketTotals{}, err
 		}
-		if i == 0 {
-			sum = totals
-			continue
+		if i == 0 || totals.All.Attempts > most.All.Attempts {
+			most = totals
 		}
-		sum = sum.Plus(totals)
 	}
-	sum.Bucket = bucket
-	return sum, nil
+	most.Bucket = bucket
+	return most, nil
 }
 
 // AddOverride creates an override. In a zone that keeps pseudonyms it is written under the current

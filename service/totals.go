@@ -183,16 +183,6 @@ type BucketTotals struct {
 	Spans  []SpanTotals
 }
 
-// Plus returns the totals of a bucket that has several pseudonyms. It keeps the names and times of t.
-func (t BucketTotals) Plus(other BucketTotals) BucketTotals {
-	if other.LastAt.After(t.LastAt) {
-		t.LastAt = other.LastAt
-	}
-	t.All = t.All.Plus(other.All)
-	t.Spans = MergeSpans(t.Spans, other.Spans)
-	return t
-}
-
 // MergeSpans returns the sums of spans by their begins, in order.
 func MergeSpans(lists ...[]SpanTotals) []SpanTotals {
 	merged := []SpanTotals{}
