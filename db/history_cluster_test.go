@@ -1,0 +1,73 @@
+//go:build cluster
+
+package db
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// TestClusterPagesOfHistoryHaveTheTxnsOfAllShards reads one zone of a cluster that other tests use, too.
+func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
+	t.Parallel()
+	z := service.Zone{ID: 1062, Description: "history", Rate: 3, Window: time.Hour}
+	store := clusterStore(t, session.Options{}, z)
+	d := &dbtest.Database{SQL: overCluster(t)}
+	var all []service.Txn
+	var keys []string
+	for i := range 8 {
+		keys = append(keys, fmt.Sprint("history", i))
+	}
+	for range 5 {
+		for _, key := range keys {
+			if _, err := ask(t.Context(), store, check(service.Bucket{ZoneID: z.ID, Key: key})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, key := range keys {
+		bucket := service.Bucket{ZoneID: z.ID, Key: key}
+		d.AgeRows(t, bucket, time.Minute.Microseconds())
+		all = append(all, d.Txns(t, bucket)...)
+	}
+	slices.SortFunc(all, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
+	dbtest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt)
+	isBlocked := true
+	for name, q := range map[string]service.HistoryQuery{
+		"zone":    {},
+		"blocked": {Blocked: &isBlocked},
+		"since":   {Since: all[9].CreatedAt, Until: all[33].CreatedAt},
+		"key":     {Keys: keys[:1]},
+		"keys":    {Keys: keys[1:4], Since: all[4].CreatedAt},
+	} {
+		q.Zones = []int64{z.ID}
+		for _, q.Order = range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {
+			for _, q.Limit = range []int{2, 100} {
+				var want []uint64
+				for _, txn := range all {
+					if q.Matches(txn) {
+						want = append(want, txn.ID)
+					}
+				}
+				if q.Order == service.NewestFirst {
+					slices.Reverse(want)
+				}
+				if got := idsOf(t, store, q); !slices.Equal(got, want) {
+					t.Errorf("%s, %s, pages of %d: got %v, want %v", name, q.Order, q.Limit, got, want)
+				}
+			}
+		}
+	}
+	for _, want := range []service.Txn{all[0], all[20], all[39]} {
+		if txn, err := store.Txn(t.Context(), want.ID); err != nil || txn != want {
+			t.Errorf("txn %d: %+v, %v", want.ID, txn, err)
+		}
+	}
+}
