@@ -17,6 +17,8 @@ const (
 	slack = 2 * time.Minute
 	// marksKept is for how long a Reader uses the marks that it has read. Older ones bound newer txns less tightly.
 	marksKept = 10 * time.Minute
+	// marksPause is for how long a Reader does without marks after it could not read them.
+	marksPause = 10 * time.Second
 )
 
 // mark says that ID was the highest id at At.
@@ -42,7 +44,13 @@ func (t times) bounds() (since, until time.Time) {
 // timesOf returns when the txns with ids from first to last were decided, by one mark for each day. Who does not find a
 // txn there looks everywhere: without marks, and with wrong ones, all look-ups find the same, only later.
 func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
-	isGood := func(reading *service.Reading) bool { return time.Since(reading.Ended) < marksKept }
+	isGood := func(reading *service.Reading) bool {
+		kept := marksKept
+		if reading.Err != nil {
+			kept = marksPause
+		}
+		return time.Since(reading.Ended) < kept
+	}
 	if _, err := r.fresh.Get(ctx, isGood); err != nil {
 		return times{}
 	}
