@@ -286,7 +286,7 @@ func (b *batch) replan() (changed bool) {
 		plan := b.planOf(zone, had)
 		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
 			plan.hasSeries != had.hasSeries || len(plan.lengths) != len(had.lengths)
-		isNew := isOther || !had.known || plan.keys != had.keys
+		isNew := isOther || !had.known || plan.keys != had.keys || plan.isQuota != had.isQuota
 		if isNew {
 			b.known.plans[id] = plan
 		}
@@ -303,7 +303,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden &&
 			zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
-		hasSeries: zone.HasSeries(),
+		hasSeries: zone.HasSeries(), isQuota: !zone.Calendar.IsNone() && zone.Rate > mostListed,
 	}
 	if zone.Rate <= mostListed {
 		plan.term = zone.Term()

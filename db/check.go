@@ -63,10 +63,17 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	check := call.Checks[0]
 	// The procedure would wait to make a row or to record. A batch knows which writes have lately timed out.
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
-	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.database.MayHaveRoutines() {
+	// It would also count all txns of a bucket. Those of a month may be many, and a batch knows them by a tally.
+	isQuota := s.hints.plan(check.Buckets[0].ZoneID).isQuota
+	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && !isQuota && s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
+			for _, v := range decision.Verdicts {
+				if v.ResetAfter > 0 && v.Rate > mostListed {
+					s.hints.sawQuota(v.Bucket.ZoneID)
+				}
+			}
 			return []service.Decision{decision}, nil
 		case !errors.Is(err, errNoProcedure):
 			return nil, err

@@ -47,6 +47,15 @@ func (h *hints) plan(zoneID int64) zonePlan {
 	return h.zones[zoneID]
 }
 
+// sawQuota remembers that a zone has a period and a high rate. The rest is learned by the next batch.
+func (h *hints) sawQuota(zoneID int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	plan := h.zones[zoneID]
+	plan.isQuota = true
+	h.zones[zoneID] = plan
+}
+
 // learn remembers what had to be read.
 func (h *hints) learn(plans map[int64]zonePlan) {
 	h.mu.Lock()
@@ -110,6 +119,8 @@ type zonePlan struct {
 	keys  service.KeyRule
 	// term is how long the txns count that are listed. 0 lists no txns; zones with a high rate have 0.
 	term service.Term
+	// isQuota says that the zone has a period and a high rate: see checkAlone.
+	isQuota bool
 	// overridden says that overrides of keys are read. networks says that overrides of
 	// networks of these lengths are read too; it is for ip zones.
 	overridden, networks bool

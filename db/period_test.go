@@ -66,3 +66,38 @@ func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
 		t.Fatal(err)
 	}
 }
+
+// TestLoneChecksOfAQuotaAreCountedByATally asks one by one. The first check is a CALL, which learns that the zone is a
+// quota, and the second one counts all txns.
+func TestLoneChecksOfAQuotaAreCountedByATally(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		w := newTwin(t, engine, false, func(s *Store) []service.CheckStore { return []service.CheckStore{s} })
+		now := time.Date(2028, 2, 20, 12, 0, 0, 0, time.UTC)
+		w.setClock(t, now)
+		quota := service.Zone{ID: 1, Rate: 2 * manyTxns, Calendar: service.Calendar{Period: service.PeriodMonth, Anchor: 31}}
+		w.SetZone(t, quota)
+		s := &tallied{twin: w, now: now, bucket: service.Bucket{ZoneID: 1, Key: "x"}, zone: quota}
+		instants := make([]time.Time, manyTxns)
+		for i := range instants {
+			instants[i] = now.Add(-time.Duration(i) * time.Second)
+		}
+		s.fill(t, s.bucket, instants)
+		for i := range 2 {
+			if got := s.check(t, byBatch).Velocity; got != manyTxns+1+i {
+				t.Errorf("check %d: the velocity is %d", i+1, got)
+			}
+		}
+		before := s.read(t)
+		if !s.wantVelocity(t, manyTxns+3) {
+			t.Error("no tally was used")
+		}
+		if n := s.read(t) - before; n > 50 {
+			t.Errorf("%d index entries were read, of %d in the month", n, manyTxns)
+		}
+		s.turn(t, 9*24*time.Hour) // the month from 31 January ends on 29 February
+		s.wantVelocity(t, 1)
+		s.turn(t, -24*time.Hour) // and the clock steps back
+		s.wantVelocity(t, manyTxns+3+1+1)
+	})
+}

@@ -280,7 +280,10 @@ func countOf(t *testing.T, procedure string) string {
 	}
 	count = regexp.MustCompile(`INTO .*\n`).ReplaceAllString(count, "")
 	return regexp.MustCompile(`\b[pv]_(\w+)`).ReplaceAllStringFunc(count, func(variable string) string {
-		return map[string]string{"zone_id": "2", "bucket_key": "'key-3'", "since": "UTC_TIMESTAMP(6) - INTERVAL 3600 SECOND", "rate": "5"}[variable[2:]]
+		return map[string]string{
+			"zone_id": "2", "bucket_key": "'key-3'", "now": "UTC_TIMESTAMP(6)", "window": "3600", "rate": "5",
+			"since": "UTC_TIMESTAMP(6) - INTERVAL 3600 SECOND",
+		}[variable[2:]]
 	})
 }
 

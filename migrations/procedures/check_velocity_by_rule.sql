@@ -68,23 +68,21 @@ BEGIN
     END IF;
     -- A statement that waited keeps the time at which it began. So the clock is read in a separate one, once.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
-    SET v_now = UTC_TIMESTAMP(6), v_since = v_now - INTERVAL v_window SECOND;
-    IF v_period <> 'none' THEN
-      CALL find_period(v_now, v_window, v_period, v_offset, v_anchor, v_since, v_until);
-    END IF;
+    SET v_now = UTC_TIMESTAMP(6);
 
-    -- In a zone that was neither narrowed nor overridden since then no bucket can hold more than v_rate
+    -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
     -- counted txns, so a plain count is bounded.
-    IF NOT v_is_overridden AND v_narrowed_at < v_since THEN
+    IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
         FROM zone_txn
        WHERE zone_id = p_zone_id
          AND bucket_key = p_bucket_key
          AND counted = TRUE
-         AND created_at > v_since;
+         AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- The whole rule is asked unless the bucket plainly has room: nothing overrides or locks it, and the zone is not off.
+    -- The whole rule is asked unless the bucket plainly has room: its window slides, nothing overrides or locks it, and the
+    -- zone is not off.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
       CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
