@@ -68,11 +68,12 @@ func Open(o session.Options) (*Store, error) {
 	}
 	killer := session.NewKiller(last)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
+	tables := records.New(pool, database)
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
-	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks(ids)...)
+	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks(tables, ids)...)
 	return &Store{
-		Tables: records.New(pool, database), Reader: reader, Book: totals.New(pool, ids), lanes: lanes, pool: pool, killer: killer,
+		Tables: tables, Reader: reader, Book: totals.New(pool, ids), lanes: lanes, pool: pool, killer: killer,
 		runner: runner, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
@@ -94,8 +95,8 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 }
 
 // tasks are those of the runner of retention, in the order in which they run.
-func tasks(ids totals.IDs) []retention.Task {
-	return []retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}}
+func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
+	return append([]retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}}, retention.Tasks(tables.RemoveExpired)...)
 }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.

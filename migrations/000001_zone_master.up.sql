@@ -59,6 +59,8 @@ CREATE TABLE zone_master (
     COMMENT 'answer while the database is away: error (503); or block, or allow (up to the rate, by each instance): neither is recorded',
   record_blocked   INT          NOT NULL DEFAULT 0
     COMMENT 'how many blocked attempts of a bucket and window have a txn each; the last of these txns counts the others; 0: all have one',
+  keep_days        INT          NOT NULL DEFAULT 0
+    COMMENT 'days for which the attempts of the zone are kept, if retention_policy does not keep them longer',
   totals           BOOLEAN      NOT NULL DEFAULT FALSE
     COMMENT 'keep the attempts of each bucket by hour, day, month and in all, also when its rows in zone_txn are gone',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
@@ -112,6 +114,8 @@ CREATE TABLE zone_master (
     CHECK (on_failure <> ''),
   CONSTRAINT `record_blocked must be 0 to 1000000`
     CHECK (record_blocked BETWEEN 0 AND 1000000),
+  CONSTRAINT `keep_days must be 0 to 36500 days`
+    CHECK (keep_days BETWEEN 0 AND 36500),
   CONSTRAINT `totals must be TRUE or FALSE`
     CHECK (totals IN (0, 1)),
   CONSTRAINT `key_form must be clear or hmac`

@@ -100,9 +100,29 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 		if advice := rightsAdvice(err); advice != "" {
 			return fmt.Errorf("%w: %s", err, advice)
 		}
-		return err
+		return cmp.Or(err, t.makePartitions(ctx))
 	})
 }
+
+// errWaited is the error of an ALTER that waits for a reader of the table for too long.
+const errWaited = 1205
+
+// makePartitions makes the first partitions of the history while it is empty. If somebody reads the table, or it has
+// rows already, that is left to the runner of retention, which tells of what it cannot do.
+func (t *target) makePartitions(ctx context.Context) error {
+	_, err := t.conn.ExecContext(ctx, "CALL retain_task('partitions_ahead', '')")
+	var engine *driver.MySQLError
+	if errors.As(err, &engine) && (engine.Number == errWaited || engine.Number >= firstOwnError) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make partitions of zone_txn: %w", err)
+	}
+	return nil
+}
+
+// firstOwnError is the first of the numbers that procedures of this program raise.
+const firstOwnError = 45400
 
 // downSteps is Down on MySQL.
 func downSteps(ctx context.Context, dsn string, count int) (Change, error) {

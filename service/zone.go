@@ -17,6 +17,7 @@ const (
 	MaxDescriptionLength = 255
 	MaxLockoutFactor     = 100
 	MaxRecordBlocked     = 1_000_000
+	MaxKeepDays          = 36_500
 )
 
 // Mode says whether a zone's verdicts bind.
@@ -99,6 +100,10 @@ type Zone struct {
 	// count, and at most a day. The last of these txns counts the others. 0 is all.
 	RecordBlocked int
 
+	// KeepDays is for how many days the zone's txns are kept at least, 0 to MaxKeepDays. The policy of the database,
+	// for all zones, may keep them longer. It decides no check.
+	KeepDays int
+
 	// Totals keeps the attempts of each bucket by hour, day, month and in all, also when its txns are gone: see
 	// BucketTotals.
 	Totals bool
@@ -154,6 +159,9 @@ func (z Zone) validateSettings() error {
 	}
 	if z.RecordBlocked < 0 || z.RecordBlocked > MaxRecordBlocked {
 		return NewFieldError("record_blocked", "must be 0 to %d, is %d", MaxRecordBlocked, z.RecordBlocked)
+	}
+	if z.KeepDays < 0 || z.KeepDays > MaxKeepDays {
+		return NewFieldError("keep_days", "must be 0 to %d, is %d", MaxKeepDays, z.KeepDays)
 	}
 	if z.Lockout != 0 {
 		if err := validateSeconds("lockout", z.Lockout); err != nil {

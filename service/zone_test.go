@@ -94,6 +94,8 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout maximum too long", func(z *service.Zone) { z.LockoutMax = service.MaxWindow + time.Second }, "lockout_max"},
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
 		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
+		{"keep_days negative", func(z *service.Zone) { z.KeepDays = -1 }, "keep_days"},
+		{"keep_days too large", func(z *service.Zone) { z.KeepDays = 36_501 }, "keep_days"},
 		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},
 		{"a day", func(z *service.Zone) { z.Window, z.Calendar.Period = 24*time.Hour, service.PeriodDay }, ""},
 		{"a month without a window", func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, ""},

@@ -36,6 +36,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--ipv4-prefix 32 --ipv6-prefix 64 --key-kind opaque --on-failure allow", "on_failure=allow"},
 			{"--on-failure error --record-blocked 10", "record_blocked=10"},
 			{"--record-blocked 0 --totals", "totals=true"},
+			{"--keep-days 800", "keep_days=800"},
 			{"--no-totals", "defaults"},
 		} {
 			args := append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)
@@ -52,6 +53,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "--key-kind",
 			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix", "--on-failure open": "--on-failure",
 			"--record-blocked=-1": "record_blocked",
+			"--keep-days=36501":   "keep_days",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, field) {
@@ -154,7 +156,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-			OnFailure: service.OnFailureAllow, RecordBlocked: 10, Totals: true,
+			OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")

@@ -14,7 +14,7 @@ import (
 type runnersLock struct{ name string }
 
 // acquire takes the lock of the runners for the session of conn. It waits for nobody; the error is
-// errElsewhere if another session has it.
+// ErrElsewhere if another session has it.
 func acquire(ctx context.Context, conn *sqlx.Conn) (l runnersLock, err error) {
 	own, err := session.Of(conn.Conn)
 	if err != nil {
@@ -25,7 +25,7 @@ func acquire(ctx context.Context, conn *sqlx.Conn) (l runnersLock, err error) {
 		return l, fmt.Errorf("read the identity of the database: %w", err)
 	}
 	l = runnersLock{"velocityd retention " + identity}
-	return l, l.get(ctx, conn, errElsewhere)
+	return l, l.get(ctx, conn, ErrElsewhere)
 }
 
 // prove returns an error unless the session of conn still has the lock. A session that has it takes it once

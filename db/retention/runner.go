@@ -29,7 +29,7 @@ const (
 type Task interface {
 	// Name is the row of retention_task: up to 32 ASCII characters, and always the same.
 	Name() string
-	// Every is the least time between the begins of two runs, unless a run leaves a backlog.
+	// Every is the least time between the begins of two runs, unless a run leaves a backlog or fails.
 	Every() time.Duration
 	// Run works on the connection that holds the lock of the runners, whose loss ends the work, until there
 	// is nothing left or Budget is over. It leaves no transaction open. position is that of the Result of the
@@ -67,8 +67,8 @@ func NewRunner(pool *session.Pool, tasks ...Task) *Runner { return &Runner{pool:
 // Close closes the connection, or if it is at work, when it comes back.
 func (r *Runner) Close() error { return r.pool.Conns.Close() }
 
-// errElsewhere says that another runner is at work.
-var errElsewhere = errors.New("another runner of retention is at work")
+// ErrElsewhere says that another runner is at work.
+var ErrElsewhere = errors.New("another runner of retention is at work")
 
 // errDisowned says that the lock of the runners was lost on the way.
 var errDisowned = errors.New("the lock of the runners was lost: does a proxy share connections among callers?")
@@ -85,12 +85,12 @@ func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
 		if !states[i].IsDue {
 			continue
 		}
-		run, err := r.attempt(ctx, task)
+		run, err := r.attempt(ctx, task, func(s State) bool { return s.IsDue })
 		if run != nil {
 			runs = append(runs, *run)
 		}
 		switch {
-		case errors.Is(err, errElsewhere):
+		case errors.Is(err, ErrElsewhere):
 			return runs, nil
 		case err != nil:
 			return runs, err
@@ -99,19 +99,40 @@ func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
 	return runs, ctx.Err()
 }
 
-// attempt runs a task under the lock of the runners. It returns nil if another runner has run it meanwhile.
-func (r *Runner) attempt(parent context.Context, task Task) (run *Run, err error) {
+// Finish runs all tasks, due or not, each until it leaves no backlog or fails, and tells note of each run. The error is
+// ErrElsewhere if another runner is at work, one of the database as a whole, or that of ctx.
+func (r *Runner) Finish(ctx context.Context, note func(Run)) error {
+	for _, task := range r.tasks {
+		for {
+			run, err := r.attempt(ctx, task, func(State) bool { return true })
+			if run != nil {
+				note(*run)
+			}
+			if err != nil {
+				return err
+			}
+			if run.Err != nil || !run.Backlog {
+				break
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// attempt runs a task under the lock of the runners if its state is one in which wanted asks for that: another runner
+// may have run it meanwhile. Otherwise run is nil.
+func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) bool) (run *Run, err error) {
 	ctx, cancel := context.WithTimeout(parent, taskTimeout)
 	defer cancel()
 	isNoted := false
 	err = r.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
-		defer func() { clean = err == nil || errors.Is(err, errElsewhere) }()
+		defer func() { clean = err == nil || errors.Is(err, ErrElsewhere) }()
 		lock, err := acquire(ctx, conn)
 		if err != nil {
 			return false, err
 		}
 		state, err := readState(ctx, conn, task)
-		if err != nil || !state.IsDue {
+		if err != nil || !wanted(state) {
 			return false, errors.Join(err, lock.release(ctx, conn))
 		}
 		if err := begin(ctx, conn, task); err != nil {
@@ -133,7 +154,7 @@ func (r *Runner) attempt(parent context.Context, task Task) (run *Run, err error
 	if run != nil && !isNoted && parent.Err() == nil {
 		return run, r.noteLost(parent, run)
 	}
-	if err != nil && !errors.Is(err, errElsewhere) {
+	if err != nil && !errors.Is(err, ErrElsewhere) {
 		err = fmt.Errorf("retention task %s: %w", task.Name(), session.LookupError(err))
 	}
 	return run, err

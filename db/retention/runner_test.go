@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/db/retention"
 	"velocityd/db/session"
 )
@@ -36,8 +37,14 @@ func does(name string, result retention.Result, err error) task {
 // runner returns a runner of tasks, with a connection of its own.
 func runner(t *testing.T, dsn string, tasks ...retention.Task) *retention.Runner {
 	t.Helper()
-	o := session.Options{DSN: dsn, LockWait: time.Second}
-	database := session.NewDatabase("")
+	return runnerOn(t, dsn, "", tasks...)
+}
+
+// runnerOn is runner for a database that is believed to be on an engine.
+func runnerOn(t *testing.T, dsn string, of engine.Engine, tasks ...retention.Task) *retention.Runner {
+	t.Helper()
+	o := session.Options{DSN: dsn, LockWait: time.Second, Engine: of}
+	database := session.NewDatabase(of)
 	one, err := session.Open(o, database, session.ForPool, 1)
 	if err != nil {
 		t.Fatal(err)

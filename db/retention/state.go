@@ -13,6 +13,9 @@ import (
 // longestNote is how many characters of an error are noted.
 const longestNote = 512
 
+// failedPause is the time between two runs of a task that fails, if it is not due earlier.
+const failedPause = time.Minute
+
 // State is the row of a task in retention_task, by the engine's clock. All times are zero for a task that
 // never ran.
 type State struct {
@@ -75,7 +78,12 @@ func stateOf(task Task, rows []row) State {
 			Task: found.Name, BeganAt: found.BeganAt, EndedAt: known(found.EndedAt), SucceededAt: known(found.SucceededAt),
 			Removed: found.Removed, Backlog: found.Backlog, Position: found.Position, Error: found.Error,
 		}
-		if s.NextAt = s.BeganAt.Add(task.Every()); s.Backlog && !s.EndedAt.IsZero() {
+		s.NextAt = s.BeganAt.Add(task.Every())
+		switch {
+		case s.EndedAt.IsZero():
+		case s.Error != "":
+			s.NextAt = s.BeganAt.Add(min(task.Every(), failedPause))
+		case s.Backlog:
 			s.NextAt = s.EndedAt
 		}
 		// A clock that was set back must not stop the task for as long as it was ahead.

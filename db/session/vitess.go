@@ -48,7 +48,7 @@ func (c *Connector) prepareVitess(ctx context.Context, s *Conn) error {
 		return err
 	}
 	// Without a keyspace vtgate finds each table by its name, wherever it lies.
-	if _, err := s.ExecContext(ctx, useNoKeyspace, nil); err != nil {
+	if _, err := s.ExecContext(ctx, UseNoKeyspace, nil); err != nil {
 		return fmt.Errorf("leave the keyspace: %w", err)
 	}
 	return nil
@@ -65,8 +65,8 @@ func (s *Conn) refuseSharded(ctx context.Context) error {
 	})
 }
 
-// useNoKeyspace lets a session name tables of all keyspaces.
-const useNoKeyspace = "USE `@primary`"
+// UseNoKeyspace lets a session name tables of all keyspaces.
+const UseNoKeyspace = "USE `@primary`"
 
 // longestToTablet is how long a packet to vtgate may be: it sends statements on in messages of
 // at most 16 MiB, and a statement grows on its way.

@@ -48,6 +48,7 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	number("ipv6_prefix", func(z *service.Zone) *int { return &z.Keys.IPv6Prefix }).deciding(),
 	text("on_failure", func(z *service.Zone) *service.OnFailure { return &z.OnFailure }),
 	number("record_blocked", func(z *service.Zone) *int { return &z.RecordBlocked }).deciding(),
+	number("keep_days", func(z *service.Zone) *int { return &z.KeepDays }),
 	flag("totals", func(z *service.Zone) *bool { return &z.Totals }),
 }
 

@@ -34,7 +34,8 @@ func deciding() []Right {
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
 		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
-		on([]string{"SELECT"}, "retention_policy"),
+		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
+		on([]string{"DELETE"}, "zone_txn", "zone_bucket_lock", "zone_override", "zone_audit"), // by the runner of retention
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"),
 		rollingUp(),
 	)

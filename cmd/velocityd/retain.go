@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"velocityd/db/retention"
+	"velocityd/db/session"
+)
+
+type retainCmd struct {
+	DryRun bool `name:"dry-run" env:"-" help:"Only say what would leave now."`
+
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (retainCmd) Help() string {
+	return `Removes the rows that the policy (table retention_policy) no longer keeps, makes partitions ahead, and does whatever else one instance among all does again and again, until nothing is left to do. It is for cron, where no instance does it by itself (serve --retention off). It takes the service's DSN.
+
+It prints one line for each run of a task. A long task has several runs of up to 20 seconds, between which the work can be interrupted without loss. If an instance or another such command is at work, it leaves the work to that.
+
+Exit code 0 means that all was done, or is left to another one at work, 1 that a task failed. The others are done all the same.
+
+Example:
+
+  7 * * * *  velocityd retain --dsn-file /etc/velocityd/dsn`
+}
+
+// Run runs all tasks to their end.
+func (c *retainCmd) Run(ctx context.Context, p *process) error {
+	dsn, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	store, err := openDatabase(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if c.DryRun {
+		return expect(ctx, p, store.Retention())
+	}
+	failed := map[string]bool{}
+	err = store.Retention().Finish(ctx, func(run retention.Run) {
+		line := fmt.Sprintf("%-18s %s in %s", run.Task, counted(int(run.Removed), "row"), run.Took.Round(time.Millisecond))
+		switch {
+		case run.Err != nil:
+			failed[run.Task] = true
+			line += ", failed: " + run.Err.Error()
+		case run.Backlog:
+			line += ", goes on"
+		}
+		fmt.Fprintln(p.stdout, line)
+	})
+	switch {
+	case errors.Is(err, retention.ErrElsewhere):
+		fmt.Fprintln(p.stdout, "another runner of retention is at work, and does it")
+		return nil
+	case err == nil && len(failed) > 0:
+		return fmt.Errorf("%s failed: run the command again, or look at retention_task", counted(len(failed), "task"))
+	}
+	return err
+}
+
+// expect prints what would leave.
+func expect(ctx context.Context, p *process, r *retention.Runner) error {
+	leaving, err := r.Expect(ctx)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, one := range leaving {
+		fmt.Fprintf(&out, "%-18s %s", one.Task, one.What)
+		if one.Rows >= 0 {
+			fmt.Fprintf(&out, ", about %s", counted(int(one.Rows), "row"))
+		}
+		out.WriteString("\n")
+	}
+	if len(leaving) == 0 {
+		out.WriteString("nothing would leave\n")
+	}
+	_, err = fmt.Fprint(p.stdout, out.String())
+	return err
+}
