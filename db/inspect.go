@@ -47,6 +47,7 @@ type Inspection struct {
 	// ExpiredAttempts is how many rows of zone_attempt expired more than a day ago, and no
 	// more than MostExpired.
 	ExpiredAttempts int64
+	Retention       Retention
 	// Overlooked is how many overrides checks ignore, because zone_master.overridden or
 	// zone_override_prefix_length does not mention them: tables were restored separately. It is -1 if
 	// they cannot be read.
@@ -90,9 +91,9 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
-		looks := []func(context.Context, *session.Conn) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
+		looks := []func(context.Context, *session.Conn) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readRetention, i.readOverlooked}
 		if conn.Engine == engine.Vitess {
-			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
+			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readRetention, i.readOverlooked}
 		}
 		for _, look := range looks {
 			if err := look(ctx, conn); err != nil {

@@ -44,6 +44,7 @@ func (d *Diagnoses) judge(i db.Inspection) {
 	d.judgeClock(i)
 	d.judgePartitions(i)
 	d.judgeGrowth(i)
+	d.judgeRetention(i)
 	d.judgePlans(i)
 	d.judgeOverrides(i)
 }
@@ -166,7 +167,7 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 	if len(i.Partitions) == 0 {
 		if rows := i.Size("zone_txn").Rows; rows > manyTxns {
 			d.add(Warning, "partitions", fmt.Sprintf("zone_txn has about %d rows and no partitions, so old txns are slow to delete", rows),
-				"partition it by day (docs/dba.md, Partitions by day)")
+				"nothing while they leave in batches; otherwise partition it as step 3 of the migrations does, in a quiet hour (docs/retention.md)")
 		} else {
 			d.add(OK, "partitions", "zone_txn has none, and needs none yet", "")
 		}
@@ -180,7 +181,7 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 			last = partition.Before
 		}
 	}
-	const script = "run the script of docs/dba.md, Partitions by day, every hour"
+	const script = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md, Partitions)"
 	tomorrow := i.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	switch until := last.Format(time.DateTime); {
 	case !endless && !last.After(tomorrow):
@@ -193,7 +194,7 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 }
 
 func (d *Diagnoses) judgeGrowth(i db.Inspection) {
-	const clean = "clean it as docs/dba.md says (Retention)"
+	const clean = "look at the policy and the runs of retention (docs/retention.md)"
 	if age := i.Now.Sub(i.FirstTxn); !i.FirstTxn.IsZero() && age > longHistory {
 		d.add(Note, "growth", fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour),
 			i.Size("zone_txn").Rows),

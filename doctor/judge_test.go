@@ -45,9 +45,21 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			Fault,
 		},
 		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", Warning},
-		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
-		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
-		"a table scan":            {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", Fault},
+		"retention not yet due":   {func(*db.Inspection) {}, "retention", OK},
+		"retention never ran":     {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
+		"retention stands still": {func(i *db.Inspection) {
+			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
+		}, "retention", Warning},
+		"a task fails": {func(i *db.Inspection) {
+			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
+		}, "retention", Warning},
+		"a task has a backlog": {func(i *db.Inspection) {
+			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
+		}, "retention", Note},
+		"keep_days too small": {func(i *db.Inspection) { i.Retention.KeepDays, i.Retention.MinimumDays = 10, 30 }, "retention", Note},
+		"many buckets":        {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
+		"many expired":        {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
+		"a table scan":        {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", Fault},
 		"another index": {func(i *db.Inspection) {
 			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
 		}, "indexes", Fault},

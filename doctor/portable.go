@@ -26,6 +26,7 @@ func (d *Diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgeClock(i)
 	d.judgePartitions(i)
 	d.judgeGrowth(i)
+	d.judgeRetention(i)
 	d.judgePlans(i)
 	d.judgeOverrides(i)
 	d.add(Note, "not seen", "how many copies TiKV keeps, and the state of its stores", "look at TiDB's dashboard or at pd-ctl store")
@@ -38,6 +39,7 @@ func (d *Diagnoses) judgeVitess(i db.Inspection) {
 	d.add(OK, "sessions", "those of the service are READ COMMITTED, strict and in UTC, which each connect proves", "")
 	d.judgeClock(i)
 	d.judgeGrowth(i)
+	d.judgeRetention(i)
 	d.judgePlans(i)
 	d.judgeOverrides(i)
 	d.add(Note, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of the MySQL "+

@@ -21,7 +21,7 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
 	for _, about := range []string{
-		"schema", "checks and reports", "rights", "checks", "sessions", "clock", "partitions", "growth",
+		"schema", "checks and reports", "rights", "checks", "sessions", "clock", "partitions", "growth", "retention",
 		"indexes", "zones",
 	} {
 		if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {

@@ -58,7 +58,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 		}
 		for _, about := range []string{
 			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone",
-			"clock", "partitions", "growth", "indexes", "overrides", "zones",
+			"clock", "partitions", "growth", "retention", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
