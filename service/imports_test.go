@@ -94,7 +94,10 @@ func rules() map[string]rule {
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/totals": {ours: []string{"service"}},
-		"cmd/velocityd/txn":    {ours: []string{"service", "service/access", "service/feed", "api"}, never: []string{sql}},
+		"cmd/velocityd/txn": {
+			ours: []string{"service", "service/access", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
+			never: []string{sql},
+		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
 		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages

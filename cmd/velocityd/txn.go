@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
@@ -203,8 +200,8 @@ func (c *txnExportCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	out, shown := txn.NewWriter(p.stdout, c.Output, printable), newProgress(p, query)
-	defer shown.end()
+	out, shown := txn.NewWriter(p.stdout, c.Output, printable), txn.NewProgress(p.stderr, isTerminal(p.stderr) && !isTerminal(p.stdout), query)
+	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err
 	}
@@ -213,52 +210,12 @@ func (c *txnExportCmd) Run(ctx context.Context, p *process) error {
 		case errors.Is(err, service.ErrNotFound):
 			return explainNoZone(err)
 		case err != nil:
-			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", counted(shown.txns, "txn"), err)
+			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", counted(shown.Txns(), "txn"), err)
 		}
 		if err := out.Write(t); err != nil {
 			return err
 		}
-		shown.at(t)
+		shown.At(t)
 	}
 	return nil
 }
-
-// progress shows how far an export is, by the time of its txns.
-type progress struct {
-	bar   *progressbar.ProgressBar
-	began time.Time // zero until the first txn, if the query does not say
-	txns  int
-	until time.Time
-}
-
-func newProgress(p *process, query service.HistoryQuery) *progress {
-	until := query.Until
-	if until.IsZero() {
-		until = time.Now()
-	}
-	visible := isTerminal(p.stderr) && !isTerminal(p.stdout)
-	return &progress{began: query.Since, until: until, bar: newProgressBar(p.stderr, visible)}
-}
-
-// newProgressBar returns a bar of thousandths.
-func newProgressBar(stderr io.Writer, visible bool) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(1000, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionSetDescription("export"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
-		progressbar.OptionClearOnFinish())
-}
-
-// at tells that a txn is written.
-func (s *progress) at(t service.Txn) {
-	if s.began.IsZero() {
-		s.began = t.CreatedAt
-	}
-	if s.txns++; s.txns%1000 != 0 {
-		return
-	}
-	s.bar.Describe(fmt.Sprintf("%s, at %s", counted(s.txns, "txn"), t.CreatedAt.UTC().Format(time.DateTime)))
-	if all := s.until.Sub(s.began); all > 0 {
-		_ = s.bar.Set64(min(999, max(0, int64(1000*float64(t.CreatedAt.Sub(s.began))/float64(all)))))
-	}
-}
-
-func (s *progress) end() { _ = s.bar.Finish() }
