@@ -42,7 +42,7 @@ func (Rollup) Every() time.Duration { return 30 * time.Second }
 
 // Run implements retention.Task. Its place is in totals_progress, which is written in the same transactions.
 func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retention.Result, err error) {
-	r := run{on: on, ids: t.ids, slice: firstSlice, written: &result.Removed}
+	r := run{on: on, ids: t.ids, slice: firstSlice, isGap: true, written: &result.Removed}
 	if err := r.begin(ctx); err != nil {
 		return result, fmt.Errorf("begin to roll up: %w", err)
 	}
@@ -71,7 +71,27 @@ type run struct {
 	at      progress
 	began   time.Time     // the engine's clock: attempts of later ones are left to the next run
 	slice   time.Duration // the length of the next interval
-	written *int64        // rows
+	isGap   bool          // there may be hours without attempts ahead
+	last    interval
+	written *int64 // rows
+}
+
+// interval is an interval of created_at, and the condition of its txns. Several statements in turn are about one.
+type interval struct {
+	from, to time.Time
+	txns     condition
+}
+
+// within returns the condition of the txns of an interval.
+func (r *run) within(ctx context.Context, from, to time.Time) (condition, error) {
+	if !r.last.from.Equal(from) || !r.last.to.Equal(to) {
+		text, args, err := r.ids.within(ctx, from, to)
+		if err != nil {
+			return condition{}, err
+		}
+		r.last = interval{from, to, condition{text, slices.Clip(args)}}
+	}
+	return r.last.txns, nil
 }
 
 // begin makes the row of the progress if there is none, and takes the turn from a runner before.
@@ -130,7 +150,8 @@ func (r *run) step(ctx context.Context) (did bool, err error) {
 		return true, r.finish(ctx)
 	case !r.at.RolledUpTo.Before(r.began.Add(-service.TotalsLag)):
 		return false, nil
-	case r.at.RolledUpTo.Equal(r.at.FinalTo):
+	case r.isGap && r.at.RolledUpTo.Equal(r.at.FinalTo):
+		r.isGap = false
 		if skipped, err := r.skip(ctx); skipped || err != nil {
 			return skipped, err
 		}
@@ -140,7 +161,7 @@ func (r *run) step(ctx context.Context) (did bool, err error) {
 
 // skip passes over hours without attempts, if all before are final, and says whether there were any.
 func (r *run) skip(ctx context.Context) (skipped bool, err error) {
-	within, args, err := r.ids.within(ctx, r.at.RolledUpTo, time.Time{})
+	txns, err := r.within(ctx, r.at.RolledUpTo, time.Time{})
 	if err != nil {
 		return false, err
 	}
@@ -148,9 +169,9 @@ func (r *run) skip(ctx context.Context) (skipped bool, err error) {
 	err = r.on.GetContext(ctx, &next, `
 SELECT created_at
   FROM zone_txn FORCE INDEX (PRIMARY)
- WHERE `+within+`
+ WHERE `+txns.text+`
  ORDER BY id
- LIMIT 1`, args...)
+ LIMIT 1`, txns.args...)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, err
 	}

@@ -37,6 +37,7 @@ func (r *run) roll(ctx context.Context, zones []service.Zone) error {
 		if err != nil {
 			return err
 		}
+		r.isGap = len(sums) == 0
 		if len(buckets) < mostBuckets/2 {
 			r.slice = min(2*r.slice, time.Hour)
 		}
@@ -99,15 +100,15 @@ ON DUPLICATE KEY UPDATE since = since`, args...)
 
 // zoneSums counts the attempts of an interval by zone. buckets is the SQL of the number of buckets.
 func (r *run) zoneSums(ctx context.Context, from, to time.Time, buckets string) (rows []row, err error) {
-	within, args, err := r.ids.within(ctx, from, to)
+	txns, err := r.within(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
 	err = r.on.SelectContext(ctx, &rows, `
 SELECT zone_id, `+sums+`, `+buckets+` AS buckets
   FROM zone_txn FORCE INDEX (PRIMARY)
- WHERE `+within+`
- GROUP BY zone_id`, args...)
+ WHERE `+txns.text+`
+ GROUP BY zone_id`, txns.args...)
 	return rows, err
 }
 
@@ -131,16 +132,16 @@ func (r *run) buckets(ctx context.Context, from, to time.Time, of condition, mos
 	if of.text == "" {
 		return nil, nil
 	}
-	within, args, err := r.ids.within(ctx, from, to)
+	txns, err := r.within(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
 	err = r.on.SelectContext(ctx, &rows, `
 SELECT zone_id, bucket_key, `+sums+`
   FROM zone_txn FORCE INDEX (PRIMARY)
- WHERE `+within+`
+ WHERE `+txns.text+`
    AND (`+of.text+`)
  GROUP BY zone_id, bucket_key
- LIMIT ?`, append(append(args, of.args...), most)...)
+ LIMIT ?`, append(append(txns.args, of.args...), most)...)
 	return rows, err
 }
