@@ -66,6 +66,17 @@ func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
 	})
 }
 
+func TestClientKeepsTheContractOfZoneReports(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
+		m := servicetest.NewMemory()
+		return struct {
+			servicetest.Subject
+			service.ZoneReportStore
+		}{m.Subject(), connect(t, serve(t, newHandler(m)))}
+	})
+}
+
 func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	m := servicetest.NewMemory()

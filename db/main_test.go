@@ -71,7 +71,14 @@ func (b bench) History(ctx context.Context, query service.HistoryQuery) (service
 	return b.store.History(ctx, query)
 }
 
-var _ servicetest.HistorySubject = bench{}
+func (b bench) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	return b.store.ZoneReport(ctx, zone, query)
+}
+
+var (
+	_ servicetest.HistorySubject    = bench{}
+	_ servicetest.ZoneReportSubject = bench{}
+)
 
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }

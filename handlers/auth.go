@@ -61,6 +61,7 @@ func routeNeeds() map[string]need {
 
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,
+		"GET " + pathReport:    one(access.ScopeHistory),
 		"PUT /v1/zones/:id":    one(access.ScopeZones),
 		"DELETE /v1/zones/:id": one(access.ScopeZones),
 

@@ -72,6 +72,7 @@ func calls() []struct{ method, path, body string } {
 		{"HEAD", "/v1/txns/1", ""},
 		{"GET", "/v1/zones", ""},
 		{"GET", "/v1/zones/1", ""},
+		{"GET", "/v1/zones/1/report", ""},
 		{"PUT", "/v1/zones/1", `{"rate":1000,"window":60}`},
 		{"GET", "/v1/zones/1/totals", ""},
 		{"GET", "/v1/zones/1/buckets/a", ""},

@@ -144,6 +144,10 @@ func (s *slowStore) Override(ctx context.Context, _ int64, _ uint64) (service.Ov
 	return service.Override{}, s.end(ctx)
 }
 
+func (s *slowStore) ZoneReport(ctx context.Context, _ service.Zone, _ service.ZoneReportQuery) (service.ZoneReport, error) {
+	return service.ZoneReport{}, s.end(ctx)
+}
+
 func (s *slowStore) ReportAll(ctx context.Context, _ []service.Report) ([]error, error) {
 	return nil, s.end(ctx)
 }

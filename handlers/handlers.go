@@ -43,6 +43,7 @@ type Reader interface {
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
 	// History takes keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
+	service.ZoneReportStore
 }
 
 // Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
@@ -140,6 +141,7 @@ type server struct {
 	feed     *feed.Feed
 	exports  places
 	follows  places
+	reports  chan struct{} // has room for the reports of zones that may be made at once
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -170,6 +172,7 @@ func newServer(o Options) *server {
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.New(o.Reader, followPause), exports: make(places, mostExports),
 		follows: make(places, mostFollowers),
+		reports: make(chan struct{}, 1),
 	}
 }
 
@@ -213,6 +216,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, pathAttemptShown, s.showAttempt)
 	get(e, "/v1/zones", s.listZones)
 	get(e, zone, s.showZone)
+	get(e, pathReport, s.showReport)
 	e.PUT(zone, adapted(s.putZone))
 	e.DELETE(zone, adapted(s.deleteZone))
 	get(e, zone+"/totals", s.showZoneTotals)

@@ -108,6 +108,7 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"ZoneTotals", api.ZoneTotals{}},
 		{"BucketTotals", api.BucketTotals{}},
 		{"Attempt", api.Attempt{}},
+		{"ZoneReport", api.ZoneReport{}},
 		{"Health", health{}},
 		{"Problem", api.Problem{}},
 	} {

@@ -100,6 +100,7 @@ func TestLookUpsSayWhatIsAbsentInTheSameWords(t *testing.T) {
 	barred := start(t, func(o *Options) { o.Reader = narrator{kind: service.ErrForbidden} })
 	for path, want := range map[string]string{
 		"/v1/zones/9": "zone 9: not found.", "/v1/zones/9/buckets/alice": "zone 9: not found.",
+		"/v1/zones/9/report":    "zone 9: not found.",
 		"/v1/zones/9/overrides": "zone 9: not found.", "/v1/zones/9/overrides/3": "override 3 of zone 9: not found.",
 		"/v1/txns/9": "txn 9: not found.",
 	} {

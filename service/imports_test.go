@@ -89,7 +89,7 @@ func rules() map[string]rule {
 				"service", "service/access", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/replay", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
@@ -99,6 +99,7 @@ func rules() map[string]rule {
 			never: []string{sql},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
+		"cmd/velocityd/report": {ours: []string{"service"}, never: []string{sql, http}},
 		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the tests of what operators are given

@@ -30,6 +30,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
+		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -68,7 +69,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 		"zone list", "zone show", "zone set",
 		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
 		"bucket peek",
-		"bucket release", "replay", "completion", "gate", "gate lint", "gate try", "token", "token create", "token list", "token revoke",
+		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
@@ -209,6 +210,12 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"bucket release 1 a --reason " + strings.Repeat("x", 256), nil, "--reason"},
 		{"bucket peek 1", nil, "key"},
 		{"bucket peek 1 alice", environment{"XDG_DATA_HOME": "/nowhere"}, "'velocityd bucket peek --help'"},
+		{"report", nil, "--zone"},
+		{"report --zone 1 --since soon", nil, "--since"},
+		{"report --zone 1 --until 2h --since 1h", nil, "until"},
+		{"report --zone 1 --users-zone 1", nil, "addresses_zone"},
+		{"report --zone 1 --spray-users 1", nil, "spray_users"},
+		{"report --zone 1 --json --html x", nil, "--json and --html"},
 		{"replay", nil, "file"},
 		{"replay x", nil, "--user-zone"},
 		{"replay x --user-zone 1 --ip-zone 1", nil, "differ"},

@@ -99,6 +99,7 @@ type cli struct {
 	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
+	Report   reportCmd   `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
 	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`

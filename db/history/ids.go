@@ -28,14 +28,7 @@ func (g idGround) part(from, width uint64) (to uint64) {
 }
 
 func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
-	at := g.reader.timesOf(ctx, low, high)
-	if since := g.within.since; since.After(at.since) {
-		at.since = since
-	}
-	if until := g.within.until; !until.IsZero() && (at.until.IsZero() || until.Before(at.until)) {
-		at.until = until
-	}
-	since, until := at.bounds()
+	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
 	isAsked := func(row txnRow) bool { return low <= row.ID && row.ID <= high }
 	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, `
 SELECT `+Columns+`

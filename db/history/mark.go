@@ -36,6 +36,17 @@ func eternity() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 // isAll says that t excludes no txn.
 func (t times) isAll() bool { return t == times{} }
 
+// and returns the times that are in both intervals.
+func (t times) and(other times) times {
+	if other.since.After(t.since) {
+		t.since = other.since
+	}
+	if !other.until.IsZero() && (t.until.IsZero() || other.until.Before(t.until)) {
+		t.until = other.until
+	}
+	return t
+}
+
 // bounds returns both ends as the engine can compare them.
 func (t times) bounds() (since, until time.Time) {
 	return time.UnixMicro(max(t.since.UnixMicro(), 0)).UTC(), cmp.Or(t.until, eternity())

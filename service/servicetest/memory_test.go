@@ -80,3 +80,14 @@ func TestMemoryKeepsTheContractOfHistory(t *testing.T) {
 		}{m.Subject(), m}
 	})
 }
+
+func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseZoneReport(t, func(*testing.T) servicetest.ZoneReportSubject {
+		m := servicetest.NewMemory()
+		return struct {
+			servicetest.Subject
+			service.ZoneReportStore
+		}{m.Subject(), m}
+	})
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"velocityd/api"
+	"velocityd/cmd/velocityd/report"
+	"velocityd/service"
+)
+
+// reportTime is the deadline of a report that reads the database itself.
+const reportTime = 5 * time.Minute
+
+type reportCmd struct {
+	Zone          int64        `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
+	Since         string       `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
+	Until         string       `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
+	UsersZone     int64        `name:"users-zone" env:"-" placeholder:"ZONE" help:"Zone that limits users. Left out, with --addresses-zone: the zone itself."`
+	AddressesZone int64        `name:"addresses-zone" env:"-" placeholder:"ZONE" help:"Zone that limits addresses, which the same checks name. Left out, with --users-zone: the zone itself."`
+	SprayUsers    int          `name:"spray-users" env:"-" default:"15" placeholder:"N" help:"How many users an address must try to be shown."`
+	SprayWithin   durationFlag `name:"spray-within" env:"-" default:"5m" placeholder:"TIME" help:"In how much time."`
+	Sources       int          `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
+	SourcesWithin durationFlag `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
+	Keys          int          `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
+	MostRows      int          `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
+	JSON          bool         `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
+	HTML          string       `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (reportCmd) Help() string {
+	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
+
+It looks at the newest txns of the time, of all zones, as many as --most-rows says, and tells whether there were more. Keys are as they are recorded. Changes nothing.
+
+Examples:
+
+  velocityd report --zone 1 --since 24h --addresses-zone 2
+  velocityd report --zone 1 --since 7d --html report.html`
+}
+
+// query returns the question, or a usageError.
+func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) {
+	q = service.ZoneReportQuery{
+		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows, Until: now,
+		Spray:   service.Threshold{Least: c.SprayUsers, Within: time.Duration(c.SprayWithin)},
+		Sources: service.Threshold{Least: c.Sources, Within: time.Duration(c.SourcesWithin)},
+	}
+	switch {
+	case q.UsersZone == 0 && q.AddressesZone != 0:
+		q.UsersZone = c.Zone
+	case q.UsersZone != 0 && q.AddressesZone == 0:
+		q.AddressesZone = c.Zone
+	}
+	if q.Since, err = before(c.Since); err != nil {
+		return q, usagef("--since %w", err)
+	}
+	if c.Until != "" {
+		if q.Until, err = before(c.Until); err != nil {
+			return q, usagef("--until %w", err)
+		}
+	}
+	if err := q.Validate(); err != nil {
+		return q, usageError{err: err}
+	}
+	return q, nil
+}
+
+// Run makes the report and prints it.
+func (c *reportCmd) Run(ctx context.Context, p *process) error {
+	if c.JSON && c.HTML != "" {
+		return usagef("--json and --html are two forms: leave one out")
+	}
+	query, err := c.query(time.Now())
+	if err != nil {
+		return err
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	zone, err := store.Zone(ctx, c.Zone)
+	if err != nil {
+		return err
+	}
+	found, err := store.ZoneReport(ctx, zone, query)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(api.NewZoneReport(found))
+	}
+	view := report.View{Zone: zone, Report: found, Key: printable}
+	if c.HTML != "" {
+		return c.writePage(p, view)
+	}
+	return view.Table(p.stdout)
+}
+
+// writePage writes the page where --html says. Keys are people, so the file is for its owner alone.
+func (c *reportCmd) writePage(p *process, view report.View) error {
+	if c.HTML == "-" {
+		return view.Page(p.stdout)
+	}
+	var page bytes.Buffer
+	if err := view.Page(&page); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "the report is in %s\n", c.HTML)
+	return nil
+}

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// sample is a report with all kinds of entries and with keys that attackers choose.
+func sample(t *testing.T, hours int) View {
+	t.Helper()
+	zone := service.Zone{ID: 1, Description: `login <b>per</b> "user"`, Rate: 5, Window: time.Minute}.WithDefaults()
+	until := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	q := service.ZoneReportQuery{Since: until.Add(-time.Duration(hours) * time.Hour), Until: until, UsersZone: 1, AddressesZone: 2}
+	reporter, err := service.NewZoneReporter(zone, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := uint64(0)
+	add := func(at time.Time, user, address string, blocked bool, outcome service.Outcome) {
+		id += 2
+		reason := service.Reason("")
+		if blocked {
+			reason = service.ReasonFull
+		}
+		for i, bucket := range []service.Bucket{{ZoneID: 1, Key: user}, {ZoneID: 2, Key: address}} {
+			reporter.Add(service.ZoneReportRow{CheckID: id, Txn: service.Txn{
+				ID: id + uint64(i), Bucket: bucket, CreatedAt: at, LastAt: at, Attempts: 1, Blocked: blocked, WouldBlock: blocked, Reason: reason,
+				Counted: !blocked, Outcome: outcome,
+			}})
+		}
+	}
+	for hour := range hours {
+		at := q.Since.Add(time.Duration(hour) * time.Hour)
+		for n := range 20 + (hour*7)%90 {
+			add(at.Add(time.Duration(n)*17*time.Second), fmt.Sprint("user", n%40), fmt.Sprint("198.51.100.", n%50), (n+hour)%9 == 8, service.OutcomeSuccess)
+		}
+	}
+	attack := until.Add(-30 * time.Minute)
+	for n := range 31 {
+		add(attack.Add(time.Duration(n)*time.Second), fmt.Sprint("staff", n), "203.0.113.9", false, service.OutcomeFailure)
+		add(attack.Add(time.Duration(n)*time.Second), fmt.Sprint("other", n%17), "203.0.113.77", n > 25, service.OutcomeFailure)
+		add(attack.Add(time.Duration(n)*time.Second), "<script>alert(1)</script>", fmt.Sprint("192.0.2.", n), n > 4, service.OutcomeFailure)
+	}
+	add(attack.Add(time.Minute), "\u202egro.elpmaxe' onload='x\"", "203.0.113.9", false, service.OutcomeSuccess)
+	for range 5 {
+		add(attack, "bob", "198.51.100.1", false, "")
+	}
+	return View{Zone: zone, Report: reporter.Report(), Key: strconv.Quote}
+}
+
+func pageOf(t *testing.T, v View) string {
+	t.Helper()
+	var page bytes.Buffer
+	if err := v.Page(&page); err != nil {
+		t.Fatal(err)
+	}
+	return page.String()
+}
+
+func TestPageLoadsAndRunsNothingWhateverTheKeysAre(t *testing.T) {
+	t.Parallel()
+	page := pageOf(t, sample(t, 24))
+	for _, bad := range []string{"<script", "<b>per", "http://", "https://", "onload='", "src=", "href=", "@import", "ZgotmplZ"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	for _, wanted := range []string{
+		"&lt;script&gt;alert(1)", "default-src 'none'", "prefers-color-scheme: dark", `role="img" aria-label="Attempts by hour`, "203.0.113.9",
+		"! 1 got in", "5 of 5", "All 3,", "url(#hatch)",
+	} {
+		if !strings.Contains(page, wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+	if at203 := strings.Index(page, "203.0.113.9"); at203 > strings.Index(page, "203.0.113.77") {
+		t.Error("an address that got in must come first")
+	}
+}
+
+func TestChartsOfThePageAreWellFormed(t *testing.T) {
+	t.Parallel()
+	for _, hours := range []int{1, 24, 24 * 60} {
+		page := pageOf(t, sample(t, hours))
+		begin, end := strings.Index(page, "<svg"), strings.Index(page, "</svg>")
+		decoder := xml.NewDecoder(strings.NewReader(page[begin : end+len("</svg>")]))
+		bars := 0
+		for {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if start, ok := token.(xml.StartElement); ok && start.Name.Local == "g" {
+				bars++
+			}
+		}
+		if bars == 0 || bars > mostColumns+1 || bars < hours && bars < mostColumns/2 {
+			t.Errorf("%d hours have %d columns", hours, bars)
+		}
+	}
+}
+
+func TestNoHourIsLostWhereSeveralShareAColumn(t *testing.T) {
+	t.Parallel()
+	for _, hours := range []int{1, 95, 97, 500, 2000} {
+		v := sample(t, hours)
+		var sum service.Totals
+		columns := v.columns()
+		for _, c := range columns {
+			sum = sum.Plus(c.Totals)
+		}
+		if sum != v.Report.Total || !columns[0].Begins.Equal(v.Report.Query.Since) || len(columns) > mostColumns {
+			t.Errorf("%d hours: %d columns from %v, %+v", hours, len(columns), columns[0].Begins, sum)
+		}
+	}
+}
+
+func TestTableShowsEachListAndNoControlCharacter(t *testing.T) {
+	t.Parallel()
+	var table bytes.Buffer
+	if err := sample(t, 24).Table(&table); err != nil {
+		t.Fatal(err)
+	}
+	text := table.String()
+	for _, wanted := range []string{
+		"attempts by hour", "====", "#", "addresses that tried at least 15 users in 5 minutes", "users tried from at least 10",
+		"stopped most", "near the limit of 5 in 1 minute", `1: "\u202egro`,
+	} {
+		if !strings.Contains(text, wanted) {
+			t.Errorf("the table lacks %q:\n%s", wanted, text)
+		}
+	}
+	if strings.ContainsRune(text, '\u202e') {
+		t.Error("the table turns the direction of text")
+	}
+}
+
+func TestAnEmptyReportSaysSo(t *testing.T) {
+	t.Parallel()
+	until := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	reporter, err := service.NewZoneReporter(service.Zone{ID: 1, Rate: 5, Window: time.Minute},
+		service.ZoneReportQuery{Since: until.Add(-time.Hour), Until: until, UsersZone: 1, AddressesZone: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := View{Zone: service.Zone{ID: 1, Rate: 5, Window: time.Minute}, Report: reporter.Report(), Key: strconv.Quote}
+	v.Report.IsCut, v.Report.Rows = true, 2_000_000
+	var table bytes.Buffer
+	if err := v.Table(&table); err != nil || strings.Count(table.String(), "none") != 4 ||
+		!strings.Contains(table.String(), "Only the newest 2,000,000 txns were looked at, from 2026-11-26 11:00:00 on") {
+		t.Errorf("%v:\n%s", err, table.String())
+	}
+	if page := pageOf(t, v); !strings.Contains(page, "No key was stopped") || !strings.Contains(page, `class="notice"`) {
+		t.Errorf("the page says something else:\n%s", page)
+	}
+}

@@ -1,0 +1,117 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+const (
+	pathReport = "/v1/zones/:id/report"
+	// reportTimeout is the deadline of a report, which looks at far more txns than other look-ups.
+	reportTimeout = 25 * time.Second
+	// defaultReportTime is the time of a report without since.
+	defaultReportTime = 24 * time.Hour
+)
+
+// showReport answers GET /v1/zones/{id}/report.
+func (s *server) showReport(x *exchange) error {
+	zoneID, err := pathZone(x)
+	if err != nil {
+		return err
+	}
+	query, err := reportQuery(x.Request().URL.RawQuery, time.Now())
+	if err != nil {
+		return err
+	}
+	if query.UsersZone != 0 {
+		for _, other := range []int64{query.UsersZone, query.AddressesZone} {
+			if err := x.caller.MayIn(other); err != nil {
+				return err
+			}
+		}
+	}
+	report, err := s.makeReport(x.Request().Context(), zoneID, query)
+	if err != nil {
+		return err
+	}
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneReport(report))
+}
+
+// makeReport asks the store, unless another report is being made. That one may hold some hundred MB, and keeps the
+// engine busy.
+func (s *server) makeReport(ctx context.Context, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	select {
+	case s.reports <- struct{}{}:
+		defer func() { <-s.reports }()
+	default:
+		return service.ZoneReport{}, fmt.Errorf("%w: another report is being made", service.ErrBusy)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	zone, err := s.Reader.Zone(ctx, zoneID)
+	if err != nil {
+		return service.ZoneReport{}, notFound(err, noZone(zoneID))
+	}
+	return s.Reader.ZoneReport(ctx, zone, query)
+}
+
+// reportQuery reads the parameters of a report strictly: one with a wrong name would change nothing.
+func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return q, invalid("The query is not percent-encoded correctly.")
+	}
+	for name, given := range values {
+		if len(given) > 1 {
+			return q, invalid("Each parameter of the query must be given once.")
+		}
+		if err := setReport(&q, name, given[0]); err != nil {
+			return q, err
+		}
+	}
+	if q.Until.IsZero() {
+		q.Until = now.UTC().Truncate(time.Microsecond)
+	}
+	if q.Since.IsZero() {
+		q.Since = q.Until.Add(-defaultReportTime)
+	}
+	return q, q.Validate()
+}
+
+// setReport reads one parameter.
+func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
+	instants := map[string]*time.Time{"since": &q.Since, "until": &q.Until}
+	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}
+	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys, "most_rows": &q.MostRows}
+	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within, "sources_within": &q.Sources.Within}
+	if at := instants[name]; at != nil {
+		var ok bool
+		if *at, ok = instant(text); !ok || at.IsZero() {
+			return invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
+		}
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 {
+		err = invalid("Parameters of a report, but for since and until, must be whole numbers from 1 on.")
+	}
+	switch {
+	case zones[name] != nil:
+		*zones[name] = n
+	case numbers[name] != nil:
+		*numbers[name] = int(n)
+	case lengths[name] != nil:
+		*lengths[name] = service.Seconds(n)
+	default:
+		return invalid("A parameter of the query is not known. Known are: since, until, users_zone, addresses_zone, spray_users, " +
+			"spray_within, sources, sources_within, keys, most_rows.")
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/servicetest"
+)
+
+func TestReportIsOfTheLastDayIfNothingElseIsAsked(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(1, "<alice>")).decision(t)
+	for path, shown := range map[string]string{
+		"/v1/zones/1/report": `"spray_users":15,"spray_within":300,"sources":10,"sources_within":3600,"keys":20,"most_rows":500000`,
+		"/v1/zones/1/report?since=2026-01-01T00:00:00Z&until=2026-01-02T01:00:00%2B01:00&users_zone=1&addresses_zone=2&spray_users=3" +
+			"&spray_within=60&sources=4&sources_within=61&keys=5&most_rows=7": `"since":"2026-01-01T00:00:00.000000Z","until":"2026-01-02T00:00:00.000000Z",` +
+			`"rows":0,"cut":false,"from":"2026-01-01T00:00:00.000000Z","users_zone":1,"addresses_zone":2,"spray_users":3,"spray_within":60,` +
+			`"sources":4,"sources_within":61,"keys":5,"most_rows":7`,
+	} {
+		if got := r.get(t, path); got.status != http.StatusOK || !strings.Contains(got.body, shown) {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+func TestWrongParametersOfAReportAreRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for query, detail := range map[string]string{
+		"since=yesterday": "since must be an instant", "until=2026-08-24": "until must be an instant", "until=": "until must be an instant",
+		"since=2026-08-24T09:15:02Z&until=2026-08-24T09:15:02Z": "later than since", "since=2020-08-24T09:15:02Z": "at most 366 days",
+		"most_rows=2000001": "1 to 2000000", "keys=101": "1 to 100", "keys=0": "whole numbers", "keys=1.5": "whole numbers", "keys=": "whole numbers", "keys=1&keys=2": "once",
+		"Keys=1": "not known", "secret=1": "not known", "users_zone=1": "together", "users_zone=1&addresses_zone=1": "another zone",
+		"spray_users=1": "2 to", "spray_within=86401": "86400", "sources=99999999999": "whole numbers", "sources_within=-1": "whole numbers", "%zz": "percent",
+	} {
+		p := r.get(t, "/v1/zones/1/report?"+query).refused(t, http.StatusBadRequest, "invalid_request")
+		if !strings.Contains(p.Detail, detail) || strings.Contains(p.Detail, "secret") || p.Pointer != "" {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+}
+
+func TestReportNamesNoZoneThatTheCallerDoesNotReach(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers, desk := g.as("shop", []int64{1}, access.ScopeHistory), g.as("desk", nil, access.ScopePeek)
+	if got := g.ask(t, "GET", "/v1/zones/1/report", "", headers...); got.status != http.StatusOK {
+		t.Errorf("the caller's zone: %d %s", got.status, got.body)
+	}
+	for _, path := range []string{"/v1/zones/2/report", "/v1/zones/1/report?users_zone=1&addresses_zone=2", "/v1/zones/1/report?users_zone=2&addresses_zone=1"} {
+		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
+	}
+	g.ask(t, "GET", "/v1/zones/1/report", "", desk...).refused(t, http.StatusForbidden, "missing_scope")
+}
+
+// reporting is a store whose reports take until they are let go.
+type reporting struct {
+	*servicetest.Memory
+	begun, letGo chan struct{}
+}
+
+func (r reporting) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	r.begun <- struct{}{}
+	<-r.letGo
+	return r.Memory.ZoneReport(ctx, zone, query)
+}
+
+func TestAnInstanceMakesOneReportAtATime(t *testing.T) {
+	t.Parallel()
+	store := reporting{servicetest.NewMemory(), make(chan struct{}), make(chan struct{})}
+	store.Memory.Subject().SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
+	r := start(t, func(o *Options) { o.Reader = store })
+	answered := make(chan reply)
+	for range 2 { // the second one after the first has ended
+		go func() { answered <- r.get(t, "/v1/zones/1/report") }()
+		<-store.begun
+		got := r.get(t, "/v1/zones/1/report")
+		if got.refused(t, http.StatusServiceUnavailable, "busy"); got.header.Get("Retry-After") == "" {
+			t.Errorf("answered %v", got.header)
+		}
+		store.letGo <- struct{}{}
+		if got := <-answered; got.status != http.StatusOK {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package servicetest
+
+import (
+	"context"
+
+	"velocityd/service"
+)
+
+// ZoneReport implements service.ZoneReportStore.
+func (m *Memory) ZoneReport(_ context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	reporter, err := service.NewZoneReporter(zone, query)
+	if err != nil {
+		return service.ZoneReport{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := len(m.txns) - 1; i >= 0; i-- {
+		row := service.ZoneReportRow{Txn: m.txns[i].Txn}
+		if txn := m.txns[i]; txn.end-txn.first > 1 {
+			row.CheckID = uint64(txn.first + 1)
+		}
+		if !reporter.Add(row) {
+			break
+		}
+	}
+	return reporter.Report(), nil
+}

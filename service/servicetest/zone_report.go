@@ -1,0 +1,261 @@
+package servicetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// ZoneReportSubject is a Subject that makes reports.
+type ZoneReportSubject interface {
+	Subject
+	service.ZoneReportStore
+}
+
+// ExerciseZoneReport tests that the store that open returns keeps the contract of service.ZoneReportStore. It calls open
+// once for each claim; open must return a ZoneReportSubject without zones and txns.
+func ExerciseZoneReport(t *testing.T, open func(t *testing.T) ZoneReportSubject) {
+	for name, holds := range map[string]func(*testing.T, reportSubject){
+		"AReportCountsTheHoursOfItsZoneAndTime":       reportCountsHours,
+		"KeysThatWereStoppedMostComeFirst":            reportOfStoppedKeys,
+		"KeysNearTheRateThatWereNeverStoppedAreNamed": reportOfNearKeys,
+		"AddressesThatGotInComeBeforeOtherSprays":     reportOfSprays,
+		"ManyUsersInALongTimeAreNoSpray":              reportOfNoSpray,
+		"AUserIsATargetOfManyAddresses":               reportOfTargets,
+		"AReportOfTooManyTxnsLooksAtTheNewest":        reportIsCut,
+		"WrongQueriesOfReportsAreRefused":             wrongReportQueries,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			holds(t, reportSubject{subject: subject{Subject: b}, of: b})
+		})
+	}
+}
+
+// reportSubject adds steps for claims to a ZoneReportSubject. Zone 1 is for users, and zone 2 for addresses.
+type reportSubject struct {
+	subject
+	of   ZoneReportSubject
+	user service.Zone
+}
+
+// open makes the two zones. userRate is that of users.
+func (b *reportSubject) open(tb testing.TB, userRate int) {
+	tb.Helper()
+	b.user = b.set(tb, service.Zone{ID: 1, Rate: userRate, Window: time.Hour})
+	b.zone(tb, 2, 100, time.Hour)
+}
+
+// report returns the report of the last hours.
+func (b *reportSubject) report(tb testing.TB, hours int, q service.ZoneReportQuery) service.ZoneReport {
+	tb.Helper()
+	q.Until = time.Now().Add(time.Minute)
+	q.Since = q.Until.Add(-time.Duration(hours) * time.Hour)
+	report, err := b.of.ZoneReport(tb.Context(), b.user, q)
+	if err != nil {
+		tb.Fatalf("report %+v: %v", q, err)
+	}
+	if report.ZoneID != 1 || report.IsCut || !report.From.Equal(q.Since.Truncate(time.Microsecond)) {
+		tb.Errorf("report of zone %d from %v, cut %v", report.ZoneID, report.From, report.IsCut)
+	}
+	return report
+}
+
+// tries makes one attempt for each user from an address, and reports how each ended, if that is not empty.
+func (b *reportSubject) tries(tb testing.TB, address string, outcome service.Outcome, users ...string) {
+	tb.Helper()
+	for _, user := range users {
+		d := b.check(tb, at(1, user), at(2, address))
+		if outcome != "" {
+			b.wantReport(tb, d.TxnID(), outcome, nil)
+		}
+	}
+}
+
+func reportCountsHours(t *testing.T, b reportSubject) {
+	b.open(t, 2)
+	b.zone(t, 3, 9, time.Hour)
+	for range 3 {
+		b.check(t, at(1, "alice"))
+	}
+	b.check(t, at(3, "alice"))
+	b.age(t, 4*time.Hour, at(1, "alice"), at(3, "alice"))
+	b.check(t, at(1, "alice"))
+	b.age(t, 2*time.Hour, at(1, "alice")) // 6 and 2 hours ago
+	d := b.check(t, at(1, "bob"))
+	b.wantReport(t, d.TxnID(), success, nil)
+	b.wantReport(t, b.check(t, at(1, "bob")).TxnID(), failure, nil)
+	report := b.report(t, 5, service.ZoneReportQuery{})
+	if want := (service.Totals{Attempts: 3, Allowed: 3, Successes: 1, Failures: 1}); report.Total != want || report.Rows != 4 {
+		t.Errorf("%d rows, %+v; want 4, %+v", report.Rows, report.Total, want)
+	}
+	var sum service.Totals
+	var busy int
+	for i, hour := range report.Hours {
+		if hour.Attempts > 0 {
+			busy++
+		}
+		sum = sum.Plus(hour.Totals)
+		if i > 0 && hour.BeginsAt.Sub(report.Hours[i-1].BeginsAt) != time.Hour || hour.BeginsAt != hour.BeginsAt.UTC().Truncate(time.Hour) {
+			t.Errorf("hour %d is %v", i, hour.BeginsAt)
+		}
+	}
+	// The attempts of now may lie in two hours.
+	if n := len(report.Hours); n < 5 || n > 6 || sum != report.Total || busy < 2 || busy > 3 {
+		t.Errorf("%d hours, %d with attempts: %+v", n, busy, report.Hours)
+	}
+	want := service.Totals{Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 1, Successes: 1, Failures: 1}
+	if all := b.report(t, 8, service.ZoneReportQuery{}); all.Total != want || all.Rows != 7 {
+		t.Errorf("%d rows, %+v; want 7, %+v", all.Rows, all.Total, want)
+	}
+}
+
+func reportOfStoppedKeys(t *testing.T, b reportSubject) {
+	b.user = b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1})
+	for key, n := range map[string]int{"<script>": 4, "bob": 3, "carol": 3, "dora": 1} {
+		for range n {
+			b.check(t, at(1, key))
+		}
+	}
+	report := b.report(t, 1, service.ZoneReportQuery{Keys: 2})
+	var got []string
+	for _, key := range report.Stopped {
+		got = append(got, fmt.Sprintf("%s %d of %d", key.Key, key.WouldBlock, key.Attempts))
+		if since := time.Since(key.LastAt); since > time.Hour || since < -time.Hour {
+			t.Errorf("%s was last seen at %v", key.Key, key.LastAt)
+		}
+	}
+	if want := []string{"<script> 3 of 4", "bob 2 of 3"}; !slices.Equal(got, want) {
+		t.Errorf("stopped are %q, want %q", got, want)
+	}
+}
+
+func reportOfNearKeys(t *testing.T, b reportSubject) {
+	b.open(t, 5)
+	for key, n := range map[string]int{"full": 5, "near": 4, "far": 3, "stopped": 6} {
+		for range n {
+			b.check(t, at(1, key))
+		}
+	}
+	for range 4 { // no two in one window
+		b.check(t, at(1, "slow"))
+		b.age(t, time.Hour+time.Second, at(1, "slow"))
+	}
+	var got []string
+	for _, key := range b.report(t, 8, service.ZoneReportQuery{}).Near {
+		got = append(got, fmt.Sprint(key.Key, key.Most))
+	}
+	if want := []string{"full5", "near4"}; !slices.Equal(got, want) {
+		t.Errorf("near are %q, want %q", got, want)
+	}
+}
+
+// pairedQuery asks for sprays and targets from three on.
+func pairedQuery(within time.Duration) service.ZoneReportQuery {
+	few := service.Threshold{Least: 3, Within: within}
+	return service.ZoneReportQuery{UsersZone: 1, AddressesZone: 2, Spray: few, Sources: few}
+}
+
+// burstsAre compares bursts without their times.
+func burstsAre(t *testing.T, got []service.Burst, want ...string) {
+	t.Helper()
+	var all []string
+	for _, b := range got {
+		all = append(all, fmt.Sprintf("%s %d others, %d of %d blocked, %d %v", b.Key, b.Others, b.Blocked, b.Attempts, b.Successes, b.Succeeded))
+		if b.LastAt.Before(b.BeginsAt) {
+			t.Errorf("%s ends at %v and begins at %v", b.Key, b.LastAt, b.BeginsAt)
+		}
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("got %q\nwant %q", all, want)
+	}
+}
+
+func reportOfSprays(t *testing.T, b reportSubject) {
+	b.open(t, 2)
+	b.tries(t, "192.0.2.1", failure, "a", "b", "c")
+	b.tries(t, "192.0.2.1", success, "b", "d")
+	b.tries(t, "192.0.2.2", failure, "e", "f", "g", "h", "e")
+	b.tries(t, "192.0.2.2", "", "e") // is blocked
+	b.tries(t, "192.0.2.3", success, "i", "j", "k", "l")
+	b.tries(t, "192.0.2.4", failure, "m", "n", "m")
+	b.check(t, at(2, "192.0.2.4")) // without a user
+	report := b.report(t, 1, pairedQuery(time.Minute*10))
+	burstsAre(t, report.Sprays, "192.0.2.1 3 others, 0 of 5 blocked, 2 [b d]", "192.0.2.2 4 others, 1 of 6 blocked, 0 []")
+	burstsAre(t, report.Targets)
+	if alone := b.report(t, 1, service.ZoneReportQuery{}); len(alone.Sprays)+len(alone.Targets) > 0 {
+		t.Errorf("without zones of users and addresses: %+v, %+v", alone.Sprays, alone.Targets)
+	}
+}
+
+func reportOfNoSpray(t *testing.T, b reportSubject) {
+	b.open(t, 9)
+	b.tries(t, "192.0.2.1", success, "z") // before the others, and so no success of the spray
+	tried := []service.Bucket{at(1, "z"), at(2, "192.0.2.1")}
+	for _, user := range []string{"a", "b", "c", "d"} {
+		b.age(t, 10*time.Minute, tried...)
+		b.tries(t, "192.0.2.1", failure, user)
+		tried = append(tried, at(1, user))
+	}
+	burstsAre(t, b.report(t, 2, pairedQuery(15*time.Minute)).Sprays)
+	burstsAre(t, b.report(t, 2, pairedQuery(25*time.Minute)).Sprays, "192.0.2.1 3 others, 0 of 5 blocked, 0 []")
+}
+
+func reportOfTargets(t *testing.T, b reportSubject) {
+	b.open(t, 9)
+	for i := range 4 {
+		b.tries(t, fmt.Sprint("192.0.2.", i), failure, "alice", "bob")
+	}
+	b.tries(t, "2001:db8::1", success, "bob")
+	report := b.report(t, 1, pairedQuery(10*time.Minute))
+	burstsAre(t, report.Targets, "bob 4 others, 0 of 5 blocked, 1 [2001:db8::1]", "alice 4 others, 0 of 4 blocked, 0 []")
+	burstsAre(t, report.Sprays)
+}
+
+func reportIsCut(t *testing.T, b reportSubject) {
+	b.open(t, 9)
+	for i := range 5 {
+		b.check(t, at(1, fmt.Sprint("user", i)))
+		if i == 2 {
+			b.age(t, 2*time.Hour, at(1, "user0"), at(1, "user1"), at(1, "user2"))
+		}
+	}
+	until := time.Now().Add(time.Minute)
+	q := service.ZoneReportQuery{Since: until.Add(-4 * time.Hour), Until: until, MostRows: 2}
+	report, err := b.of.ZoneReport(t.Context(), b.user, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || until.Sub(report.From) > time.Hour || len(report.Hours) > 2 {
+		t.Errorf("cut %v at %v, %d rows, %d hours of %+v", report.IsCut, report.From, report.Rows, len(report.Hours), report.Total)
+	}
+	q.MostRows = 5
+	if all, err := b.of.ZoneReport(t.Context(), b.user, q); err != nil || all.IsCut || all.Rows != 5 {
+		t.Errorf("cut %v, %d rows, %v", all.IsCut, all.Rows, err)
+	}
+}
+
+func wrongReportQueries(t *testing.T, b reportSubject) {
+	b.open(t, 1)
+	now := time.Now()
+	for name, q := range map[string]service.ZoneReportQuery{
+		"no since":        {Until: now},
+		"nothing between": {Since: now, Until: now},
+		"too long":        {Since: now.Add(-400 * 24 * time.Hour), Until: now},
+		"one zone":        {Since: now.Add(-time.Hour), Until: now, UsersZone: 1},
+		"the same zone":   {Since: now.Add(-time.Hour), Until: now, UsersZone: 1, AddressesZone: 1},
+		"few users":       {Since: now.Add(-time.Hour), Until: now, Spray: service.Threshold{Least: 1}},
+		"long":            {Since: now.Add(-time.Hour), Until: now, Sources: service.Threshold{Within: 25 * time.Hour}},
+		"rows":            {Since: now.Add(-time.Hour), Until: now, MostRows: service.MaxZoneReportRows + 1},
+		"keys":            {Since: now.Add(-time.Hour), Until: now, Keys: -1},
+	} {
+		if _, err := b.of.ZoneReport(t.Context(), b.user, q); !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package service
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// MaxZoneReportRows bounds the txns that one report looks at: the newest of its time. A report holds up to 180 bytes
+	// for each of them, if all keys are different.
+	MaxZoneReportRows     = 2_000_000
+	defaultZoneReportRows = 500_000
+	// MaxZoneReportKeys bounds the keys of each list of a report.
+	MaxZoneReportKeys = 100
+	// MaxZoneReportTime bounds the time of a report.
+	MaxZoneReportTime = 366 * 24 * time.Hour
+	// maxNamed bounds the keys that one entry of a report names.
+	maxNamed = 20
+	// nearRate is the part of a zone's rate from which on a bucket is near its limit, in per cent.
+	nearRate = 80
+)
+
+// ZoneReportQuery asks for a report about one zone. The zero value of a member stands for its default, but for the zones
+// and the time.
+type ZoneReportQuery struct {
+	// Since is the first instant of the report, and Until the first one behind it, by the engine's clock.
+	Since, Until time.Time
+	// UsersZone and AddressesZone are two zones that one check names together: one limits users, the other addresses.
+	// Without them, which is 0 for both, the report has no Sprays and Targets.
+	UsersZone, AddressesZone int64
+	// Spray is how many users an address must try in which time. The default is 15 in five minutes.
+	Spray Threshold
+	// Sources is from how many addresses a user must be tried in which time. The default is 10 in an hour.
+	Sources Threshold
+	// Keys bounds the keys of each list. The default is 20.
+	Keys int
+	// MostRows bounds the txns that are looked at, of all zones. The default is 500,000.
+	MostRows int
+}
+
+// Threshold is a number of different keys in any interval of length Within.
+type Threshold struct {
+	Least  int
+	Within time.Duration
+}
+
+// WithDefaults returns the query with everything spelt out, but for the time.
+func (q ZoneReportQuery) WithDefaults() ZoneReportQuery {
+	if q.Spray.Least == 0 {
+		q.Spray.Least = 15
+	}
+	if q.Spray.Within == 0 {
+		q.Spray.Within = 5 * time.Minute
+	}
+	if q.Sources.Least == 0 {
+		q.Sources.Least = 10
+	}
+	if q.Sources.Within == 0 {
+		q.Sources.Within = time.Hour
+	}
+	if q.Keys == 0 {
+		q.Keys = 20
+	}
+	if q.MostRows == 0 {
+		q.MostRows = defaultZoneReportRows
+	}
+	return q
+}
+
+// Validate returns an ErrInvalid that names the field, or nil. It looks at the query with its defaults.
+func (q ZoneReportQuery) Validate() error {
+	q = q.WithDefaults()
+	switch {
+	case q.Since.IsZero():
+		return NewFieldError("since", "is missing")
+	case !q.Since.Before(q.Until):
+		return NewFieldError("until", "must be later than since")
+	case q.Until.Sub(q.Since) > MaxZoneReportTime:
+		return NewFieldError("since", "must be at most %d days before until", int(MaxZoneReportTime.Hours()/24))
+	case (q.UsersZone == 0) != (q.AddressesZone == 0):
+		return NewFieldError("addresses_zone", "and users_zone must be given together")
+	case q.UsersZone != 0 && q.UsersZone == q.AddressesZone:
+		return NewFieldError("addresses_zone", "must be another zone than users_zone")
+	case q.Keys < 1 || q.Keys > MaxZoneReportKeys:
+		return NewFieldError("keys", "must be 1 to %d", MaxZoneReportKeys)
+	case q.MostRows < 1 || q.MostRows > MaxZoneReportRows:
+		return NewFieldError("most_rows", "must be 1 to %d", MaxZoneReportRows)
+	}
+	if q.UsersZone != 0 {
+		if err := validateZoneID(q.UsersZone); err != nil {
+			return err
+		}
+		if err := validateZoneID(q.AddressesZone); err != nil {
+			return err
+		}
+	}
+	if err := q.Spray.validate("spray_users", "spray_within"); err != nil {
+		return err
+	}
+	return q.Sources.validate("sources", "sources_within")
+}
+
+func (t Threshold) validate(least, within string) error {
+	switch {
+	case t.Least < 2 || t.Least > MaxRate:
+		return NewFieldError(least, "must be 2 to %d", MaxRate)
+	case t.Within < time.Second || t.Within > 24*time.Hour || t.Within%time.Second != 0:
+		return NewFieldError(within, "must be whole seconds, 1 to 86400")
+	}
+	return nil
+}
+
+// ZoneReport is the story of one zone in a time.
+type ZoneReport struct {
+	ZoneID int64
+	// Query is the question, with everything spelt out.
+	Query ZoneReportQuery
+	// Rows is how many txns were looked at, of all zones. If there were more than the query's MostRows, these are the newest
+	// ones, IsCut is true, and From is the instant of the oldest of them. Otherwise From is the query's Since.
+	Rows  int
+	IsCut bool
+	From  time.Time
+	// Total are the attempts of the zone, and Hours those of each hour of UTC from From to Until, also of hours without any.
+	Total Totals
+	Hours []SpanTotals
+	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
+	Stopped []KeyTotals
+	// Near are keys of the zone that came to 80 per cent of its rate, or to its rate, and were never stopped.
+	Near []NearKey
+	// Sprays are the addresses that tried many users, and Targets the users who were tried from many addresses. Those
+	// with a success afterwards come first.
+	Sprays, Targets []Burst
+}
+
+// KeyTotals are the attempts of one key.
+type KeyTotals struct {
+	Key string
+	Totals
+	LastAt time.Time
+}
+
+// NearKey is a key that came near its zone's limit.
+type NearKey struct {
+	Key string
+	// Most is how many txns counted at once at most, and At when.
+	Most int
+	At   time.Time
+}
+
+// Burst is a key that was seen with many different others in a short time: an address with users, or a user with
+// addresses. A success does not make another one count: many people may share an address, and log in.
+type Burst struct {
+	Key string
+	// Others is the highest number of different others in any interval as long as the query says.
+	Others int
+	// BeginsAt is the begin of the first interval with enough others, and LastAt the last attempt of the key.
+	BeginsAt, LastAt time.Time
+	// Attempts are all that name both zones, and Blocked those of them that were not let through.
+	Attempts, Blocked int64
+	// Successes is for how many others a success was reported of an attempt since BeginsAt, and Succeeded are the first of
+	// these others: if the key is an address that tries users, their passwords are known to somebody.
+	Successes int
+	Succeeded []string
+}
+
+// ZoneReportRow is a txn, and what it shares with the others of its check: CheckID, or 0 if it is alone.
+type ZoneReportRow struct {
+	Txn
+	CheckID uint64
+}
+
+// ZoneReportStore makes reports.
+type ZoneReportStore interface {
+	// ZoneReport returns the report about a zone. It reads the txns of the query's time alone, its newest MostRows at
+	// most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and ErrBusy if the
+	// engine is away.
+	ZoneReport(ctx context.Context, zone Zone, query ZoneReportQuery) (ZoneReport, error)
+}

@@ -1,0 +1,133 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// ZoneReporter makes a report of txns. It holds some memory for each of them.
+type ZoneReporter struct {
+	zone    Zone
+	report  ZoneReport
+	hours   map[time.Time]*Totals
+	keys    map[string]*seenKey
+	pairing pairing
+	oldest  time.Time
+}
+
+// seenKey is one key of the zone, while its txns are counted.
+type seenKey struct {
+	Totals
+	last    int64   // microseconds since 1970
+	counted []int64 // likewise
+}
+
+// NewZoneReporter returns the ZoneReporter for a question about a zone. The error is an ErrInvalid that names the field.
+func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
+	if err := query.Validate(); err != nil {
+		return nil, err
+	}
+	query = query.WithDefaults()
+	query.Since, query.Until = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
+	return &ZoneReporter{
+		zone: zone.WithDefaults(), report: ZoneReport{ZoneID: zone.ID, Query: query, From: query.Since},
+		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
+	}, nil
+}
+
+// Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
+// other may be in any order. Those outside of the query's time are left out.
+func (r *ZoneReporter) Add(row ZoneReportRow) (goesOn bool) {
+	if row.CreatedAt.Before(r.report.Query.Since) || !row.CreatedAt.Before(r.report.Query.Until) {
+		return true
+	}
+	if r.report.Rows == r.report.Query.MostRows {
+		r.report.IsCut, r.report.From = true, r.oldest
+		return false
+	}
+	if r.report.Rows == 0 || row.CreatedAt.Before(r.oldest) {
+		r.oldest = row.CreatedAt
+	}
+	r.report.Rows++
+	r.count(row)
+	return true
+}
+
+// count counts a txn of the query's time.
+func (r *ZoneReporter) count(row ZoneReportRow) {
+	r.pairing.add(row)
+	if row.Bucket.ZoneID != r.zone.ID {
+		return
+	}
+	r.report.Total.Add(row.Txn)
+	hour := SpanHour.Begin(row.CreatedAt)
+	if r.hours[hour] == nil {
+		r.hours[hour] = &Totals{}
+	}
+	r.hours[hour].Add(row.Txn)
+	key := r.keys[row.Bucket.Key]
+	if key == nil {
+		key = &seenKey{}
+		r.keys[row.Bucket.Key] = key
+	}
+	key.Add(row.Txn)
+	key.last = max(key.last, row.LastAt.UnixMicro())
+	if row.Counted {
+		key.counted = append(key.counted, row.CreatedAt.UnixMicro())
+	}
+}
+
+// Report returns the report of all txns that were added.
+func (r *ZoneReporter) Report() ZoneReport {
+	report := r.report
+	for hour := SpanHour.Begin(report.From); hour.Before(report.Query.Until); hour = SpanHour.End(hour) {
+		span := SpanTotals{BeginsAt: hour}
+		if totals := r.hours[hour]; totals != nil {
+			span.Totals = *totals
+		}
+		report.Hours = append(report.Hours, span)
+	}
+	for key, seen := range r.keys {
+		if seen.WouldBlock > 0 {
+			report.Stopped = append(report.Stopped, KeyTotals{Key: key, Totals: seen.Totals, LastAt: instantOf(seen.last)})
+		} else if near, ok := r.near(key, seen.counted); ok {
+			report.Near = append(report.Near, near)
+		}
+	}
+	most := report.Query.Keys
+	report.Stopped = topOf(most, report.Stopped, func(x, y KeyTotals) int {
+		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
+	})
+	report.Near = topOf(most, report.Near, func(x, y NearKey) int { return cmp.Or(-cmp.Compare(x.Most, y.Most), cmp.Compare(x.Key, y.Key)) })
+	report.Sprays, report.Targets = r.pairing.bursts()
+	report.Sprays, report.Targets = topOf(most, report.Sprays, compareBursts), topOf(most, report.Targets, compareBursts)
+	return report
+}
+
+// near returns how near a key came to the zone's limit, if that is near enough. A key with more than the zone's rate has
+// an override.
+func (r *ZoneReporter) near(key string, counted []int64) (near NearKey, ok bool) {
+	slices.Sort(counted)
+	term, begin := r.zone.Term(), 0
+	for i, at := range counted {
+		since := term.Since(instantOf(at)).UnixMicro()
+		for counted[begin] <= since {
+			begin++
+		}
+		if n := i - begin + 1; n > near.Most {
+			near = NearKey{Key: key, Most: n, At: instantOf(at)}
+		}
+	}
+	return near, near.Most*100 >= nearRate*r.zone.Rate && near.Most <= r.zone.Rate && near.Most > 0
+}
+
+// topOf returns the first elements of a list in an order.
+func topOf[T any](most int, list []T, order func(x, y T) int) []T {
+	slices.SortFunc(list, order)
+	return slices.Clone(list[:min(most, len(list))])
+}
+
+func compareBursts(x, y Burst) int {
+	return cmp.Or(-cmp.Compare(x.Successes, y.Successes), -cmp.Compare(x.Others, y.Others), cmp.Compare(x.Key, y.Key))
+}
