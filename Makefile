@@ -92,6 +92,12 @@ bench: toolchain ## hold the service against other limiters and write bench/repo
 	@go build -o bin/bench ./bench
 	@exec bin/bench $(ARGS)
 
+.PHONY: bench-history
+bench-history: toolchain ## fill long histories, keep them for the next run, and measure queries and retention (ARGS='-fill mysql:10000000')
+	@scripts/engines.sh mysql mariadb
+	@go build -o bin/bench ./bench
+	@exec bin/bench history $(ARGS)
+
 .PHONY: bench-smoke
 bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing
 	@scripts/engines.sh mysql mariadb
@@ -117,7 +123,7 @@ clean: ## remove what was built here, and the linter; says what it leaves
 	@rm -rf bin dist/tree '$(CACHE)/tools' '$(CACHE)/lint'
 	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
 	@echo 'removed: bin, dist/tree, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
-	@echo 'left:    database engines, gateways and the Debian of make test-packages in $(CACHE) (rm -r removes them; the tests'
+	@echo 'left:    database engines, histories, gateways and the Debian of make test-packages in $(CACHE) (rm -r removes them; the tests'
 	@echo '         fetch them again), releases in dist,'
 	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
 

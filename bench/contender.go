@@ -202,7 +202,7 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 	if err != nil {
 		return nil, err
 	}
-	if err := service.seedOverrides(ctx, o.overrides); err != nil {
+	if err := errors.Join(service.setPeriods(ctx), service.seedOverrides(ctx, o.overrides)); err != nil {
 		return nil, err
 	}
 	return []*contender{{
@@ -274,11 +274,12 @@ func (s *stage) migrate(ctx context.Context, d *database) error {
 }
 
 // serve starts velocityd on a database. close stops it.
-func (s *stage) serve(ctx context.Context, d *database, name string) (process *child, address string, err error) {
+func (s *stage) serve(ctx context.Context, d *database, name string, flags ...string) (process *child, address string, err error) {
 	if address, err = freeAddress(ctx); err != nil {
 		return nil, "", err
 	}
-	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, "serve", "--dsn", d.dsn, "--listen", address)
+	flags = append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)
+	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, flags...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -21,22 +21,21 @@ type past struct {
 	engine *engine
 	plan   history.Plan
 	days   *database // with the tables of days
+	name   string    // of the schema to which the days are lent during a run
+	flood  int       // how many txns of one address came in the last seconds, besides those of the plan
 }
-
-// lent is the name of the schema to which the days are lent during a run.
-func (p *past) lent() string { return fmt.Sprintf("history_%d", p.plan.Rows) }
 
 func dayTable(day int) string { return fmt.Sprintf("day_%02d", day) }
 
-// openPast opens the history of so many txns, and makes a new plan if there is none. A plan keeps its end: histories that
-// were filled before are not the newest.
-func (s *stage) openPast(ctx context.Context, e *engine, rows int, seed uint64) (*past, error) {
+// openPast opens the history of so many txns with a name, and makes a new plan if there is none. A plan keeps its end:
+// histories that were filled before are not the newest.
+func (s *stage) openPast(ctx context.Context, e *engine, name string, rows int, seed uint64) (*past, error) {
 	days, err := e.open("")
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("days_%d", rows)
-	err = days.session(ctx, "CREATE DATABASE IF NOT EXISTS "+name, "USE "+name,
+	kept := "days_" + name
+	err = days.session(ctx, "CREATE DATABASE IF NOT EXISTS "+kept, "USE "+kept,
 		"CREATE TABLE IF NOT EXISTS plan (id INT PRIMARY KEY, seed BIGINT UNSIGNED NOT NULL, ends_at DATETIME NOT NULL)",
 		fmt.Sprintf("INSERT IGNORE INTO plan (id, seed, ends_at) VALUES (1, %d, '%s')", seed,
 			time.Now().UTC().Truncate(time.Hour).Format(time.DateTime)))
@@ -44,24 +43,31 @@ func (s *stage) openPast(ctx context.Context, e *engine, rows int, seed uint64) 
 		return nil, errors.Join(err, days.sql.Close())
 	}
 	_ = days.sql.Close()
-	if days, err = e.open(name); err != nil {
+	if days, err = e.open(kept); err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = days.sql.Close() })
-	p := &past{engine: e, plan: history.Plan{Rows: rows - rows%history.BlockRows}, days: days}
+	p := &past{engine: e, plan: history.Plan{Rows: rows - rows%history.BlockRows}, days: days, name: "history_" + name}
 	var ends string
 	if err := days.sql.QueryRowContext(ctx, "SELECT seed, ends_at FROM plan").Scan(&p.plan.Seed, &ends); err != nil {
-		return nil, fmt.Errorf("read the plan of %s: %w", name, err)
+		return nil, fmt.Errorf("read the plan of %s: %w", kept, err)
 	}
 	if p.plan.End, err = time.Parse(time.DateTime, ends); err != nil {
-		return nil, fmt.Errorf("read the plan of %s: %w", name, err)
+		return nil, fmt.Errorf("read the plan of %s: %w", kept, err)
 	}
 	return p, nil
 }
 
-// tables returns the names of the tables of days that are filled.
-func (p *past) tables(ctx context.Context) (map[string]bool, error) {
-	rows, err := p.days.sql.QueryContext(ctx, "SHOW TABLES LIKE 'day\\_%'")
+// anyDay is the form of the names of the tables of days.
+const anyDay = `day\_%`
+
+// tables returns the names of the tables, beside the plan, that have a form of LIKE.
+func (p *past) tables(ctx context.Context, form string) (map[string]bool, error) {
+	rows, err := p.days.sql.QueryContext(ctx, `
+SELECT table_name
+  FROM information_schema.tables
+ WHERE table_schema = DATABASE()
+   AND table_name LIKE ?`, form)
 	if err != nil {
 		return nil, fmt.Errorf("list the days of a history: %w", err)
 	}
@@ -79,7 +85,7 @@ func (p *past) tables(ctx context.Context) (map[string]bool, error) {
 
 // fill makes the tables of days that are missing, several at once, like zone_txn of a new schema.
 func (p *past) fill(ctx context.Context, d *database, progress func(string, ...any)) error {
-	filled, err := p.tables(ctx)
+	filled, err := p.tables(ctx, anyDay)
 	if err != nil {
 		return err
 	}
@@ -92,12 +98,7 @@ func (p *past) fill(ctx context.Context, d *database, progress func(string, ...a
 	if len(missing) == 0 {
 		return nil
 	}
-	drop, add, err := d.indexes(ctx, "zone_txn")
-	if err != nil {
-		return err
-	}
-	err = p.days.session(ctx, unlogged, "DROP TABLE IF EXISTS model", fmt.Sprintf("CREATE TABLE model LIKE %s.zone_txn", d.name),
-		"ALTER TABLE model REMOVE PARTITIONING", strings.Replace(drop, "zone_txn", "model", 1), logged)
+	add, err := p.makeModel(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -110,6 +111,17 @@ func (p *past) fill(ctx context.Context, d *database, progress func(string, ...a
 	err = inParallel(missing, runtime.NumCPU(), func(day int) error { return p.fillDay(ctx, day, add) })
 	progress("%s: filled in %v", p.engine.name(), time.Since(began).Round(time.Second))
 	return errors.Join(err, restore())
+}
+
+// makeModel makes the table model like zone_txn of a schema, without partitions and without its index, which the statement
+// add makes.
+func (p *past) makeModel(ctx context.Context, d *database) (add string, err error) {
+	drop, add, err := d.indexes(ctx, "zone_txn")
+	if err != nil {
+		return "", err
+	}
+	return add, p.days.session(ctx, unlogged, "DROP TABLE IF EXISTS model", fmt.Sprintf("CREATE TABLE model LIKE %s.zone_txn", d.name),
+		"ALTER TABLE model REMOVE PARTITIONING", strings.Replace(drop, "zone_txn", "model", 1), logged)
 }
 
 // inParallel calls f for each number, for a few at once. After an error it begins no others.
@@ -195,7 +207,7 @@ func (p *past) lend(ctx context.Context, s *stage) (*database, error) {
 	if err := p.takeBack(ctx); err != nil {
 		return nil, err
 	}
-	d, err := s.schema(ctx, p.engine, p.lent(), s.migrate, users())
+	d, err := s.schema(ctx, p.engine, p.name, s.migrate, users())
 	if err != nil {
 		return nil, err
 	}
@@ -207,11 +219,12 @@ func (p *past) lend(ctx context.Context, s *stage) (*database, error) {
 	for day := range history.Days {
 		statements = append(statements, p.exchange(day))
 	}
-	if marks := p.marks(); marks != "" {
-		statements = append(statements, marks)
-	}
-	return d, d.session(ctx, append(statements, fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.plan.FirstID(history.Days)),
-		"ANALYZE TABLE zone_txn_mark, zone_bucket_lock", logged)...)
+	return d, d.session(ctx, append(statements, p.marks(), p.nextID(), "ANALYZE TABLE zone_txn_mark, zone_bucket_lock", logged)...)
+}
+
+// nextID returns the statement after which txns get the ids behind those of the plan.
+func (p *past) nextID() string {
+	return fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.plan.FirstID(history.Days))
 }
 
 // exchange returns the statement that exchanges the table of a day for the day's partition. WITHOUT VALIDATION does not
@@ -234,24 +247,21 @@ func (p *past) marks() string {
 	for _, m := range p.plan.Marks() {
 		rows = append(rows, fmt.Sprintf("(%d, '%s')", m.TxnID, m.At.Format(time.DateTime)))
 	}
-	if len(rows) == 0 {
-		return ""
-	}
 	return "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES " + strings.Join(rows, ", ")
 }
 
 // takeBack ends the schema to which an earlier run has lent the days, and keeps the days. A partition that is empty, or
 // that the run has dropped, has its rows in its table already, or they are made again.
 func (p *past) takeBack(ctx context.Context) error {
-	if ok, err := p.days.has(ctx, p.lent()); err != nil || !ok {
+	if ok, err := p.days.has(ctx, p.name); err != nil || !ok {
 		return err
 	}
-	d, err := p.engine.open(p.lent())
+	d, err := p.engine.open(p.name)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = d.sql.Close() }()
-	tables, err := p.tables(ctx)
+	tables, err := p.tables(ctx, anyDay)
 	if err != nil {
 		return err
 	}
@@ -280,10 +290,13 @@ func (p *past) takeBack(ctx context.Context) error {
 
 // forgetLater removes the txns that a run has added to the last day.
 func (p *past) forgetLater(ctx context.Context) error {
-	tables, err := p.tables(ctx)
+	tables, err := p.tables(ctx, anyDay)
 	last := dayTable(history.Days - 1)
-	if err != nil || !tables[last] {
+	switch {
+	case err != nil || !tables[last]:
 		return err
+	case p.flood > 0: // there are more of those than of the day
+		return p.days.session(ctx, unlogged, "DROP TABLE "+last)
 	}
 	return p.days.session(ctx, unlogged, fmt.Sprintf("DELETE FROM %s WHERE id >= %d", last, p.plan.FirstID(history.Days)))
 }

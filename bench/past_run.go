@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,6 +30,8 @@ type pastOptions struct {
 	data   string
 	pool   string
 	report string
+	turns  int
+	times  int
 	args   []string // as they were given
 }
 
@@ -51,9 +54,14 @@ func parsePast(args []string) (pastOptions, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of new histories")
 	flags.StringVar(&o.data, "data", filepath.Join(cache, "velocityd", "history"), "folder in which histories are kept for the next run")
 	flags.StringVar(&o.pool, "pool", "4G", "buffer pool of an engine")
+	flags.IntVar(&o.turns, "turns", 7, "how often everything is asked")
+	flags.IntVar(&o.times, "times", 50, "requests of each kind in a turn")
 	flags.StringVar(&o.report, "report", "", "report to write; without it the report is printed")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.turns < 1 || o.times < 1 {
+		return o, errors.New("turns and times must be above zero")
 	}
 	if len(o.sizes) == 0 {
 		o.sizes = []size{{localdb.MySQL, 1_000_000}, {localdb.MariaDB, 1_000_000}}
@@ -82,42 +90,51 @@ func runPast(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pastLimit)
 	defer cancel()
+	began := time.Now()
 	s, err := newStage()
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	m := &pastMeasured{options: o, machine: describe(ctx, s.root, s.dir)}
 	s.progress("building velocityd and the load generator")
 	if err := s.build(ctx); err != nil {
 		return err
 	}
 	for _, kind := range o.engines() {
-		if err := s.measurePast(ctx, o, kind); err != nil {
+		one := &stage{dir: s.dir, root: s.root, progress: s.progress, programs: s.programs}
+		err := one.measurePast(ctx, m, kind)
+		one.close()
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	m.took = time.Since(began)
+	return m.publish()
 }
 
-// measurePast measures all histories of an engine.
-func (s *stage) measurePast(ctx context.Context, o pastOptions, kind localdb.Engine) error {
-	settings := append(serverSettings(), "--innodb-buffer-pool-size="+o.pool, "--innodb-fill-factor=90", "--local-infile=ON")
-	e, err := startEngine(ctx, o.data, kind, settings)
+// measurePast measures all histories of an engine, on a stage that is closed before the next engine starts: each wants
+// memory.
+func (s *stage) measurePast(ctx context.Context, m *pastMeasured, kind localdb.Engine) error {
+	settings := append(serverSettings(), "--innodb-buffer-pool-size="+m.options.pool, "--innodb-fill-factor=90", "--local-infile=ON",
+		"--loose-innodb-redo-log-capacity=1G", "--loose-innodb-log-file-size=1G")
+	e, err := startEngine(ctx, m.options.data, kind, settings)
 	if err != nil {
 		return err
 	}
 	s.later(e.stop)
-	for _, one := range o.sizes {
-		if one.engine != kind {
-			continue
-		}
-		p, err := s.openPast(ctx, e, one.rows, o.seed)
-		if err != nil {
-			return err
-		}
-		if _, err := p.lend(ctx, s); err != nil {
-			return err
-		}
+	s.engines = []*engine{e}
+	histories, err := s.lendAll(ctx, m.options, e)
+	if err != nil {
+		return err
 	}
-	return nil
+	m.versions = append(m.versions, e.name()+" "+e.binary.Version)
+	m.histories = append(m.histories, histories...)
+	if err := s.askAllPasts(ctx, m, histories); err != nil {
+		return err
+	}
+	longest := slices.MaxFunc(histories, func(a, b *lentPast) int { return a.plan.Rows - b.plan.Rows })
+	found, err := s.leave(ctx, m.ordinary(longest))
+	m.leavings = append(m.leavings, found)
+	return err
 }

@@ -69,7 +69,7 @@ func scenarios(overrides int) []scenario {
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
 		{
-			id: inFive, title: "five limits of an account in one check (second, minute, hour, day, month), 10,000 accounts, 64 callers",
+			id: inFive, title: "five limits of an account in one check (by second, minute, hour, day and month), 10,000 accounts, 64 callers",
 			callers: 64, contenders: []string{kindService, kindEnvoy, kindRate, kindRateAOF}, draws: five,
 		},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},

@@ -34,7 +34,7 @@ const (
 
 const (
 	minute, hour = 60, 3_600
-	day, month   = 86_400, 30 * 86_400
+	day, month   = 86_400, 31 * 86_400
 	buckets      = 100_000
 	accounts     = 10_000 // with the five limits of quotas
 	hotRate      = 100
@@ -81,6 +81,15 @@ func (d *database) setZones(ctx context.Context) error {
 		fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore),
 		"INSERT INTO zone_master (id, description, rate, `window`) VALUES "+strings.Join(rows, ", "),
 		"SET SESSION timestamp = DEFAULT")
+}
+
+// setPeriods lets the limits of quotas count by the calendar, as they always did.
+func (d *database) setPeriods(ctx context.Context) error {
+	statements := []string{fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore)}
+	for _, z := range quotas() {
+		statements = append(statements, fmt.Sprintf("UPDATE zone_master SET period = '%s' WHERE id = %d", z.unit(), z.id))
+	}
+	return d.session(ctx, append(statements, "SET SESSION timestamp = DEFAULT")...)
 }
 
 // numbers returns a query of the whole numbers from 0 to of-1, in column n.
@@ -140,7 +149,8 @@ func (d *database) seedHistory(ctx context.Context, txns int) error {
 	if err != nil {
 		return err
 	}
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(time.Now().AddDate(0, 0, -historyDays), historyDays+1)}
+	begin := time.Now().AddDate(0, 0, -historyDays)
+	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(begin, historyDays+1)}
 	step := historyDays * day * 1_000_000 / max(txns, 1)
 	for from := 0; from < txns; from += seedAtOnce {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
@@ -159,8 +169,8 @@ func partitionByDay(from time.Time, days int) string {
 	first := from.UTC().Truncate(day * time.Second)
 	var parts []string
 	for n := range days {
-		date := first.AddDate(0, 0, n)
-		parts = append(parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), date.AddDate(0, 0, 1).Format(time.DateOnly)))
+		date, next := first.AddDate(0, 0, n), first.AddDate(0, 0, n+1)
+		parts = append(parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), next.Format(time.DateOnly)))
 	}
 	return "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (" +
 		strings.Join(parts, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"
