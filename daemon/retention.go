@@ -33,10 +33,32 @@ func (s *Instance) retain(ctx context.Context) {
 			}
 			s.logRun(ctx, run, failing[run.Task].changes(textOf(run.Err)))
 		}
+		err = errors.Join(err, s.measureRetention(ctx))
 		if away.changes(textOf(err)) && err != nil && !errors.Is(err, service.ErrBusy) {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "retention is not possible", slog.String("error", err.Error()))
 		}
 	})
+}
+
+// measureRetention sets the metrics of retention.
+func (s *Instance) measureRetention(ctx context.Context) error {
+	if s.metrics == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	states, err := s.store.Retention().States(ctx)
+	if err != nil {
+		return err
+	}
+	for _, state := range states {
+		s.metrics.NoteRetention(state.Task, state.SucceededAt, state.Backlog, state.Error != "")
+	}
+	oldest, err := s.store.Retention().OldestTxn(ctx)
+	if err == nil {
+		s.metrics.NoteOldestTxn(oldest)
+	}
+	return err
 }
 
 // logRun logs a run of a task that has removed something, or whose error is another one than before.

@@ -61,6 +61,7 @@ func trials() map[string][]series {
 		"VelocitydManyLocked":           {{"velocityd_locked_buckets{zone=\"1\"}", true, 5, 5000}},
 		"VelocitydCertificateNotLoaded": {{"velocityd_tls_files_loaded", true, 1, 0}},
 		"VelocitydGatesNotLoaded":       {{"velocityd_gates_file_loaded", true, 1, 0}},
+		"VelocitydRetentionStandsStill": {{"velocityd_retention_succeeded_timestamp_seconds{task=\"old_txns\"}", true, 90 * 86400, -2 * 86400}},
 		"VelocitydCertificateExpires":   {{"velocityd_tls_certificate_not_after_seconds", true, 90 * 86400, 3 * 86400}},
 		"VelocitydVersionsDiffer": {
 			{"velocityd_build_info{version=\"1\"}", true, 1, 1},

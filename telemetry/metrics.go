@@ -46,6 +46,7 @@ type Metrics struct {
 
 	tlsLoaded, tlsNotAfter prometheus.Gauge
 	gatesLoaded            prometheus.Gauge
+	retention              retention
 
 	checkDuration prometheus.Histogram
 	queueWait     prometheus.Histogram
@@ -92,6 +93,7 @@ func NewMetrics(version string, logger *slog.Logger) *Metrics {
 	m.makeChecks(create)
 	m.makeBatches(create)
 	m.makeRequests(create)
+	m.retention = newRetention(create)
 	m.census = newCensus(m)
 	m.registry.MustRegister(m.census)
 	return m
