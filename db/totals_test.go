@@ -110,7 +110,8 @@ func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 				t.Errorf("after the second count: %s", got)
 			}
 		}
-		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, blocked, failures, buckets, final) FROM zone_hour ORDER BY hour LIMIT 1"); got != "6 5 1 1 1" {
+		const hour = "SELECT CONCAT_WS(' ', attempts, blocked, failures, buckets, final) FROM zone_hour ORDER BY hour LIMIT 1"
+		if got := text(t, d, hour); got != "6 5 1 1 1" {
 			t.Errorf("the zone's hour: %s", got)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'"); n != 4 {

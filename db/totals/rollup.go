@@ -281,7 +281,9 @@ ON DUPLICATE KEY UPDATE `+assign(isSum)+`, last_at = GREATEST(last_at, VALUES(la
 // addBuckets adds totals of buckets in an hour to the day, the month and all that hold it.
 func (r *run) addBuckets(ctx context.Context, tx *sqlx.Tx, hour time.Time, rows []row) error {
 	for span, begin := range map[string]time.Time{
-		string(service.SpanDay): service.SpanDay.Begin(hour), string(service.SpanMonth): service.SpanMonth.Begin(hour), "all": time.Unix(0, 0).UTC(),
+		string(service.SpanDay):   service.SpanDay.Begin(hour),
+		string(service.SpanMonth): service.SpanMonth.Begin(hour),
+		"all":                     time.Unix(0, 0).UTC(),
 	} {
 		if err := r.writeBuckets(ctx, tx, span, begin, rows, true); err != nil {
 			return err
