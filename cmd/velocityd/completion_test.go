@@ -103,7 +103,7 @@ func inShell(t *testing.T, shell, text string) string {
 func TestBashCompletesByTheScript(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"velocityd zone ''":             "list show set apply delete restore lint",
+		"velocityd zone ''":             "list show set apply delete restore totals lint",
 		"velocityd zo":                  "zone",
 		"velocityd override set --act":  "--action",
 		"velocityd serve --log-level w": "warn",

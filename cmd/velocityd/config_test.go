@@ -199,7 +199,7 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"override set 1 a --reason x", nil, "--action"},
 		{"override set 1 a --action deny", nil, "--reason"},
 		{"override set 1 a --action ban --reason x", nil, "--action"},
-		{"override set 1 a --action limit --rate 5 --reason x", nil, "--window"},
+		{"override set 1 a --action limit --window 60 --reason x", nil, "--rate"},
 		{"override set 1 a --action deny --rate 5 --reason x", nil, "limit"},
 		{"override set 1 a --action deny --reason x --expires soon", nil, "--expires"},
 		{"override set 1 a --action deny --reason x --expires -1h", nil, "future"},
