@@ -65,6 +65,7 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, probe
+	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		err := doctor.ProveSchema(ctx, probe)
 		if err == nil {

@@ -17,6 +17,7 @@ const retentionPause = 20 * time.Second
 // retain runs the tasks of retention that are due, until ctx ends. One instance among all runs them; the others
 // find that they are not due.
 func (s *Instance) retain(ctx context.Context) {
+	_ = s.measureRetention(ctx) // a fault is told when the first task is due
 	var away noted[string]
 	failing := map[string]*noted[string]{}
 	poll[any](ctx, about(retentionPause), nil, func(bool) {
@@ -38,6 +39,16 @@ func (s *Instance) retain(ctx context.Context) {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "retention is not possible", slog.String("error", err.Error()))
 		}
 	})
+}
+
+// beginMetricsOfRetention makes the series of all tasks, which are never absent then.
+func (s *Instance) beginMetricsOfRetention() {
+	if !s.options.Retention {
+		return
+	}
+	for _, task := range s.store.Retention().Names() {
+		s.metrics.NoteRetention(task, time.Time{}, false, false)
+	}
 }
 
 // measureRetention sets the metrics of retention.

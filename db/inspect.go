@@ -91,7 +91,9 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
-		looks := []func(context.Context, *session.Conn) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readRetention, i.readOverlooked}
+		looks := []func(context.Context, *session.Conn) error{
+			i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readRetention, i.readOverlooked,
+		}
 		if conn.Engine == engine.Vitess {
 			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readRetention, i.readOverlooked}
 		}

@@ -64,6 +64,15 @@ type Runner struct {
 // NewRunner returns a runner of tasks, in this order. Its pool has one connection, which nobody else uses.
 func NewRunner(pool *session.Pool, tasks ...Task) *Runner { return &Runner{pool: pool, tasks: tasks} }
 
+// Names returns the names of the tasks, in their order.
+func (r *Runner) Names() []string {
+	names := make([]string, len(r.tasks))
+	for i, task := range r.tasks {
+		names[i] = task.Name()
+	}
+	return names
+}
+
 // Close closes the connection, or if it is at work, when it comes back.
 func (r *Runner) Close() error { return r.pool.Conns.Close() }
 
