@@ -42,8 +42,8 @@ build: toolchain ## build bin/velocityd, one static binary
 ## Prove
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/history ./bench/load \
-	./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/history \
+	./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine

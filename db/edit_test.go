@@ -96,7 +96,9 @@ func drawZone(r *rand.Rand) service.Zone {
 	z.Description, z.Rate, z.Window = oneOf(r, "", "é 🔑 ' \" \\"), r.IntN(4), oneOf(r, 30*time.Second, time.Minute)
 	z.Calendar = service.Calendar{}
 	if r.IntN(2) == 0 {
-		z.Calendar = service.Calendar{Period: oneOf(r, service.PeriodMinute, service.PeriodMonth), Offset: oneOf(r, 0, -300), Anchor: oneOf(r, 0, 31)}
+		z.Calendar = service.Calendar{
+			Period: oneOf(r, service.PeriodMinute, service.PeriodMonth), Offset: oneOf(r, 0, -300), Anchor: oneOf(r, 0, 31),
+		}
 		z.Window = 0
 	}
 	z.ReserveTTL, z.ResetOnSuccess = oneOf(r, 0, time.Second), r.IntN(2) == 0
