@@ -24,7 +24,7 @@ func TestStoreKeepsTheContractOfHistory(t *testing.T) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject {
-			return newPortableBench(t, dbtest.Portable(t), session.Options{})
+			return newPortableBench(t, dbtest.Portable(t))
 		})
 	})
 }

@@ -33,10 +33,9 @@ func portable(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 // keep on MySQL.
 type portableBench struct{ bench }
 
-func newPortableBench(tb testing.TB, d *dbtest.Database, o session.Options) portableBench {
+func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 	tb.Helper()
-	o.LockWait = 30 * time.Second
-	store := portable(tb, d, o)
+	store := portable(tb, d, session.Options{LockWait: 30 * time.Second})
 	return portableBench{bench{nil, store, d, store}.asking(store)}
 }
 
@@ -85,7 +84,7 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 func TestPortableStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-		return newPortableBench(t, dbtest.Portable(t), session.Options{})
+		return newPortableBench(t, dbtest.Portable(t))
 	})
 }
 

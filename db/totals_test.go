@@ -67,7 +67,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 func TestPortableStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
-		b := newPortableBench(t, dbtest.Portable(t), session.Options{})
+		b := newPortableBench(t, dbtest.Portable(t))
 		return portableTotals{b, b.store.Book}
 	})
 }

@@ -18,7 +18,7 @@ func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
-			return newPortableBench(t, dbtest.Portable(t), session.Options{})
+			return newPortableBench(t, dbtest.Portable(t))
 		})
 	})
 }
