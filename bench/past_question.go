@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -101,7 +102,10 @@ type asked struct {
 	round.Summary
 }
 
-// ask sends so many requests, one after the other.
+// errBusy says that the service refused a request for want of time or capacity.
+var errBusy = errors.New("status 503")
+
+// ask sends so many requests, one after the other. It counts those that the service refuses.
 func (q question) ask(ctx context.Context, l *lentPast, turn, times int) (asked, error) {
 	a := asked{question: q.id, history: l, turn: turn}
 	random := rand.New(rand.NewPCG(uint64(turn), uint64(len(q.id))))
@@ -109,13 +113,16 @@ func (q question) ask(ctx context.Context, l *lentPast, turn, times int) (asked,
 	began := time.Now()
 	for range times {
 		took, err := q.once(ctx, l, random)
-		if err != nil {
+		switch {
+		case errors.Is(err, errBusy):
+			a.Busy++
+		case err != nil:
 			return a, fmt.Errorf("%s: %s: %w", l.title(), q.title, err)
 		}
 		latencies.Record(took)
 	}
 	a.Summary = round.Summary{
-		Admitted: int64(times), Seconds: time.Since(began).Seconds(),
+		Admitted: int64(times) - a.Busy, Busy: a.Busy, Seconds: time.Since(began).Seconds(),
 		P50: latencies.Quantile(0.5), P99: latencies.Quantile(0.99), Max: latencies.Quantile(1),
 	}
 	return a, nil
@@ -145,7 +152,10 @@ func (q question) once(ctx context.Context, l *lentPast, random *rand.Rand) (tim
 	if err != nil {
 		return 0, fmt.Errorf("read the answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
+	switch {
+	case response.StatusCode == http.StatusServiceUnavailable:
+		return took, errBusy
+	case response.StatusCode != http.StatusOK:
 		return 0, fmt.Errorf("%s %s: status %d: %s", method, path, response.StatusCode, tail(text))
 	}
 	return took, nil

@@ -67,6 +67,18 @@ func (m *pastMeasured) of(question string, l *lentPast) (list []asked) {
 	return list
 }
 
+// refused returns how many requests of a question the service refused, in words, or nothing.
+func (m *pastMeasured) refused(question string, l *lentPast) string {
+	var busy int64
+	for _, a := range m.of(question, l) {
+		busy += a.Busy
+	}
+	if busy == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d refused", busy)
+}
+
 // timesOf returns the median of a question's medians, and that of its slowest requests.
 func (m *pastMeasured) timesOf(question string, l *lentPast) (median, slowest time.Duration) {
 	var medians, most []float64
@@ -90,7 +102,7 @@ func (m *pastMeasured) writeQuestions(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s", q.title)
 		for _, l := range list {
 			median, slowest := m.timesOf(q.id, l)
-			fmt.Fprintf(b, " | %s (%s)", duration(median), duration(slowest))
+			fmt.Fprintf(b, " | %s (%s)%s", duration(median), duration(slowest), m.refused(q.id, l))
 		}
 		b.WriteString(" |\n")
 	}

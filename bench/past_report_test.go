@@ -27,10 +27,10 @@ func samplePast() *pastMeasured {
 	}
 	for turn := range 2 {
 		for _, q := range questions() {
-			for l, p50 := range map[*lentPast]time.Duration{plain: 3, whole: 2, flooded: 6} {
-				m.asked = append(m.asked, asked{question: q.id, history: l, turn: turn, Summary: round.Summary{
-					P50: p50 * time.Millisecond, Max: 9 * time.Millisecond,
-				}})
+			for i, l := range m.histories {
+				p50 := []time.Duration{3, 2, 6}[i] * time.Millisecond
+				took := round.Summary{P50: p50, Max: 9 * time.Millisecond}
+				m.asked = append(m.asked, asked{question: q.id, history: l, turn: turn, Summary: took})
 			}
 		}
 	}
@@ -54,9 +54,12 @@ func TestTheReportOfHistoriesSaysWhatWasFound(t *testing.T) {
 			t.Errorf("the report lacks %q", want)
 		}
 	}
-	m.leavings[0].busy[0].Errors = 3
-	if text := m.report(time.Now()); !strings.Contains(text, "3 checks without an answer, 0 refused") {
-		t.Error("errors beside retention are not told")
+	m.leavings[0].busy[0].Errors, m.asked[0].Busy = 3, 4
+	text = m.report(time.Now())
+	for _, want := range []string{"3 checks without an answer, 0 refused", "a zone's settings, for comparison | 3.00 ms (9.00 ms), 4 refused |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
 	}
 	if t.Failed() {
 		t.Log(text)
