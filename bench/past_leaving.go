@@ -20,8 +20,8 @@ type leaving struct {
 
 // The oldest leaveTurns * leaveDays days leave, a fifth of a history.
 const (
-	leaveTurns   = 4
-	leaveDays    = 3
+	leaveTurns   = 6
+	leaveDays    = 2
 	leaveSeconds = 4
 	leaveCallers = 64
 	// retainTries is how often retention is asked to drop a partition: it gives up after a second if somebody reads the table.

@@ -49,12 +49,13 @@ func (m *pastMeasured) writeHead(b *strings.Builder, now time.Time) {
 		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns)
 }
 
-// command returns the command that repeats the run.
+// command returns the command that repeats the run, without the folder and the file of this machine.
 func (m *pastMeasured) command() string {
-	if len(m.options.args) == 0 {
-		return "make bench-history"
+	var fills []string
+	for _, one := range m.options.sizes {
+		fills = append(fills, fmt.Sprintf("-fill %s:%d", one.engine, one.rows))
 	}
-	return "make bench-history ARGS='" + strings.Join(m.options.args, " ") + "'"
+	return "make bench-history ARGS='" + strings.Join(fills, " ") + "'"
 }
 
 // of returns what a question took on a history, by turn.

@@ -19,7 +19,8 @@ func samplePast() *pastMeasured {
 	whole := &lentPast{past: &past{engine: e, plan: plan}, about: ", one partition", isWhole: true}
 	flooded := &lentPast{past: &past{engine: e, plan: plan, flood: 100_000}, about: " and a flood"}
 	m := &pastMeasured{
-		options: pastOptions{turns: 2, times: 10, pool: "4G"}, versions: []string{"MySQL 9.7.4"},
+		options:   pastOptions{sizes: []size{{localdb.MySQL, 1_000_000}}, turns: 2, times: 10, pool: "4G"},
+		versions:  []string{"MySQL 9.7.4"},
 		histories: []*lentPast{plain, whole, flooded},
 		leavings: []*leaving{{history: plain, removed: 200_000, retention: 3 * time.Second, quiet: []result{ran(0, "", "", 100)}, busy: []result{{
 			Summary: round.Summary{Admitted: 10, Seconds: 1, P99: 6 * time.Millisecond, Max: 70 * time.Millisecond},
@@ -42,7 +43,7 @@ func TestTheReportOfHistoriesSaysWhatWasFound(t *testing.T) {
 	m := samplePast()
 	text := m.report(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
 	for _, want := range []string{
-		"Written by `make bench-history` on 2026-03-04",
+		"Written by `make bench-history ARGS='-fill mysql:1000000'` on 2026-03-04",
 		"| | MySQL, 1,000,000 txns |\n",
 		"| a key without rows | 3.00 ms (9.00 ms) |",
 		"| a report by a txn's id | 1.5 |",

@@ -32,11 +32,10 @@ type pastOptions struct {
 	report string
 	turns  int
 	times  int
-	args   []string // as they were given
 }
 
 func parsePast(args []string) (pastOptions, error) {
-	o := pastOptions{args: args}
+	o := pastOptions{}
 	flags := flag.NewFlagSet("bench history", flag.ContinueOnError)
 	flags.Func("fill", "engine:txns, once for each history (default mysql:1000000 and mariadb:1000000)", func(text string) error {
 		kind, rows, _ := strings.Cut(text, ":")
