@@ -21,7 +21,7 @@ const patience = 5 * time.Minute
 func newHandler(m *servicetest.Memory) http.Handler {
 	return handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m,
-		Writer: m, Exports: m,
+		Writer: m, Exports: m, Retention: m,
 	})
 }
 

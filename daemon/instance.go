@@ -257,7 +257,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
 	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
-	o.Exports, o.RecordedKeys = stored, stored.RecordedKeys
+	o.Exports, o.RecordedKeys, o.Retention = stored, stored.RecordedKeys, s.store.Retention()
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Gates != nil {

@@ -58,18 +58,15 @@ func (s *Instance) measureRetention(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	states, err := s.store.Retention().States(ctx)
+	state, err := s.store.Retention().Retention(ctx)
 	if err != nil {
 		return err
 	}
-	for _, state := range states {
-		s.metrics.NoteRetention(state.Task, state.SucceededAt, state.Backlog, state.Error != "")
+	for _, task := range state.Tasks {
+		s.metrics.NoteRetention(task.Name, task.SucceededAt, task.Backlog, task.Error != "")
 	}
-	oldest, err := s.store.Retention().OldestTxn(ctx)
-	if err == nil {
-		s.metrics.NoteOldestTxn(oldest)
-	}
-	return err
+	s.metrics.NoteOldestTxn(state.OldestTxn)
+	return nil
 }
 
 // logRun logs a run of a task that has removed something, or whose error is another one than before.

@@ -6,20 +6,15 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // Retention is what the removal of old rows is told to do, and has done. It is empty if the account may not read that.
 type Retention struct {
 	// KeepDays and MinimumDays are those of retention_policy.
 	KeepDays, MinimumDays int64
-	Tasks                 []RetentionTask
-}
-
-// RetentionTask is the last run of a task.
-type RetentionTask struct {
-	Name, Error string
-	SucceededAt time.Time // zero if it never has
-	Backlog     bool
+	// Tasks have no times but SucceededAt.
+	Tasks []service.RetentionTask
 }
 
 // SucceededAt is when any task succeeded last; zero if none ever has.
@@ -41,7 +36,7 @@ func (i *Inspection) readRetention(ctx context.Context, conn *session.Conn) erro
 	})
 	r.SQL("SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name")
 	r.Each(4, func(row []driver.Value) (err error) {
-		task := RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
+		task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
 		task.SucceededAt, err = session.AsInstant(row[3])
 		i.Retention.Tasks = append(i.Retention.Tasks, task)
 		return err

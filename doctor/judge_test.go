@@ -8,6 +8,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/engine"
 	"velocityd/migrations/roles"
+	"velocityd/service"
 )
 
 // TestDoctorJudgesWhatNoServerOfOursIs holds the judgement of states that the tests' engines
@@ -48,13 +49,13 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"retention not yet due":   {func(*db.Inspection) {}, "retention", OK},
 		"retention never ran":     {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
 		"retention stands still": {func(i *db.Inspection) {
-			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
+			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
 		}, "retention", Warning},
 		"a task fails": {func(i *db.Inspection) {
-			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
+			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
 		}, "retention", Warning},
 		"a task has a backlog": {func(i *db.Inspection) {
-			i.Retention.Tasks = []db.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
+			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
 		}, "retention", Note},
 		"keep_days too small": {func(i *db.Inspection) { i.Retention.KeepDays, i.Retention.MinimumDays = 10, 30 }, "retention", Note},
 		"many buckets":        {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},

@@ -49,6 +49,7 @@ func routeNeeds() map[string]need {
 		"GET /v1/txns/:id":     one(access.ScopeHistory),
 		"GET " + pathTxns:      one(access.ScopeHistory),
 		"GET " + pathFollow:    one(access.ScopeHistory),
+		"GET " + pathRetention: one(access.ScopeHistory),
 
 		"POST " + pathAttemptOutcome: one(access.ScopeReport),
 		"GET " + pathAttemptShown:    one(access.ScopeHistory),

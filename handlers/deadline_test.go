@@ -15,8 +15,9 @@ import (
 func TestLookUpsHaveADeadline(t *testing.T) {
 	t.Parallel()
 	store := &slowStore{}
-	r := start(t, func(o *Options) { o.Reader = store })
+	r := start(t, func(o *Options) { o.Reader, o.Retention = store, store })
 	for _, path := range []string{
+		"/v1/retention",
 		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
 		"/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
@@ -126,6 +127,10 @@ func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
 
 func (s *slowStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {
 	return service.Peek{}, s.end(ctx)
+}
+
+func (s *slowStore) Retention(ctx context.Context) (service.Retention, error) {
+	return service.Retention{}, s.end(ctx)
 }
 
 func (s *slowStore) ZoneTotals(ctx context.Context, _ int64, _ service.TotalsQuery) (service.ZoneTotals, error) {

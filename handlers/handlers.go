@@ -60,7 +60,7 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options are the parts and settings of New. Limiter, Reader, Writer and Exports are required.
+// Options are the parts and settings of New. Limiter, Reader, Writer, Exports and Retention are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -69,6 +69,8 @@ type Options struct {
 	Writer  Writer
 	// Exports records who exports the history.
 	Exports service.ExportNoter
+	// Retention tells what one instance among all does again and again.
+	Retention service.RetentionReader
 	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
 	// keeps those. Nil means that every bucket is recorded under its key.
 	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
@@ -214,6 +216,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, pathFollow, s.followTxns)
 	get(e, "/v1/txns/:id", s.showTxn)
 	get(e, pathAttemptShown, s.showAttempt)
+	get(e, pathRetention, s.showRetention)
 	get(e, "/v1/zones", s.listZones)
 	get(e, zone, s.showZone)
 	get(e, pathReport, s.showReport)

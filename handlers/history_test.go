@@ -29,7 +29,7 @@ func startHistoric(t *testing.T, change func(*Options)) historic {
 	memory := servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(time.Duration(moved.Load())) })
 	r := start(t, func(o *Options) {
 		o.Limiter = service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: 10 * time.Second})
-		o.Reader, o.Writer, o.Exports = memory, memory, memory
+		o.Reader, o.Writer, o.Exports, o.Retention = memory, memory, memory, memory
 		if change != nil {
 			change(o)
 		}

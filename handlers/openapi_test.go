@@ -107,6 +107,8 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"SpanTotals", api.SpanTotals{}},
 		{"ZoneTotals", api.ZoneTotals{}},
 		{"BucketTotals", api.BucketTotals{}},
+		{"Retention", api.Retention{}},
+		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
 		{"ZoneReport", api.ZoneReport{}},
 		{"Health", health{}},

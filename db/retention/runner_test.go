@@ -86,6 +86,10 @@ func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		shown, err := r.Retention(t.Context())
+		if err != nil || !shown.OldestTxn.IsZero() || len(shown.Tasks) != 2 || shown.Tasks[1] != states[1].RetentionTask {
+			t.Errorf("the state is shown as %+v, %v", shown, err)
+		}
 		first, second := states[0], states[1]
 		if first.Error == "" || len([]rune(first.Error)) > 512 || first.Removed != 3 || !first.SucceededAt.IsZero() || first.EndedAt.IsZero() ||
 			first.Position != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // longestNote is how many characters of an error are noted.
@@ -16,19 +17,12 @@ const longestNote = 512
 // failedPause is the time between two runs of a task that fails, if it is not due earlier.
 const failedPause = time.Minute
 
-// State is the row of a task in retention_task, by the engine's clock. All times are zero for a task that
-// never ran.
+// State is the row of a task in retention_task.
 type State struct {
-	Task string
-	// BeganAt is the begin of the last run, and EndedAt its end: zero while it runs, and for a run whose
-	// runner was ended. SucceededAt is the end of the last run without an error.
-	BeganAt, EndedAt, SucceededAt time.Time
-	Removed                       int64
-	Backlog                       bool
-	Position, Error               string
-	// NextAt is when the next run may begin, and IsDue that this time has come.
-	NextAt time.Time
-	IsDue  bool
+	service.RetentionTask
+	Position string
+	// IsDue says that NextAt has come.
+	IsDue bool
 }
 
 // row is a row of retention_task.
@@ -62,6 +56,20 @@ func (r *Runner) States(ctx context.Context) ([]State, error) {
 	return states, nil
 }
 
+// Retention implements service.RetentionReader.
+func (r *Runner) Retention(ctx context.Context) (service.Retention, error) {
+	oldest, err := r.OldestTxn(ctx)
+	if err != nil {
+		return service.Retention{}, err
+	}
+	states, err := r.States(ctx)
+	state := service.Retention{OldestTxn: oldest, Tasks: make([]service.RetentionTask, len(states))}
+	for i := range states {
+		state.Tasks[i] = states[i].RetentionTask
+	}
+	return state, err
+}
+
 func readState(ctx context.Context, conn *sqlx.Conn, task Task) (State, error) {
 	var rows []row
 	err := conn.SelectContext(ctx, &rows, selectTasks+" WHERE name = ?", task.Name())
@@ -74,10 +82,10 @@ func stateOf(task Task, rows []row) State {
 		if found.Name != task.Name() {
 			continue
 		}
-		s := State{
-			Task: found.Name, BeganAt: found.BeganAt, EndedAt: known(found.EndedAt), SucceededAt: known(found.SucceededAt),
-			Removed: found.Removed, Backlog: found.Backlog, Position: found.Position, Error: found.Error,
-		}
+		s := State{Position: found.Position, RetentionTask: service.RetentionTask{
+			Name: found.Name, BeganAt: found.BeganAt, EndedAt: known(found.EndedAt), SucceededAt: known(found.SucceededAt),
+			Removed: found.Removed, Backlog: found.Backlog, Error: found.Error,
+		}}
 		s.NextAt = s.BeganAt.Add(task.Every())
 		switch {
 		case s.EndedAt.IsZero():
@@ -90,7 +98,7 @@ func stateOf(task Task, rows []row) State {
 		s.IsDue = !found.Now.Before(s.NextAt) || found.Now.Before(s.BeganAt.Add(-task.Every()))
 		return s
 	}
-	return State{Task: task.Name(), IsDue: true}
+	return State{RetentionTask: service.RetentionTask{Name: task.Name()}, IsDue: true}
 }
 
 func known(at *time.Time) time.Time {

@@ -32,6 +32,7 @@ type Memory struct {
 	attempts     map[string]service.Attempt
 	audits       []Audit
 	rolledUp     rolledUp
+	retention    []service.RetentionTask
 }
 
 var (
