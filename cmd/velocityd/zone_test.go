@@ -36,8 +36,8 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--ipv4-prefix 32 --ipv6-prefix 64 --key-kind opaque --on-failure allow", "on_failure=allow"},
 			{"--on-failure error --record-blocked 10", "record_blocked=10"},
 			{"--record-blocked 0 --totals", "totals=true"},
-			{"--keep-days 800", "keep_days=800"},
-			{"--no-totals", "defaults"},
+			{"--keep-days 800", "keep_days=800 totals=true"},
+			{"--no-totals --keep-days 0", "defaults"},
 		} {
 			args := append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)
 			if got := must(t, env, args...); !strings.Contains(got, want+step.settings+"\n") {
