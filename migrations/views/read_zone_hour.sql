@@ -3,4 +3,4 @@
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW read_zone_hour AS
 SELECT *
   FROM (SELECT zone_id, hour, attempts, allowed, blocked, would_block, successes, failures, buckets, final
-          FROM zone_hour) AS zone_hour
+          FROM zone_hour) AS total
