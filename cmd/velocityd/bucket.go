@@ -34,6 +34,18 @@ type bucketFlags struct {
 	endpointFlags `embed:""`
 }
 
+// openBucket opens the store of the flags and returns the named bucket in it. Unless there is an error, the caller must
+// release the store.
+func (f bucketFlags) openBucket(ctx context.Context) (store endpoint, bucket service.Bucket, err error) {
+	if store, err = f.open(ctx); err != nil {
+		return store, bucket, err
+	}
+	if bucket, err = f.bucket(ctx, store); err != nil {
+		store.release()
+	}
+	return store, bucket, err
+}
+
 // bucket returns the named bucket, its key normalised by the rule of its zone.
 func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket, error) {
 	zone, err := store.Zone(ctx, f.Zone)
@@ -75,15 +87,11 @@ func (bucketPeekCmd) Help() string {
 
 // Run prints the bucket.
 func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
-	store, err := c.open(ctx)
+	store, bucket, err := c.openBucket(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	bucket, err := c.bucket(ctx, store)
-	if err != nil {
-		return err
-	}
 	return c.show(ctx, p.stdout, store, bucket)
 }
 
@@ -106,15 +114,11 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	if err := service.ValidateReason(c.Reason); err != nil {
 		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
-	store, err := c.open(ctx)
+	store, bucket, err := c.openBucket(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	bucket, err := c.bucket(ctx, store)
-	if err != nil {
-		return err
-	}
 	if err := store.Release(ctx, bucket, p.principal, c.Reason); err != nil {
 		return err
 	}

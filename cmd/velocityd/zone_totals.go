@@ -78,15 +78,11 @@ Example:
 
 // Run prints the totals of the bucket.
 func (c *bucketTotalsCmd) Run(ctx context.Context, p *process) error {
-	store, err := c.open(ctx)
+	store, bucket, err := c.openBucket(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	bucket, err := c.bucket(ctx, store)
-	if err != nil {
-		return err
-	}
 	found, err := store.BucketTotals(ctx, bucket, c.query())
 	switch {
 	case err != nil:
