@@ -195,3 +195,17 @@ func (c *counter) Write(text []byte) (int, error) {
 	*c += counter(len(text))
 	return len(text), nil
 }
+
+func TestAHistoryThatEndsAtMidnightHasNoEmptyDay(t *testing.T) {
+	t.Parallel()
+	p := plan()
+	p.End = p.End.Truncate(24 * time.Hour)
+	if last := p.Begin().AddDate(0, 0, history.Days); !last.Equal(p.End) {
+		t.Errorf("the last day ends at %v, want %v", last, p.End)
+	}
+	for day, rows := range written(t, p) {
+		if len(rows) == 0 {
+			t.Errorf("day %d has no txns", day)
+		}
+	}
+}

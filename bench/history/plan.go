@@ -42,9 +42,10 @@ type Plan struct {
 	End  time.Time // no txn is as late as this instant
 }
 
-// Begin returns the midnight at which the history begins.
+// Begin returns the midnight at which the history begins. A history that ends at midnight has the whole day before as its
+// last one.
 func (p Plan) Begin() time.Time {
-	return p.End.UTC().Truncate(day).Add(-(Days - 1) * day)
+	return p.End.UTC().Add(-time.Nanosecond).Truncate(day).Add(-(Days - 1) * day)
 }
 
 const day = 24 * time.Hour
