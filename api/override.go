@@ -14,7 +14,7 @@ type Override struct {
 	Prefix    netip.Prefix           `json:"prefix,omitzero"`
 	Action    service.OverrideAction `json:"action"`
 	Rate      *int                   `json:"rate,omitzero"` // nil unless the action is limit; 0 is a rate
-	// Window is 0 unless the limit slides by itself. PeriodAnchor is 0 unless it has a day of its own.
+	// Window is 0 if the limit counts as its zone does. PeriodAnchor is 0 if the day of the zone holds.
 	Window       int64   `json:"window,omitzero"`
 	PeriodAnchor int     `json:"period_anchor,omitzero"`
 	ExpiresAt    Instant `json:"expires_at,omitzero"`

@@ -9,7 +9,7 @@ import (
 	"velocityd/service"
 )
 
-// Retention is what the removal of old rows is told to do, and has done. It is empty if the account may not read that.
+// Retention holds the policy by which old rows leave, and the last runs. It is empty if the account may not read them.
 type Retention struct {
 	// KeepDays and MinimumDays are those of retention_policy.
 	KeepDays, MinimumDays int64

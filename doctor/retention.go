@@ -32,7 +32,7 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 	}
 	if r.KeepDays > 0 && r.KeepDays < r.MinimumDays {
 		d.add(Note, "retention", fmt.Sprintf("keep_days is %d, and txns are kept for minimum_days, %d", r.KeepDays, r.MinimumDays),
-			"set keep_days to what is meant; minimum_days is the schema owner's to change")
+			"set keep_days to minimum_days or more; only the owner of the schema may lower minimum_days")
 	}
 	d.otherwise("retention", "no task has failed or is overdue")
 }

@@ -34,7 +34,7 @@ func does(name string, result retention.Result, err error) task {
 	return task{name, time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) { return result, err }}
 }
 
-// runner returns a runner of tasks, with a connection of its own.
+// runner returns a runner of tasks, which has a separate connection.
 func runner(t *testing.T, dsn string, tasks ...retention.Task) *retention.Runner {
 	t.Helper()
 	return runnerOn(t, dsn, "", tasks...)

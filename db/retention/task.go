@@ -10,7 +10,7 @@ import (
 	"velocityd/db/session"
 )
 
-// batch does a small part of a task, in a transaction of its own, from a position on.
+// batch does a small part of a task in one transaction, from a position on.
 type batch func(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
 
 // batches is a task that goes on by batches until there is nothing left.

@@ -151,7 +151,7 @@ SELECT since
 	return t, nil
 }
 
-// addBucket adds what is rolled up of a bucket, and what is not.
+// addBucket adds the stored totals of a bucket, and its txns that are not rolled up yet.
 func (s *Book) addBucket(ctx context.Context, t *service.BucketTotals, p progress) error {
 	var rows []row
 	err := s.pool.SelectContext(ctx, &rows, `
