@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"time"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -64,17 +65,19 @@ func (portableDialect) release(ctx context.Context, s *Store, bucket service.Buc
 	})
 }
 
-// isSeen says that the bucket has a lock row, or txns though somebody deleted the row. Otherwise
+// isSeen says that the bucket has a lock row, or txns that may count though somebody deleted the row. Otherwise
 // there is nothing to release, and no row is made.
 func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
 	var r session.Reading
-	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
-		r.SQL("SELECT 1 FROM " + table).WhereBucket(bucket).SQL(" LIMIT 1;")
-		r.Each(1, func([]driver.Value) error {
-			isSeen = true
-			return nil
-		})
+	note := func([]driver.Value) error {
+		isSeen = true
+		return nil
 	}
+	r.SQL("SELECT 1 FROM zone_bucket_lock").WhereBucket(bucket).SQL(" LIMIT 1;")
+	r.Each(1, note)
+	r.SQL("SELECT 1 FROM zone_txn").WhereBucket(bucket).SQL(" AND counted = TRUE AND created_at > UTC_TIMESTAMP(6) - INTERVAL ").
+		Int(int64(service.MaxWindow / time.Second)).SQL(" SECOND LIMIT 1;")
+	r.Each(1, note)
 	return isSeen, r.Send(ctx, e.conn)
 }
 

@@ -7,7 +7,7 @@ import (
 	"velocityd/db"
 )
 
-// longUnretained is how old the last success of retention may be: its slowest tasks are due once an hour.
+// longUnretained is how old the last success of retention may be: its slowest task is due every twelve hours.
 const longUnretained = 24 * time.Hour
 
 // judgeRetention says whether old rows leave as the policy says.

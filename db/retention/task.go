@@ -29,7 +29,7 @@ func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err er
 		batches{"partitions_ahead", time.Hour, nil},
 		batches{"old_partitions", time.Hour, nil},
 		batches{"old_txns", time.Hour, forgetTxns},
-		batches{"idle_buckets", time.Hour, forgetBuckets},
+		batches{"idle_buckets", 12 * time.Hour, forgetBuckets}, // they are idle after a day
 		batches{"expired_attempts", 10 * time.Minute, forgetAttempts},
 		batches{"expired_overrides", time.Hour, func(ctx context.Context, _ *sqlx.Conn, _ string) (Result, error) {
 			removed, more, err := overrides(ctx)
@@ -45,8 +45,11 @@ func (b batches) Name() string { return b.name }
 // Every implements Task.
 func (b batches) Every() time.Duration { return b.every }
 
-// Run implements Task. Between two batches it pauses for as long as the last one took, so that checks have half of the
-// time for themselves.
+// restRatio is how many times longer than its last batch a task rests before the next one. The disk and the processors
+// are the checks' for most of the time.
+const restRatio = 4
+
+// Run implements Task.
 func (b batches) Run(ctx context.Context, on *sqlx.Conn, position string) (all Result, err error) {
 	all.Position = position
 	own, err := session.Of(on.Conn)
@@ -73,7 +76,7 @@ func (b batches) Run(ctx context.Context, on *sqlx.Conn, position string) (all R
 		select {
 		case <-ctx.Done():
 			return all, ctx.Err()
-		case <-time.After(time.Since(began)):
+		case <-time.After(restRatio * time.Since(began)):
 		}
 	}
 }

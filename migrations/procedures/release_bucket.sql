@@ -21,7 +21,7 @@ BEGIN
   --   45400  the key or why is empty, one of the three is too long, the key is no pseudonym in a
   --          zone whose key_form is hmac, or the session has set insert_id
   -- It sets the session's timestamp to its default.
-  DECLARE v_locked INT;
+  DECLARE v_locked, v_window INT;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_now DATETIME(6);
   IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255
@@ -52,18 +52,31 @@ BEGIN
       FROM zone_master
      WHERE id = p_zone_id;
     CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
+    /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     IF v_locked = 0 THEN
-      -- Without a lock row there is something to release only if somebody deleted the row.
+      -- Without a lock row there is something to release only if somebody deleted the row. Before the longest window
+      -- no txn counts, so older partitions are not looked into.
+      SELECT GREATEST(MAX(z.`window`), COALESCE(MAX(o.`window`), 0))
+        INTO v_window
+        FROM zone_master AS z
+        LEFT JOIN zone_override AS o
+          ON o.zone_id = z.id
+       WHERE z.id = p_zone_id;
       SELECT COUNT(*)
         INTO v_locked
-        FROM (SELECT 1 FROM zone_txn WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key LIMIT 1) AS one;
+        FROM (SELECT 1
+                FROM zone_txn FORCE INDEX (zone_txn_window)
+               WHERE zone_id = p_zone_id
+                 AND bucket_key = p_bucket_key
+                 AND counted = TRUE
+                 AND created_at > UTC_TIMESTAMP(6) - INTERVAL v_window SECOND
+               LIMIT 1) AS one;
       IF v_locked THEN
         INSERT INTO zone_bucket_lock (zone_id, bucket_key)
         VALUES (p_zone_id, p_bucket_key)
         ON DUPLICATE KEY UPDATE zone_id = p_zone_id;
       END IF;
     END IF;
-    /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
     IF v_locked THEN
       CALL uncount_bucket(p_zone_id, p_bucket_key, v_now);
