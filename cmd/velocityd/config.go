@@ -23,7 +23,7 @@ import (
 
 // newParser returns the parser of command lines. It takes environment variables from
 // p and not, as kong would, from the process, so that tests can run in parallel.
-func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
+func newParser(grammar any, p *process, exit func(int)) (*kong.Kong, error) {
 	dataFolder, _ := defaultDataFolder(p.lookupEnv) // "" if unknown; devCmd reports it
 	parser, err := kong.New(grammar,
 		kong.Name("velocityd"), kong.Description(description),

@@ -82,51 +82,12 @@ type process struct {
 	logger *slog.Logger
 }
 
-// cli is the grammar of the command line.
-type cli struct {
-	Serve    serveCmd    `cmd:"" help:"Answer checks over HTTP from your database."`
-	Dev      devCmd      `cmd:"" help:"Answer checks over HTTP from a private database that velocityd makes and runs."`
-	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up or down, or show its version."`
-	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
-	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
-	Attempt  attemptCmd  `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
-	Txn      txnCmd      `cmd:"" help:"List, show, follow and export recorded attempts."`
-	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
-	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
-	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
-	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
-	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
-	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
-	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
-	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
-	Report   reportCmd   `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
-	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
-
-	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`
-	HelpFor    helpCmd       `cmd:"" name:"help" help:"Explain a command, as its --help does."`
-	VersionNow versionCmd    `cmd:"" name:"version" help:"Print the version."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print words for a completion script."`
-	Version    versionFlag   `name:"version" env:"-" help:"Print the version and exit."`
-}
-
-// helpCmd makes help appear in the list of commands. run itself turns "help COMMAND"
-// into "COMMAND --help".
-type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"Command to explain, such as: zone set."`
-}
-
 // run is the whole program: it carries out args and returns the exit code. When
 // ctx ends, the running command ends in an orderly way. run uses only the parts of the
 // process that p holds, and starts the engine of dev.
 func run(ctx context.Context, args []string, p *process) int {
 	out := &checkedWriter{to: p.stdout}
 	p.stdout = out
-	var grammar cli
-	ended := false // set by --help and --version, which need no command
-	parser, err := newParser(&grammar, p, func(int) { ended = true })
-	if err != nil {
-		return p.fail(fmt.Errorf("make the parser of the command line: %w", err))
-	}
 	// kong would replace invalid UTF-8 by U+FFFD, so that different keys became equal.
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return p.fail(usagef("argument %d is not valid UTF-8", i+1))
@@ -136,6 +97,11 @@ func run(ctx context.Context, args []string, p *process) int {
 	}
 	if args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
+	}
+	ended := false // set by --help and --version, which need no command
+	parser, err := newParser(grammarOf(args[0]), p, func(int) { ended = true })
+	if err != nil {
+		return p.fail(fmt.Errorf("make the parser of the command line: %w", err))
 	}
 	command, err := parser.Parse(joinValues(args))
 	if ended || out.err != nil {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"reflect"
+	"strings"
+)
+
+// cli is the grammar of the command line.
+type cli struct {
+	Serve    serveCmd    `cmd:"" help:"Answer checks over HTTP from your database."`
+	Dev      devCmd      `cmd:"" help:"Answer checks over HTTP from a private database that velocityd makes and runs."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up or down, or show its version."`
+	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
+	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
+	Attempt  attemptCmd  `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
+	Txn      txnCmd      `cmd:"" help:"List, show, follow and export recorded attempts."`
+	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
+	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
+	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
+	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
+	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
+	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
+	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
+	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
+	Report   reportCmd   `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
+	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`
+	HelpFor    helpCmd       `cmd:"" name:"help" help:"Explain a command, as its --help does."`
+	VersionNow versionCmd    `cmd:"" name:"version" help:"Print the version."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print words for a completion script."`
+	Version    versionFlag   `name:"version" env:"-" help:"Print the version and exit."`
+}
+
+// helpCmd makes help appear in the list of commands. run itself turns "help COMMAND"
+// into "COMMAND --help".
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Command to explain, such as: zone set."`
+}
+
+// grammarOf returns the grammar of a command line that begins with word. It has the command of that name alone, because
+// the parser of all of them takes many times as long to make. Without such a command, and for completion, it has all.
+func grammarOf(word string) any {
+	all := reflect.TypeFor[cli]()
+	version, _ := all.FieldByName("Version")
+	for i := range all.NumField() {
+		field := all.Field(i)
+		_, isCommand := field.Tag.Lookup("cmd")
+		isNamed := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)) == word
+		if isCommand && isNamed && field.Type != reflect.TypeFor[completeCmd]() {
+			return reflect.New(reflect.StructOf([]reflect.StructField{field, version})).Interface()
+		}
+	}
+	return new(cli)
+}
