@@ -199,6 +199,9 @@ func (l *timeline) ageSome(t *testing.T) {
 		}
 		l.Age(t, bucket, by)
 		l.oracle.Age(t, bucket, by)
+		if l.compareBucket(t, bucket); t.Failed() {
+			t.Fatalf("bucket %+v was aged by %v", bucket, by)
+		}
 	}
 }
 
