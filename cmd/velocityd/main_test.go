@@ -76,6 +76,15 @@ func (e environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
+// orNoRetention looks up a variable of an instance that takes no part in retention unless e says so.
+func (e environment) orNoRetention(name string) (string, bool) {
+	value, ok := e[name]
+	if !ok && name == "VELOCITY_RETENTION" {
+		return "off", true
+	}
+	return value, ok
+}
+
 // tester is who runs the commands of tests.
 const tester = "tester@host"
 
@@ -126,7 +135,8 @@ type instanceUnderTest struct {
 	code           int // valid once ended is closed
 }
 
-// launch starts a serving command and returns at once.
+// launch starts a serving command and returns at once. It takes no part in retention, unless env says so: the runner would
+// make partitions, and no other test could have the database after this one.
 func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
@@ -137,7 +147,7 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	go func() {
 		defer close(i.ended)
 		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
-			&process{lookupEnv: env.lookup, stdout: i.stdout, stderr: i.stderr})
+			&process{lookupEnv: env.orNoRetention, stdout: i.stdout, stderr: i.stderr})
 	}()
 	t.Cleanup(func() {
 		i.cancel()
