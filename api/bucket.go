@@ -26,6 +26,23 @@ type ReleaseRequest struct {
 	Reason string `json:"reason"`
 }
 
+// ReleasesRequest is the body of POST /v1/zones/{id}/release.
+type ReleasesRequest struct {
+	BucketKeys []string `json:"bucket_keys"`
+	Reason     string   `json:"reason"`
+}
+
+// Releases is the answer of POST /v1/zones/{id}/release: element i answers bucket i.
+type Releases struct {
+	Results []Released `json:"results"`
+}
+
+// Released holds either the normalised key of a released bucket or a problem.
+type Released struct {
+	BucketKey string   `json:"bucket_key,omitzero"`
+	Problem   *Problem `json:"problem,omitzero"`
+}
+
 // Txn is one recorded attempt in one bucket.
 type Txn struct {
 	ID         ID              `json:"id"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"unicode/utf8"
 
 	"velocityd/api"
@@ -30,6 +31,32 @@ func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, 
 		body: api.ReleaseRequest{Reason: reason}, principal: principal,
 	})
 	return err
+}
+
+// ReleaseMany releases up to service.MaxReleases buckets of a zone, each by itself, and returns an error or nil for each.
+// It asks once and repeats nothing.
+func (c *Client) ReleaseMany(ctx context.Context, zoneID int64, keys []string, principal, reason string) ([]error, error) {
+	r := request{
+		action: fmt.Sprintf("release %d buckets of zone %d", len(keys), zoneID), method: http.MethodPost,
+		path: zonePath(zoneID) + "/release", body: api.ReleasesRequest{BucketKeys: keys, Reason: reason}, principal: principal,
+	}
+	if !utf8.ValidString(reason + strings.Join(keys, "")) {
+		return nil, fmt.Errorf("%w: %s: the keys and the reason must be valid UTF-8", service.ErrInvalid, r.action)
+	}
+	answer, err := ask[api.Releases](ctx, c, r)
+	if err == nil && len(answer.Results) != len(keys) {
+		err = c.unreadable(r, fmt.Sprintf("%d answers to %d buckets", len(answer.Results), len(keys)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(keys))
+	for i, result := range answer.Results {
+		if result.Problem != nil {
+			errs[i] = result.Problem
+		}
+	}
+	return errs, nil
 }
 
 // bucket sends a request whose answer is a bucket.

@@ -18,6 +18,7 @@ import (
 	"velocityd/db/records"
 	"velocityd/db/retention"
 	"velocityd/db/session"
+	"velocityd/db/subject"
 	"velocityd/db/totals"
 	"velocityd/service"
 )
@@ -98,6 +99,9 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
 	return append([]retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}}, retention.Tasks(tables.RemoveExpired)...)
 }
+
+// Subjects returns the rows that name buckets.
+func (s *Store) Subjects() *subject.Rows { return subject.New(s.pool, s.database, s.Tables) }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.
 func (s *Store) Retention() *retention.Runner { return s.runner }

@@ -70,6 +70,7 @@ func routeNeeds() map[string]need {
 		"GET /v1/zones/:id/buckets/:key":          one(access.ScopePeek),
 		"GET /v1/zones/:id/buckets/:key/totals":   one(access.ScopeHistory),
 		"POST /v1/zones/:id/buckets/:key/release": one(access.ScopeRelease),
+		"POST " + pathReleases:                    one(access.ScopeRelease),
 
 		"GET /v1/zones/:id/overrides":                 one(access.ScopeOverrides),
 		"POST /v1/zones/:id/overrides":                one(access.ScopeOverrides),

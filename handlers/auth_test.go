@@ -79,6 +79,7 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/zones/1/buckets/a", ""},
 		{"GET", "/v1/zones/1/buckets/a/totals", ""},
 		{"POST", "/v1/zones/1/buckets/a/release", `{"reason":"x"}`},
+		{"POST", "/v1/zones/1/release", `{"bucket_keys":["a"],"reason":"x"}`},
 		{"GET", "/v1/zones/1/overrides", ""},
 		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"a","action":"allow"}`},
 		{"GET", "/v1/zones/1/overrides/1", ""},

@@ -201,3 +201,45 @@ func TestPrincipalIsPrintableAndShort(t *testing.T) {
 		t.Errorf("changed %+v", audits)
 	}
 }
+
+func TestSeveralReleasesAreAnsweredEachByItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for _, key := range []string{"192.0.2.1", "192.0.2.2"} {
+		r.post(t, "/v1/check", bucketJSON(3, key)).decision(t)
+	}
+	const path = "/v1/zones/3/release"
+	got := r.post(t, path, `{"bucket_keys":["192.0.2.1","secret","::ffff:192.0.2.2"],"reason":"mail gateway"}`, "X-Forwarded-User", "ann")
+	var answer api.Releases
+	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || len(answer.Results) != 3 {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	if first, last := answer.Results[0], answer.Results[2]; first.BucketKey != "192.0.2.1" || last.BucketKey != "192.0.2.2" {
+		t.Errorf("released %+v and %+v", first, last)
+	}
+	if p := answer.Results[1].Problem; p == nil || p.Code != "invalid_request" || p.Pointer != "/bucket_keys/1" || strings.Contains(got.body, "secret") {
+		t.Errorf("a wrong key: %s", got.body)
+	}
+	if audits := r.Audits(); len(audits) != 2 || audits[1].Key != "192.0.2.2" || audits[1].Principal != "ann" || audits[1].Reason != "mail gateway" {
+		t.Errorf("recorded %+v", audits)
+	}
+	for _, key := range []string{"192.0.2.1", "192.0.2.2"} {
+		if d := r.post(t, "/v1/check", bucketJSON(3, key)).decision(t); d.Blocked {
+			t.Errorf("%s is still blocked: %+v", key, d)
+		}
+	}
+	many := strings.Repeat(`"192.0.2.1",`, service.MaxReleases) + `"192.0.2.1"`
+	for body, pointer := range map[string]string{
+		`{"bucket_keys":[],"reason":"x"}`:             "/bucket_keys",
+		`{"reason":"x"}`:                              "/bucket_keys",
+		`{"bucket_keys":[` + many + `],"reason":"x"}`: "/bucket_keys",
+		`{"bucket_keys":["192.0.2.1"]}`:               "/reason",
+		`{"bucket_keys":["192.0.2.1"],"reason":" "}`:  "/reason",
+	} {
+		if p := r.post(t, path, body).refused(t, http.StatusBadRequest, "invalid_request"); p.Pointer != pointer {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	r.post(t, "/v1/zones/7/release", `{"bucket_keys":["x"],"reason":"x"}`).refused(t, http.StatusNotFound, "not_found")
+}

@@ -225,6 +225,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, zone+"/totals", s.showZoneTotals)
 	get(e, bucket, s.peek)
 	get(e, bucket+"/totals", s.showBucketTotals)
+	e.POST(pathReleases, adapted(s.releaseMany))
 	e.POST(bucket+"/release", adapted(s.release))
 	get(e, overrides, s.listOverrides)
 	e.POST(overrides, adapted(s.addOverride))

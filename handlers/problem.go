@@ -38,7 +38,16 @@ func pointAtField(err error) error {
 	if !errors.As(err, &field) {
 		return err
 	}
-	return invalidField(field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": "))
+	return pointAtElement(err, field.Field)
+}
+
+// pointAtElement makes err point at a place in the request body, if err is a service.FieldError.
+func pointAtElement(err error, place string) error {
+	var field *service.FieldError
+	if !errors.As(err, &field) {
+		return err
+	}
+	return invalidField(place, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": "))
 }
 
 // invalidField refuses the member field of the request body.

@@ -1,6 +1,7 @@
--- Every change of a zone or an override, every release of a bucket, and every export of the history, whoever
--- made it: written by triggers, by release_bucket and by note_export. Vitess and TiDB have neither: there, velocityd
--- writes the row in the transaction of its own change, and changes by other writers are not here.
+-- Every change of a zone or an override, every release of a bucket, every export of the history and every erasure of a
+-- key, whoever made it: written by triggers, by release_bucket, by note_export and by velocityd subject erase. Vitess and
+-- TiDB have neither: there, velocityd writes the row in the transaction of its own change, and changes by other writers are
+-- not here.
 CREATE TABLE zone_audit (
   id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   changed_at   DATETIME(6) NOT NULL COMMENT 'UTC',
@@ -8,7 +9,7 @@ CREATE TABLE zone_audit (
   principal    VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL
     COMMENT 'on whose behalf, as the service said or, where there are triggers, the session in @velocityd_principal',
   subject      ENUM('zone', 'override', 'bucket', 'history') CHARACTER SET ascii NOT NULL,
-  action       ENUM('insert', 'update', 'delete', 'release', 'export') CHARACTER SET ascii NOT NULL,
+  action       ENUM('insert', 'update', 'delete', 'release', 'export', 'erase') CHARACTER SET ascii NOT NULL,
   zone_id      INT NOT NULL COMMENT '0 for an export of several zones',
   override_id  BIGINT UNSIGNED NULL DEFAULT NULL,
   state_before JSON NULL,
@@ -16,4 +17,4 @@ CREATE TABLE zone_audit (
   PRIMARY KEY (id),
   KEY zone_audit_zone (zone_id, id)
 ) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */
-  COMMENT = 'every change of a zone or an override, release of a bucket, and export of the history'
+  COMMENT = 'every change of a zone or an override, release of a bucket, export of the history and erasure of a key'

@@ -10,6 +10,9 @@ import (
 // MaxKeyLength is the longest bucket key, in Unicode characters.
 const MaxKeyLength = 255
 
+// MaxReleases is how many buckets one request may release.
+const MaxReleases = 100
+
 // Bucket is one key inside a zone: a user, an address. Keys are compared byte
 // by byte: case, accents and trailing spaces all tell buckets apart.
 type Bucket struct {

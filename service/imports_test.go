@@ -55,14 +55,14 @@ func rules() map[string]rule {
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/access", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention", "db/totals",
+				"service", "service/access", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/access", "db", "db/session", "db/records", "db/history", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine",
+			"service", "service/access", "db", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
@@ -87,7 +87,7 @@ func rules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/access", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
@@ -113,7 +113,7 @@ func databaseRules() map[string]rule {
 	return map[string]rule{
 		"db": {
 			ours: []string{
-				"service", "service/access", "db/session", "db/records", "db/history", "db/retention", "db/totals", "db/zonerow",
+				"service", "service/access", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			theirs: []string{driver, sqlx}, never: []string{http},
@@ -123,6 +123,12 @@ func databaseRules() map[string]rule {
 		},
 		"db/totals": {
 			ours:   []string{"service", "db/retention", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			theirs: []string{sqlx}, never: []string{http},
+		},
+		"db/subject": {
+			ours: []string{
+				"service", "service/access", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
+			},
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/retention": {

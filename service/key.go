@@ -167,9 +167,12 @@ func foldRune(r rune) rune {
 
 // Name returns the key of the bucket that key names in a look-up or in a change by an
 // operator: like Normalize, but where keys are kept as pseudonyms, a pseudonym names its bucket
-// by itself. Checks do NOT take pseudonyms: whoever logs in chooses the keys of checks.
+// by itself, and so does the key in the place of an erased one where keys are addresses. Checks do NOT take either:
+// whoever logs in chooses the keys of checks.
 func (r KeyRule) Name(key string) (string, error) {
 	switch {
+	case r.Kind == KeyIP && !r.hides() && isErased(key):
+		return key, nil
 	case !r.hides(), !strings.HasPrefix(key, pseudonymPrefix):
 		return r.Normalize(key)
 	case IsPseudonym(key):

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"velocityd/api"
@@ -16,7 +15,7 @@ import (
 type bucketCmd struct {
 	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without making one."`
 	Totals  bucketTotalsCmd  `cmd:"" help:"Print how many attempts a bucket had, in all and by hour, day or month."`
-	Release bucketReleaseCmd `cmd:"" help:"Empty a bucket and end its lockout."`
+	Release bucketReleaseCmd `cmd:"" help:"Empty buckets and end their lockouts."`
 }
 
 // Help is the longer explanation of the command.
@@ -92,36 +91,6 @@ func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	return c.show(ctx, p.stdout, store, bucket)
-}
-
-type bucketReleaseCmd struct {
-	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
-	bucketFlags `embed:""`
-}
-
-// Help is the longer explanation of the command.
-func (bucketReleaseCmd) Help() string {
-	return `The bucket's txns in the window stop counting. A lockout ends, and the next one has the first length again. Overrides stay. zone_audit records who released it and why.
-
-Example:
-
-  velocityd bucket release 1 alice --reason 'called us, proved who she is'`
-}
-
-// Run releases the bucket and prints its new state.
-func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
-	if err := service.ValidateReason(c.Reason); err != nil {
-		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
-	}
-	store, bucket, err := c.openBucket(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.release()
-	if err := store.Release(ctx, bucket, p.principal, c.Reason); err != nil {
-		return err
-	}
 	return c.show(ctx, p.stdout, store, bucket)
 }
 

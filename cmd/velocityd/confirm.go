@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -16,10 +17,20 @@ type yesFlag struct {
 // confirm asks a question on stderr, and returns nil if it is answered by yes on stdin. If nobody
 // answers, that is no. The question may be interrupted.
 func (f yesFlag) confirm(ctx context.Context, p *process, question string) error {
+	return f.ask(ctx, p, question+" [y/N] ", "y", "yes")
+}
+
+// confirmTyped is confirm for what nobody can take back: the answer is a word that the question names.
+func (f yesFlag) confirmTyped(ctx context.Context, p *process, question, word string) error {
+	return f.ask(ctx, p, fmt.Sprintf("%s Type %q to go on: ", question, word), word)
+}
+
+// ask returns nil if the answer is one of some words.
+func (f yesFlag) ask(ctx context.Context, p *process, question string, words ...string) error {
 	if f.Yes {
 		return nil
 	}
-	fmt.Fprintf(p.stderr, "%s [y/N] ", question)
+	fmt.Fprint(p.stderr, question)
 	answer := make(chan string, 1)
 	go func() {
 		line, err := bufio.NewReader(p.stdin).ReadString('\n')
@@ -34,8 +45,7 @@ func (f yesFlag) confirm(ctx context.Context, p *process, question string) error
 		return fmt.Errorf("nothing was changed: %w", ctx.Err())
 	case given = <-answer:
 	}
-	switch strings.ToLower(strings.TrimSpace(given)) {
-	case "y", "yes":
+	if slices.Contains(words, strings.ToLower(strings.TrimSpace(given))) {
 		return nil
 	}
 	if given == "" {

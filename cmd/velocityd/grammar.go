@@ -19,7 +19,8 @@ type cli struct {
 	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
 	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
-	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
+	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release some."`
+	Subject  subjectCmd  `cmd:"" help:"Export or erase all that is recorded of one key."`
 	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`

@@ -101,7 +101,7 @@ func (b *bounds) readOverrides(ctx context.Context, on *sqlx.Conn) error {
 		Window int64 `db:"longest"`
 	}
 	if err := on.SelectContext(ctx, &limits, `
-SELECT zone_id, MAX(`+"`window`"+`) AS longest
+SELECT zone_id, COALESCE(MAX(`+"`window`"+`), 0) AS longest
   FROM zone_override
  WHERE action = 'limit'
  GROUP BY zone_id`); err != nil {

@@ -94,36 +94,46 @@ func (r *run) within(ctx context.Context, from, to time.Time) (condition, error)
 	return r.last.txns, nil
 }
 
-// begin makes the row of the progress if there is none, and takes the turn from a runner before.
+// begin takes the turn from a runner before.
 func (r *run) begin(ctx context.Context) error {
-	start, exists, err := readProgress(ctx, r.on)
-	if err != nil {
+	if err := start(ctx, r.on); err != nil {
 		return err
-	}
-	if !exists {
-		if _, err := r.on.ExecContext(ctx, `
-INSERT IGNORE INTO totals_progress (id, rolled_up_to, final_to)
-VALUES (1, ?, ?)`, start.RolledUpTo, start.FinalTo); err != nil {
-			return err
-		}
 	}
 	tx, err := r.on.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	if err := tx.GetContext(ctx, &r.at, selectProgress+lockProgress); err != nil {
+	if r.at, err = takeTurn(ctx, tx); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `
-UPDATE totals_progress
-   SET pass = pass + 1
- WHERE id = 1`); err != nil {
-		return err
-	}
-	r.at.Pass++
 	r.began = r.at.Now
 	return tx.Commit()
+}
+
+// start makes the row of the progress if there is none.
+func start(ctx context.Context, on *sqlx.Conn) error {
+	first, exists, err := readProgress(ctx, on)
+	if err != nil || exists {
+		return err
+	}
+	_, err = on.ExecContext(ctx, `
+INSERT IGNORE INTO totals_progress (id, rolled_up_to, final_to)
+VALUES (1, ?, ?)`, first.RolledUpTo, first.FinalTo)
+	return err
+}
+
+// takeTurn locks the progress, and ends the turn of the runner before.
+func takeTurn(ctx context.Context, tx *sqlx.Tx) (p progress, err error) {
+	if err := tx.GetContext(ctx, &p, selectProgress+lockProgress); err != nil {
+		return p, err
+	}
+	p.Pass++
+	_, err = tx.ExecContext(ctx, `
+UPDATE totals_progress
+   SET pass = pass + 1
+ WHERE id = 1`)
+	return p, err
 }
 
 // lockProgress ends a statement that reads the progress, so that one runner writes at a time. No other statement locks

@@ -16,6 +16,8 @@ BEGIN
   -- other characters are normal takes the tables of Unicode: `velocityd zone lint` looks.
   -- Where keys are kept as pseudonyms, a target is the pseudonym of one bucket.
   --
+  -- A key that begins with erased: is taken everywhere: it stands in the place of one that was erased.
+  --
   -- A session with foreign_key_checks = 0 restores a dump. It may hold rows that fitted their
   -- zone when they were made, and they are taken as they are.
   DECLARE v_kind VARCHAR(32) CHARACTER SET ascii;
@@ -54,7 +56,7 @@ BEGIN
         SET p_bucket_key = IF(v_length = IF(p_network LIKE '4:%', 32, 128), SUBSTRING_INDEX(p_prefix, '/', 1), p_prefix),
             p_prefix = NULL, p_network = NULL;
       END IF;
-    ELSEIF v_kind = 'ip' AND p_bucket_key IS NOT NULL THEN
+    ELSEIF v_kind = 'ip' AND p_bucket_key IS NOT NULL AND p_bucket_key NOT LIKE 'erased:%' THEN
       SET v_text = SUBSTRING_INDEX(p_bucket_key, '/', 1);
       SET v_address = IF(IS_IPV4(v_text) OR IS_IPV6(v_text), INET6_ATON(v_text), NULL);
       SET v_bits = address_bits(v_address);

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
+			service.Zone{ID: 2, Rate: 5, Window: time.Hour})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		must(t, env, "check", "1", "alice", "2", "alice", "--attempt-id", "x-1")
+		must(t, env, "check", "1", "bob")
+		for line := range strings.Lines(must(t, env, "subject", "export", "Alice", "--zone", "1")) {
+			var row struct {
+				Table string         `json:"table"`
+				Row   map[string]any `json:"row"`
+			}
+			if err := json.Unmarshal([]byte(line), &row); err != nil || row.Table == "" || len(row.Row) == 0 || strings.Contains(line, "bob") {
+				t.Errorf("line %s: %v", line, err)
+			}
+		}
+		erase := []string{"subject", "erase", "Alice", "--reason", "request 7", "--zone", "1"}
+		for _, answer := range []string{"", "yes\n"} {
+			if r := command(env, strings.NewReader(answer), erase...); r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") {
+				t.Errorf("answered %q: %+v", answer, r)
+			}
+		}
+		if r := command(env, strings.NewReader("erase\n"), erase...); r.code != exitFine || !strings.Contains(r.stdout, "zone 1: now erased:") ||
+			!strings.Contains(r.stdout, "; 1 txn, 0 overrides, 2 mentions elsewhere\n") {
+			t.Errorf("answered as asked: %+v", r)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'alice'"); n != 0 {
+			t.Errorf("%d txns have the key still", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 2 AND bucket_key = 'alice'"); n != 1 {
+			t.Errorf("%d txns of a zone that was not named have the key, want 1", n)
+		}
+		if got := must(t, env, append(erase, "--yes")...); got != "no row names the key\n" {
+			t.Errorf("once more: %q", got)
+		}
+		if r := command(env, nil, "subject", "erase", "a\nb", "--reason", "x", "--yes"); r.code != exitUsage {
+			t.Errorf("no key: %+v", r)
+		}
+	})
+}
+
+func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		for _, key := range []string{"192.0.2.1", "192.0.2.2"} {
+			must(t, env, "check", "2", key)
+		}
+		if r := command(env, nil, "bucket", "release", "2", "192.0.2.1", "nobody", "--reason", "x"); r.code != exitUsage {
+			t.Errorf("with a key that the zone does not take: %+v", r)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release'"); n != 0 {
+			t.Errorf("%d buckets were released with a wrong key among them", n)
+		}
+		if got := must(t, env, "bucket", "release", "2", "192.0.2.1", "192.0.2.2", "--reason", "mail gateway"); strings.Count(got, "1 of 1 left") != 2 {
+			t.Errorf("released: %s", got)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%mail gateway%'"); n != 2 {
+			t.Errorf("%d releases are recorded with their reason, want 2", n)
+		}
+	})
+}

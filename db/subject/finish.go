@@ -1,0 +1,161 @@
+package subject
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+const (
+	// batchTimeout is the deadline of each transaction.
+	batchTimeout = 5 * time.Minute
+	// restRatio is how many times longer than its last batch an erasure rests before the next one.
+	restRatio = 4
+)
+
+// again carries out a transaction, and does so again as long as the engine has rolled it back because of another one.
+func (e *erasing) again(ctx context.Context, do func(context.Context) error) (err error) {
+	for try := 0; ; try++ {
+		err = func() error {
+			ctx, cancel := context.WithTimeout(ctx, batchTimeout)
+			defer cancel()
+			return do(ctx)
+		}()
+		if fault := session.FaultOf(err); err == nil || try >= fault.Tries || !errors.Is(fault.Kind, service.ErrBusy) {
+			return session.WriteError(err)
+		}
+	}
+}
+
+// count tells of rows that have been changed.
+func (e *erasing) count(n int64) {
+	if e.changed += n; e.Progress != nil && n > 0 {
+		e.Progress(e.changed)
+	}
+}
+
+// moveOverride gives the override of a bucket its pseudonym, so that it holds for what it held for until now.
+func (e *erasing) moveOverride(ctx context.Context, i int) error {
+	one := e.begun[i]
+	n, err := e.tables.EraseOverride(ctx, e.Targets[i].Bucket, one.Pseudonym, Erased, e.Principal)
+	one.Overrides += n
+	e.count(n)
+	return err
+}
+
+// moveTxns gives the txns that were recorded before the bucket was erased their pseudonym. They do not count.
+func (e *erasing) moveTxns(ctx context.Context, i int) error {
+	for _, counted := range []bool{true, false} {
+		s := stretch{counted: counted, from: time.Unix(0, 0).UTC(), to: e.begun[i].at}
+		for more := true; more; {
+			began, before := time.Now(), *e.begun[i]
+			if err := e.again(ctx, func(ctx context.Context) error {
+				*e.begun[i] = before
+				return e.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
+					s.to, more, err = e.begun[i].moveBatch(ctx, conn, s)
+					return err
+				})
+			}); err != nil {
+				return err
+			}
+			e.count(e.begun[i].Txns - before.Txns)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(restRatio * time.Since(began)):
+			}
+		}
+	}
+	return nil
+}
+
+// rewrite puts the pseudonyms of targets in the places where a row names them.
+func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
+	for column, places := range m.places {
+		text, args := "JSON_REPLACE("+column, []any{}
+		for _, p := range places {
+			value := Erased
+			if p.target >= 0 {
+				if err := e.begin(ctx, p.target); err != nil {
+					return err
+				}
+				one := e.begun[p.target]
+				one.Mentions++
+				value = one.Pseudonym
+			}
+			text, args = text+", ?, ?", append(args, p.path, value)
+		}
+		if err := e.again(ctx, func(ctx context.Context) error {
+			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+")\n WHERE "+l.id+" = ?", append(args, m.id)...)
+		}); err != nil {
+			return err
+		}
+		if err := e.renameAnswer(ctx, l, m.id, places); err != nil {
+			return err
+		}
+	}
+	e.count(1)
+	return nil
+}
+
+// renameAnswer puts the pseudonym in the place of the key beside an answer to an attempt id, where zone_attempt has one.
+func (e *erasing) renameAnswer(ctx context.Context, l ledger, id string, places []place) error {
+	if l.table != "zone_attempt" || e.database.Engine().HasRoutines() {
+		return nil
+	}
+	for _, p := range places {
+		if err := e.again(ctx, func(ctx context.Context) error {
+			return e.pool.Exec(ctx, `
+UPDATE zone_attempt
+   SET bucket_key = ?
+ WHERE attempt_id = ?
+   AND bucket_key = ?`, e.begun[p.target].Pseudonym, id, e.Targets[p.target].Key)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end removes what is left of an erasure: the row that joins the key with its pseudonym, and a lock row that a
+// report made, which had read the key of a txn before it was erased.
+func (e *erasing) end(ctx context.Context, i int) error {
+	t := e.Targets[i]
+	return e.again(ctx, func(ctx context.Context) error {
+		return e.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
+			var locks []int64
+			if err := tx.SelectContext(ctx, &locks, `
+SELECT zone_id
+  FROM zone_bucket_lock
+ WHERE zone_id = ?
+   AND bucket_key = ?
+   FOR UPDATE`, t.ZoneID, t.Key); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `
+DELETE FROM zone_bucket_lock
+ WHERE zone_id = ?
+   AND bucket_key = ?
+   AND NOT EXISTS (
+     SELECT 1
+       FROM zone_txn FORCE INDEX (zone_txn_window)
+      WHERE zone_id = ?
+        AND bucket_key = ?
+        AND counted IN (FALSE, TRUE))`, t.ZoneID, t.Key, t.ZoneID, t.Key); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `
+DELETE FROM subject_erasure
+ WHERE zone_id = ?
+   AND bucket_key = ?`, t.ZoneID, t.Key); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
+	})
+}
