@@ -89,11 +89,7 @@ func (r *Ruling) Number(first, step uint64) {
 // (now − Window, now]. In a zone with a Calendar it counts until its period ends. Txns later than now, left by a
 // clock that stepped back, count as well, so that a step back can never admit more than Rate.
 func Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
-	d := newDecider(now, ledger, checks)
-	for i, check := range checks {
-		d.ruling.Decisions[i] = d.decide(i, check)
-	}
-	return d.ruling
+	return newDecider(now, ledger, checks).decideAll(checks)
 }
 
 // StaleKey returns an ErrStaleKey if a check's keys were normalised by a rule
@@ -140,17 +136,56 @@ type decider struct {
 }
 
 func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
-	buckets := CountBuckets(checks)
-	return &decider{
-		now: now, ledger: ledger,
-		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
-		accounts: make([]account, len(ledger.Buckets)),
-		verdicts: make([]Verdict, 0, buckets),
+	d := &decider{zones: make(map[int64]*Zone, len(ledger.Zones))}
+	d.begin(now, ledger, checks)
+	return d
+}
+
+// begin makes d ready for other checks. It keeps its memory and the zones that it has seen.
+func (d *decider) begin(now time.Time, ledger Ledger, checks []Check) {
+	buckets, r := CountBuckets(checks), d.ruling
+	*d = decider{
+		now: now, ledger: ledger, zones: d.zones, overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
+		accounts: zeroed(d.accounts, len(ledger.Buckets)), opened: d.opened[:0], verdicts: zeroed(d.verdicts, buckets)[:0],
 		ruling: Ruling{
-			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)),
-			Txns: make([]Txn, 0, buckets), TxnChecks: make([]int, 0, buckets),
+			Decisions: zeroed(r.Decisions, len(checks)), Recorded: zeroed(r.Recorded, len(checks))[:0],
+			Txns: zeroed(r.Txns, buckets)[:0], TxnChecks: zeroed(r.TxnChecks, buckets)[:0],
 		},
 	}
+}
+
+// zeroed returns n zero values, in the memory of a slice if that has room.
+func zeroed[T any](memory []T, n int) []T {
+	if cap(memory) < n {
+		return make([]T, n)
+	}
+	memory = memory[:n]
+	clear(memory)
+	return memory
+}
+
+// Decider decides as Decide does, again and again in the same memory, for those who decide millions of checks. Its zero
+// value is ready. It is for one goroutine.
+type Decider struct{ decider decider }
+
+// Decide is the function Decide. The ruling is good until the next call. Zones that a ledger had before are not looked at
+// again: after a change of one call Forget.
+func (d *Decider) Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
+	if d.decider.zones == nil {
+		d.Forget()
+	}
+	d.decider.begin(now, ledger, checks)
+	return d.decider.decideAll(checks)
+}
+
+// Forget forgets the zones.
+func (d *Decider) Forget() { d.decider.zones = map[int64]*Zone{} }
+
+func (d *decider) decideAll(checks []Check) Ruling {
+	for i, check := range checks {
+		d.ruling.Decisions[i] = d.decide(i, check)
+	}
+	return d.ruling
 }
 
 func (d *decider) decide(i int, check Check) Decision {

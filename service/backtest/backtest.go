@@ -1,0 +1,214 @@
+// Package backtest owns the replay of recorded attempts under other settings of a zone: many proposals in one pass, each
+// attempt decided by service.Decide. It carries the state of each bucket in flat memory, and forgets it when it can not
+// count any more. It must not know SQL, HTTP or files: callers bring attempts in time order, and the changes of zones and
+// overrides that were made meanwhile.
+package backtest
+
+import (
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// Bounds of a back-test.
+const (
+	// MaxProposals is how many proposals are replayed in one pass.
+	MaxProposals = 31
+	// MaxTime bounds the time of a back-test.
+	MaxTime = 366 * 24 * time.Hour
+	// samples is how many attempts of each kind of difference a proposal names.
+	samples = 5
+)
+
+// Attempt is a recorded attempt: one check, and all its buckets.
+type Attempt struct {
+	ID      uint64 // of its first txn
+	At      time.Time
+	Blocked bool
+	Outcome service.Outcome
+	Places  []Place
+}
+
+// isPartial says that the bucket which blocked the attempt has no row of it, because of RecordBlocked.
+func (a Attempt) isPartial() bool {
+	return a.Blocked && !slices.ContainsFunc(a.Places, func(p Place) bool { return p.WouldBlock })
+}
+
+// Place is the recorded verdict of an attempt in one bucket.
+type Place struct {
+	Bucket     service.Bucket
+	TxnID      uint64
+	WouldBlock bool
+	Reason     service.Reason
+	// UncountedAt is when the place was given back: by a success, a reset or a release. It is zero if it was not, or if
+	// that is not known.
+	UncountedAt time.Time
+	// Repeats are the later blocked attempts that the txn stands for. They have no instants, so no replay asks for them.
+	Repeats int
+}
+
+// Setup is all that a replay depends on besides the attempts.
+type Setup struct {
+	ZoneID int64
+	// Proposals are the settings to be tried, each for the whole time: the zone with other values. A replay enforces them,
+	// whatever their Mode is. There are 1 to MaxProposals.
+	Proposals []service.Zone
+	// Past holds for all proposals, but for the settings of the tested zone.
+	Past
+	// From is the first instant whose attempts are counted. Earlier ones fill the buckets only: see Warmup.
+	From time.Time
+}
+
+// Past are the settings as they were.
+type Past struct {
+	// Zones and Overrides are those of the begin, and Changes the later ones, in any order.
+	Zones     []service.Zone
+	Overrides []service.Override
+	Changes   []Change
+	// IsPresent says that the changes could not be read: zones and overrides are those of now.
+	IsPresent bool
+}
+
+// Change is one change of the settings, or a release. One of its members is set besides At.
+type Change struct {
+	At time.Time
+	// Zone is a zone as it became. A zone that was deleted has ID alone, and Rate −1.
+	Zone *service.Zone
+	// Override is an override as it became, and Gone one that was deleted.
+	Override *service.Override
+	Gone     *service.Override
+	// Released is a bucket whose lockout ended, and whose places were given back.
+	Released *service.Bucket
+}
+
+// Deleted returns the Zone of a Change by which a zone was deleted.
+func Deleted(id int64) *service.Zone { return &service.Zone{ID: id, Rate: -1} }
+
+// Grid is a question about several values of several settings: each value is tried with each of the others. An empty list
+// is the value that the zone has.
+type Grid struct {
+	Rates []int
+	// Windows slide, and Periods are those of the calendar: a zone has one of both.
+	Windows  []time.Duration
+	Periods  []service.Period
+	Lockouts []time.Duration
+	Counts   []service.Counts
+}
+
+// Proposals returns the zones of a grid, in the order of its lists. The error is a service.ErrInvalid that names the field.
+func (g Grid) Proposals(zone service.Zone) ([]service.Zone, error) {
+	zone = zone.WithDefaults()
+	zone.Mode = service.ModeEnforce
+	list := g.terms(zone)
+	list = with(list, g.Rates, func(z *service.Zone, rate int) { z.Rate = rate })
+	list = with(list, g.Lockouts, func(z *service.Zone, lockout time.Duration) {
+		z.Lockout, z.LockoutMax = lockout, max(lockout, z.LockoutMax)
+	})
+	list = with(list, g.Counts, func(z *service.Zone, counts service.Counts) { z.Counts = counts })
+	if len(list) > MaxProposals {
+		return nil, service.NewFieldError("rate", "and the other lists make %d proposals: at most %d are replayed at once", len(list), MaxProposals)
+	}
+	for i, proposal := range list {
+		if err := proposal.Validate(); err != nil {
+			return nil, err
+		}
+		list[i] = proposal.WithDefaults()
+	}
+	return list, nil
+}
+
+// terms returns the zone with each window and each period.
+func (g Grid) terms(zone service.Zone) (list []service.Zone) {
+	if len(g.Windows)+len(g.Periods) == 0 {
+		return []service.Zone{zone}
+	}
+	for _, window := range g.Windows {
+		slides := zone
+		slides.Calendar, slides.Window = service.Calendar{}, window
+		slides.ReserveTTL = min(slides.ReserveTTL, window)
+		list = append(list, slides)
+	}
+	for _, period := range g.Periods {
+		counted := zone
+		counted.Calendar.Period, counted.Window = period, period.Length()
+		counted.ReserveTTL = min(counted.ReserveTTL, counted.Window)
+		list = append(list, counted)
+	}
+	return list
+}
+
+// with returns each zone of a list with each of some values.
+func with[T any](list []service.Zone, values []T, set func(*service.Zone, T)) []service.Zone {
+	if len(values) == 0 {
+		return list
+	}
+	var all []service.Zone
+	for _, zone := range list {
+		for _, value := range values {
+			changed := zone
+			set(&changed, value)
+			all = append(all, changed)
+		}
+	}
+	return all
+}
+
+// Warmup returns how long before From the attempts must begin so that each bucket is full or locked as it was. A chain of
+// lockouts, each of which made the next one longer, may reach further back, and so may the windows of other zones that are
+// longer than a day.
+func (s Setup) Warmup() time.Duration {
+	ofTested := func(zone service.Zone) time.Duration {
+		if zone.ID != s.ZoneID {
+			return min(reach(zone), longestStrange)
+		}
+		return reach(zone)
+	}
+	return max(s.longest(ofTested), s.longestOverride())
+}
+
+// reach returns for how long an attempt in a zone, or a lockout that it begins, has an effect.
+func reach(zone service.Zone) time.Duration {
+	if zone.Lockout == 0 {
+		return zone.Window
+	}
+	return max(zone.Window, zone.LockoutMax+zone.LockoutDecay)
+}
+
+// window returns for how long an attempt counts at most, in any zone.
+func (s Setup) window() time.Duration {
+	return max(s.longest(func(zone service.Zone) time.Duration { return zone.Window }), s.longestOverride())
+}
+
+// decay returns for how long a lockout that ended makes the next one longer, at most.
+func (s Setup) decay() time.Duration {
+	return s.longest(func(zone service.Zone) time.Duration { return zone.LockoutDecay })
+}
+
+// longest returns the longest length of all zones as they ever are, with every setting spelt out.
+func (s Setup) longest(length func(service.Zone) time.Duration) (longest time.Duration) {
+	for _, list := range [][]service.Zone{s.Proposals, s.Zones} {
+		for _, zone := range list {
+			longest = max(longest, length(zone.WithDefaults()))
+		}
+	}
+	for _, c := range s.Changes {
+		if c.Zone != nil {
+			longest = max(longest, length(c.Zone.WithDefaults()))
+		}
+	}
+	return longest
+}
+
+// longestOverride returns the longest window of the overrides.
+func (s Setup) longestOverride() (longest time.Duration) {
+	for _, o := range s.Overrides {
+		longest = max(longest, o.Window)
+	}
+	for _, c := range s.Changes {
+		if c.Override != nil {
+			longest = max(longest, c.Override.Window)
+		}
+	}
+	return longest
+}

@@ -1,0 +1,51 @@
+package backtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// TestBucketsAreForgottenWhenNothingCounts replays a new key with each attempt, some of which are locked out.
+func TestBucketsAreForgottenWhenNothingCounts(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Minute, LockoutMax: time.Minute, LockoutDecay: time.Minute}
+	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: Past{Zones: []service.Zone{zone}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	for i := range 100_000 {
+		at = at.Add(time.Second)
+		for range 1 + i%2 {
+			r.Add(Attempt{At: at, Places: []Place{{Bucket: service.Bucket{ZoneID: 1, Key: fmt.Sprint(i)}}}})
+		}
+		if len(r.buckets) > firstSweep+1 || len(r.returns) > 0 {
+			t.Fatalf("after %d keys %d buckets are held", i, len(r.buckets))
+		}
+	}
+	if got := r.Result(); got.Proposals[0].Lockouts != 50_000 || got.Demands[0].Bursts != 100_000 {
+		t.Errorf("%d lockouts and %d bursts", got.Proposals[0].Lockouts, got.Demands[0].Bursts)
+	}
+}
+
+// TestABusyBucketKeepsNoOldEntries has one bucket that is never empty.
+func TestABusyBucketKeepsNoOldEntries(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Minute}
+	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: Past{Zones: []service.Zone{zone}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket := service.Bucket{ZoneID: 1, Key: "a"}
+	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	for range 100_000 {
+		at = at.Add(100 * time.Millisecond)
+		r.Add(Attempt{At: at, Places: []Place{{Bucket: bucket}}})
+	}
+	if n := cap(r.buckets[bucket].entries); n > 4*600 {
+		t.Errorf("a bucket of 600 attempts in its window holds %d", n)
+	}
+}

@@ -1,0 +1,414 @@
+package backtest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/backtest"
+	"velocityd/service/servicetest"
+)
+
+// past is a random timeline on the reference store, by a clock that never stands still, and what its rows tell.
+type past struct {
+	random   *rand.Rand
+	now      time.Time
+	store    *servicetest.Memory
+	subject  servicetest.Subject
+	zones    map[int64]service.Zone
+	begin    []service.Zone
+	attempts []backtest.Attempt
+	changes  []backtest.Change
+	checkOf  map[uint64]int // places of attempts by txn ids
+	wasOn    map[uint64]bool
+	targets  map[string]uint64
+}
+
+const zones = 3
+
+func newPast(t *testing.T) *past {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	p := &past{
+		random: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 22, 0, 0, 0, time.UTC),
+		zones: map[int64]service.Zone{}, checkOf: map[uint64]int{}, wasOn: map[uint64]bool{}, targets: map[string]uint64{},
+	}
+	p.store = servicetest.NewMemoryAt(func() time.Time { return p.now })
+	p.subject = p.store.Subject()
+	for id := int64(1); id <= zones; id++ {
+		p.edit(t, id)
+	}
+	p.changes = nil
+	for id := int64(1); id <= zones; id++ {
+		p.begin = append(p.begin, p.zones[id])
+	}
+	return p
+}
+
+func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+
+// edit sets all of a zone that decides at random.
+func (p *past) edit(t *testing.T, id int64) {
+	t.Helper()
+	zone := randomZone(p.random, id)
+	if _, err := p.store.PutZone(t.Context(), zone, service.Match{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	p.zones[id] = zone
+	p.changes = append(p.changes, backtest.Change{At: p.now, Zone: &zone})
+}
+
+func randomZone(r *rand.Rand, id int64) service.Zone {
+	zone := service.Zone{
+		ID: id, Rate: r.IntN(5), Window: pick(r, 5*time.Minute, 30*time.Minute, time.Hour, 2*time.Hour),
+		Mode:           pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow, service.ModeOff),
+		Counts:         pick(r, service.CountsAttempts, service.CountsFailures),
+		ReserveTTL:     pick(r, 0, time.Minute, 5*time.Minute),
+		ResetOnSuccess: r.IntN(3) == 0,
+		Lockout:        pick(r, 0, 0, 4*time.Minute, 50*time.Minute),
+		LockoutFactor:  pick(r, 0, 1, 3.33),
+		LockoutMax:     pick(r, 0, 4*time.Hour),
+		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
+	}
+	if r.IntN(3) == 0 {
+		zone.Calendar = service.Calendar{Period: pick(r, service.PeriodHour, service.PeriodDay), Offset: pick(r, 0, 345)}
+		zone.Window = 0
+	}
+	if id == 2 {
+		zone.Keys.Kind = service.KeyIP
+	}
+	return zone
+}
+
+func (p *past) bucket() service.Bucket {
+	switch id := 1 + p.random.Int64N(zones); id {
+	case 2:
+		return service.Bucket{ZoneID: id, Key: pick(p.random, "203.0.113.9", "203.0.113.10", "198.51.100.7")}
+	default:
+		return service.Bucket{ZoneID: id, Key: pick(p.random, "alice", "bob", "carol")}
+	}
+}
+
+// live makes the timeline. With edits, zones change, too.
+func (p *past) live(t *testing.T, operations int, edits bool) {
+	t.Helper()
+	for range operations {
+		p.now = p.now.Add(time.Duration(1+p.random.Int64N(int64(3*time.Minute/time.Microsecond))) * time.Microsecond)
+		switch n := p.random.IntN(24); {
+		case n == 0 && edits:
+			p.edit(t, 1+p.random.Int64N(zones))
+		case n == 1:
+			p.release(t, p.bucket())
+		case n <= 3:
+			p.override(t, p.bucket())
+		case n <= 9:
+			p.report(t)
+		default:
+			p.ask(t, 1+p.random.IntN(3))
+		}
+		p.look(t)
+	}
+}
+
+// ask asks some checks at one instant.
+func (p *past) ask(t *testing.T, n int) {
+	t.Helper()
+	var checks []service.Check
+	for range n {
+		var check service.Check
+		for range 1 + p.random.IntN(3) {
+			if b := p.bucket(); !slices.Contains(check.Buckets, b) {
+				check.Buckets = append(check.Buckets, b)
+			}
+		}
+		checks = append(checks, check)
+	}
+	decisions, err := p.store.CheckAll(t.Context(), service.Call{Checks: checks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range decisions {
+		a := backtest.Attempt{ID: d.TxnID(), At: d.CheckedAt, Blocked: d.Blocked}
+		for _, v := range d.Verdicts {
+			a.Places = append(a.Places, backtest.Place{Bucket: v.Bucket, TxnID: v.TxnID, WouldBlock: v.WouldBlock, Reason: v.Reason})
+			p.checkOf[v.TxnID] = len(p.attempts)
+		}
+		p.attempts = append(p.attempts, a)
+	}
+}
+
+// report reports the outcome of one of the last attempts.
+func (p *past) report(t *testing.T) {
+	t.Helper()
+	if len(p.attempts) == 0 {
+		return
+	}
+	a := &p.attempts[len(p.attempts)-1-p.random.IntN(min(8, len(p.attempts)))]
+	outcome := pick(p.random, service.OutcomeSuccess, service.OutcomeFailure)
+	errs, err := p.store.ReportAll(t.Context(), []service.Report{{TxnID: a.ID, Outcome: outcome}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs[0] == nil {
+		a.Outcome = outcome
+	}
+}
+
+func (p *past) release(t *testing.T, b service.Bucket) {
+	t.Helper()
+	if err := p.store.Release(t.Context(), b, "ann", "test"); err != nil {
+		t.Fatal(err)
+	}
+	p.changes = append(p.changes, backtest.Change{At: p.now, Released: &b})
+}
+
+// override sets an override of a bucket or its network, or removes all of its zone.
+func (p *past) override(t *testing.T, b service.Bucket) {
+	t.Helper()
+	if p.random.IntN(3) == 0 {
+		p.subject.DeleteOverrides(t, b.ZoneID)
+		for target, id := range p.targets {
+			if gone := (service.Override{ID: id, ZoneID: b.ZoneID}); target[0] == byte('0'+b.ZoneID) {
+				p.changes = append(p.changes, backtest.Change{At: p.now, Gone: &gone})
+				delete(p.targets, target)
+			}
+		}
+		return
+	}
+	o := service.Override{ZoneID: b.ZoneID, Key: b.Key, Action: pick(p.random, service.OverrideAllow, service.OverrideDeny, service.OverrideLimit)}
+	if o.Action == service.OverrideLimit {
+		o.Rate, o.Window = p.random.IntN(4), pick(p.random, 0, 10*time.Minute, 3*time.Hour)
+	}
+	if p.random.IntN(2) == 0 {
+		o.ExpiresAt = p.now.Add(time.Duration(p.random.IntN(60)) * time.Minute)
+	}
+	if network, ok := service.NetworkOf(b.Key); ok && b.ZoneID == 2 && p.random.IntN(2) == 0 {
+		o.Key, o.Prefix = "", network.Masked()
+		if wider, err := network.Addr().Prefix(24); err == nil {
+			o.Prefix = wider
+		}
+	}
+	p.subject.SetOverride(t, o)
+	target := fmt.Sprint(o.ZoneID, o.Key, o.Prefix)
+	if p.targets[target] == 0 {
+		p.targets[target] = uint64(len(p.changes) + 1)
+	}
+	o.ID = p.targets[target]
+	p.changes = append(p.changes, backtest.Change{At: p.now, Override: &o})
+}
+
+// look notes which places were given back by the last operation.
+func (p *past) look(t *testing.T) {
+	t.Helper()
+	for id, i := range p.checkOf {
+		txn, err := p.store.Txn(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.wasOn[id] && !txn.Counted {
+			for j := range p.attempts[i].Places {
+				if place := &p.attempts[i].Places[j]; place.TxnID == id {
+					place.UncountedAt = p.now
+				}
+			}
+		}
+		p.wasOn[id] = txn.Counted
+	}
+}
+
+// replay replays the whole timeline.
+func (p *past) replay(t *testing.T, zone int64, proposals ...service.Zone) backtest.Result {
+	t.Helper()
+	r, err := backtest.New(backtest.Setup{ZoneID: zone, Proposals: proposals, Past: backtest.Past{Zones: p.begin, Changes: p.changes}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range p.attempts {
+		r.Add(a)
+	}
+	return r.Result()
+}
+
+func TestTheSettingsAsTheyWereGiveTheAnswersThatWereRecorded(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		p := newPast(t)
+		p.live(t, 400, true)
+		for zone := int64(1); zone <= zones; zone++ {
+			got := p.replay(t, zone, randomZone(p.random, zone))
+			if got.Differed != 0 || got.Agreed != got.Attempts || got.Attempts == 0 {
+				t.Fatalf("of %d attempts in zone %d, %d agree and %d differ", got.Attempts, zone, got.Agreed, got.Differed)
+			}
+		}
+	}
+}
+
+// oracle answers a timeline by the reference store, with one proposal in the place of a zone.
+func (p *past) oracle(t *testing.T, zone int64, proposal service.Zone) (numbers backtest.Numbers, blocked []bool) {
+	t.Helper()
+	now := time.Time{}
+	store := servicetest.NewMemoryAt(func() time.Time { return now })
+	subject := store.Subject()
+	for _, z := range p.begin {
+		if z.ID == zone {
+			z = proposal
+		}
+		if _, err := store.PutZone(t.Context(), z, service.Match{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var due []event
+	for _, c := range p.changes {
+		due = append(due, event{c.At, func() { p.repeat(t, subject, c) }})
+	}
+	buckets, people := map[service.Bucket]bool{}, map[service.Bucket]bool{}
+	for _, a := range p.attempts {
+		slices.SortStableFunc(due, func(x, y event) int { return x.at.Compare(y.at) })
+		for len(due) > 0 && !due[0].at.After(a.At) {
+			now = due[0].at
+			due[0].do()
+			due = due[1:]
+		}
+		now = a.At
+		d := ask(t, store, a)
+		blocked = append(blocked, d.Blocked)
+		if a.Outcome != "" && !d.Blocked {
+			due = append(due, event{reportedAt(a, p.begin), func() {
+				if _, err := store.ReportAll(t.Context(), []service.Report{{TxnID: d.TxnID(), Outcome: a.Outcome}}); err != nil {
+					t.Fatal(err)
+				}
+			}})
+		}
+		j := slices.IndexFunc(d.Verdicts, func(v service.Verdict) bool { return v.Bucket.ZoneID == zone })
+		if j < 0 {
+			continue
+		}
+		countOne(&numbers, a, d, d.Verdicts[j])
+		if v := d.Verdicts[j]; v.WouldBlock {
+			buckets[v.Bucket] = true
+		}
+		if d.Blocked && a.Outcome == service.OutcomeSuccess {
+			people[d.Verdicts[j].Bucket] = true
+		}
+	}
+	numbers.Buckets, numbers.People = int64(len(buckets)), int64(len(people))
+	return numbers, blocked
+}
+
+func countOne(n *backtest.Numbers, a backtest.Attempt, d service.Decision, v service.Verdict) {
+	if v.Reason == service.ReasonLockout {
+		n.Lockouts++
+	}
+	if !d.Blocked {
+		return
+	}
+	n.Blocked++
+	if v.WouldBlock {
+		n.Here++
+	}
+	switch a.Outcome {
+	case service.OutcomeSuccess:
+		n.Successes++
+	case service.OutcomeFailure:
+		n.Failures++
+	}
+}
+
+// event is something that happens at an instant.
+type event struct {
+	at time.Time
+	do func()
+}
+
+// repeat makes a change again.
+func (p *past) repeat(t *testing.T, subject servicetest.Subject, c backtest.Change) {
+	t.Helper()
+	switch {
+	case c.Released != nil:
+		if err := subject.Release(t.Context(), *c.Released, "ann", "test"); err != nil {
+			t.Fatal(err)
+		}
+	case c.Override != nil:
+		subject.SetOverride(t, *c.Override)
+	case c.Gone != nil:
+		subject.DeleteOverrides(t, c.Gone.ZoneID)
+	}
+}
+
+func ask(t *testing.T, store *servicetest.Memory, a backtest.Attempt) service.Decision {
+	t.Helper()
+	var check service.Check
+	for _, place := range a.Places {
+		check.Buckets = append(check.Buckets, place.Bucket)
+	}
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decisions[0]
+}
+
+// reportedAt is when an outcome was reported, as far as rows tell.
+func reportedAt(a backtest.Attempt, zones []service.Zone) time.Time {
+	at := a.At.Add(time.Microsecond)
+	for _, place := range a.Places {
+		zone := zones[place.Bucket.ZoneID-1]
+		if (zone.Counts == service.CountsFailures || zone.ResetOnSuccess) && place.UncountedAt.After(at) {
+			at = place.UncountedAt
+		}
+	}
+	return at
+}
+
+func TestProposalsAgreeWithTheReferenceStore(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		p := newPast(t)
+		p.live(t, 400, false)
+		for zone := int64(1); zone <= zones; zone++ {
+			var proposals []service.Zone
+			for range 1 + p.random.IntN(6) {
+				proposal := randomZone(p.random, zone)
+				proposal.Mode = service.ModeEnforce
+				proposals = append(proposals, proposal)
+			}
+			got := p.replay(t, zone, proposals...)
+			for i, proposal := range proposals {
+				want, blocked := p.oracle(t, zone, proposal)
+				if got.Proposals[i].Numbers != want {
+					t.Fatalf("zone %+v:\n got %+v\nwant %+v", proposal, got.Proposals[i].Numbers, want)
+				}
+				p.compareDifference(t, zone, got.Proposals[i], blocked)
+			}
+		}
+	}
+}
+
+// compareDifference holds the difference of a proposal against the oracle's answers.
+func (p *past) compareDifference(t *testing.T, zone int64, got backtest.Proposal, blocked []bool) {
+	t.Helper()
+	var newly, passed int64
+	for i, a := range p.attempts {
+		if !slices.ContainsFunc(a.Places, func(place backtest.Place) bool { return place.Bucket.ZoneID == zone }) {
+			continue
+		}
+		switch {
+		case blocked[i] && !a.Blocked:
+			newly++
+		case !blocked[i] && a.Blocked:
+			passed++
+		}
+	}
+	if got.NewlyBlocked != newly || got.NewlyPassed != passed || len(got.Samples) != int(min(5, newly)+min(5, passed)) {
+		t.Errorf("%d newly blocked and %d newly passed with %d samples, want %d and %d", got.NewlyBlocked, got.NewlyPassed, len(got.Samples), newly, passed)
+	}
+	for _, s := range got.Samples {
+		if i := p.checkOf[s.TxnID]; blocked[i] != s.Blocked || p.attempts[i].Blocked == s.Blocked || !p.attempts[i].At.Equal(s.At) {
+			t.Errorf("sample %+v is no difference", s)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package backtest
+
+import (
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// settings are the zones and overrides of all plans at an instant. Plan 0 is as it was; the others have a proposal in the
+// place of the tested zone.
+type settings struct {
+	tested    int64
+	proposals []service.Zone
+	zones     map[int64]service.Zone
+	overrides map[int64]exceptions
+	changes   []Change // later ones
+	// planned are the zones of all plans by the ids of planID, as Decide asks for them, and terms theirs by plan. Zones that
+	// changed are missing, and made anew when they are asked for.
+	planned   map[int64]service.Zone
+	terms     map[int64][]service.Term
+	isChanged bool // zones since this was false
+}
+
+// exceptions are the overrides of one zone.
+type exceptions struct {
+	exact    map[string]service.Override
+	prefixes []service.Override
+}
+
+func newSettings(s Setup) *settings {
+	now := &settings{
+		tested: s.ZoneID, zones: map[int64]service.Zone{}, overrides: map[int64]exceptions{},
+		planned: map[int64]service.Zone{}, terms: map[int64][]service.Term{},
+		changes: slices.Clone(s.Changes),
+	}
+	slices.SortStableFunc(now.changes, func(x, y Change) int { return x.At.Compare(y.At) })
+	for _, proposal := range s.Proposals {
+		proposal.Mode = service.ModeEnforce
+		now.proposals = append(now.proposals, proposal.WithDefaults())
+	}
+	for _, zone := range s.Zones {
+		now.setZone(zone)
+	}
+	for _, o := range s.Overrides {
+		now.add(o)
+	}
+	return now
+}
+
+// plans returns how many plans there are.
+func (s *settings) plans() int { return 1 + len(s.proposals) }
+
+// planID is the id of a zone under a plan, by which Decide tells all plans apart.
+func planID(zone int64, plan int) int64 { return zone | int64(plan)<<32 }
+
+// planOf returns the zone and the plan of an id.
+func planOf(id int64) (zone int64, plan int) { return id & (1<<32 - 1), int(id >> 32) }
+
+// due returns the instant of the next change, if it is not later than another one.
+func (s *settings) due(now time.Time) (at time.Time, ok bool) {
+	if len(s.changes) == 0 || s.changes[0].At.After(now) {
+		return at, false
+	}
+	return s.changes[0].At, true
+}
+
+// change makes the next change, and returns it.
+func (s *settings) change() (c Change) {
+	c, s.changes = s.changes[0], s.changes[1:]
+	switch {
+	case c.Zone != nil:
+		s.setZone(*c.Zone)
+	case c.Override != nil:
+		s.remove(*c.Override)
+		s.add(*c.Override)
+	case c.Gone != nil:
+		s.remove(*c.Gone)
+	}
+	return c
+}
+
+func (s *settings) setZone(zone service.Zone) {
+	delete(s.terms, zone.ID)
+	s.isChanged = true
+	if zone.Rate < 0 {
+		delete(s.zones, zone.ID)
+		return
+	}
+	zone.RecordBlocked = 0 // each attempt has a txn here; which of them have one decides nothing
+	s.zones[zone.ID] = zone.WithDefaults()
+}
+
+// knows returns the terms of a zone by plan, or false if it does not exist.
+func (s *settings) knows(id int64) (terms []service.Term, exists bool) {
+	if terms, exists = s.terms[id]; exists {
+		return terms, true
+	}
+	recorded, exists := s.zones[id]
+	if !exists {
+		return nil, false
+	}
+	for plan := range s.plans() {
+		zone := recorded
+		if id == s.tested && plan > 0 {
+			zone = s.proposals[plan-1]
+			zone.RecordBlocked = 0
+		}
+		zone.ID = planID(id, plan)
+		s.planned[zone.ID] = zone
+		terms = append(terms, zone.Term())
+	}
+	s.terms[id] = terms
+	return terms, true
+}
+
+func (s *settings) add(o service.Override) {
+	of := s.overrides[o.ZoneID]
+	if o.Key == "" {
+		of.prefixes = append(of.prefixes, o)
+	} else {
+		if of.exact == nil {
+			of.exact = map[string]service.Override{}
+		}
+		of.exact[o.Key] = o
+	}
+	s.overrides[o.ZoneID] = of
+}
+
+// remove removes an override by its id.
+func (s *settings) remove(o service.Override) {
+	of := s.overrides[o.ZoneID]
+	of.prefixes = slices.DeleteFunc(of.prefixes, func(other service.Override) bool { return other.ID == o.ID })
+	for key, other := range of.exact {
+		if other.ID == o.ID {
+			delete(of.exact, key)
+		}
+	}
+	s.overrides[o.ZoneID] = of
+	if len(of.exact)+len(of.prefixes) == 0 {
+		delete(s.overrides, o.ZoneID)
+	}
+}
+
+// inForce returns the override in force for a bucket, or nil.
+func (s *settings) inForce(now time.Time, b service.Bucket) *service.Override {
+	of, has := s.overrides[b.ZoneID]
+	if !has {
+		return nil
+	}
+	zone := s.zones[b.ZoneID]
+	if o, ok := of.exact[b.Key]; ok {
+		if found := service.InForce(now, zone, b, []service.Override{o}); found != nil {
+			return found
+		}
+	}
+	return service.InForce(now, zone, b, of.prefixes)
+}
+
+// under returns the zone of a plan. It must be known.
+func (s *settings) under(id int64, plan int) service.Zone { return s.planned[planID(id, plan)] }
