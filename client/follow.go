@@ -25,17 +25,26 @@ const followPatience = time.Minute
 // that was revoked, and any error of the very first try.
 func (c *Client) Follow(ctx context.Context, query service.HistoryQuery) iter.Seq2[service.Txn, error] {
 	r := request{action: "follow the history", method: http.MethodGet, accept: api.MediaEvents}
-	return func(yield func(service.Txn, error) bool) {
-		r.path = pathTxns + "/follow?" + filtersOf(query).Encode()
-		f := follower{position: query.Cursor}
+	r.path = pathTxns + "/follow?" + filtersOf(query).Encode()
+	return follow(ctx, c, r, query.Cursor, func(text []byte) (service.Txn, bool, error) {
+		var txn api.Txn
+		err := json.Unmarshal(text, &txn)
+		return txn.Txn(), txn.ID != 0, err
+	})
+}
+
+// follow yields the items of a stream of events, each of which read reads, that come behind a position.
+func follow[T any](ctx context.Context, c *Client, r request, position uint64, read reader[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		f := follower{position: position}
 		for tries := 0; ctx.Err() == nil; tries++ {
-			went, err := c.followOnce(ctx, r, &f, yield)
+			went, err := followOnce(ctx, c, r, &f, read, yield)
 			var failed *failure
 			switch {
 			case !went || ctx.Err() != nil:
 				return
 			case f.heardAt.IsZero() || !errors.As(err, &failed) || !failed.again || time.Since(f.heardAt) > followPatience:
-				yield(service.Txn{}, err)
+				yield(*new(T), err)
 				return
 			case f.isFresh:
 				tries = 0
@@ -47,6 +56,9 @@ func (c *Client) Follow(ctx context.Context, query service.HistoryQuery) iter.Se
 	}
 }
 
+// reader reads the data of an event, and reports whether it is an item.
+type reader[T any] func(text []byte) (item T, isItem bool, err error)
+
 // follower is how far a caller has followed.
 type follower struct {
 	position uint64
@@ -55,8 +67,8 @@ type follower struct {
 }
 
 // followOnce follows until the stream ends. Its error is never nil, unless the caller of yield wants no more.
-func (c *Client) followOnce(
-	ctx context.Context, r request, f *follower, yield func(service.Txn, error) bool,
+func followOnce[T any](
+	ctx context.Context, c *Client, r request, f *follower, read reader[T], yield func(T, error) bool,
 ) (goesOn bool, err error) {
 	last := ""
 	if f.position != 0 {
@@ -69,16 +81,17 @@ func (c *Client) followOnce(
 	}
 	defer body.Close()
 	f.isFresh = true
-	for e, err := range eventsOf(body) {
+	for e, err := range messagesOf(body) {
 		f.heardAt = time.Now()
-		var txn service.Txn
+		var item T
+		var isItem bool
 		if err == nil {
-			txn, err = e.txn()
+			item, isItem, err = itemOf(e, read)
 		}
 		switch {
 		case err != nil:
 			return true, c.brokenOff(r, err)
-		case txn.ID != 0 && !yield(txn, nil):
+		case isItem && !yield(item, nil):
 			return false, nil
 		}
 		f.position = max(f.position, e.id)
@@ -86,59 +99,59 @@ func (c *Client) followOnce(
 	return true, c.brokenOff(r, io.ErrUnexpectedEOF)
 }
 
-// event is one block of a stream of server-sent events.
-type event struct {
+// message is one block of a stream of server-sent events.
+type message struct {
 	id         uint64 // 0 if it has none
 	name, data string
 }
 
-// txn returns the txn of an event, or none if the event tells a position alone. The error is the problem that the event
-// holds, or a formError.
-func (e event) txn() (service.Txn, error) {
+// itemOf returns the item of a message, or none if the message tells a position alone. The error is the problem that
+// the message holds, or a formError.
+func itemOf[T any](m message, read reader[T]) (item T, isItem bool, err error) {
 	switch {
-	case e.name == api.EventProblem:
+	case m.name == api.EventProblem:
 		problem := new(api.Problem)
-		if json.Unmarshal([]byte(e.data), problem) != nil || problem.Title == "" {
-			return service.Txn{}, formError{"an event is no problem"}
+		if json.Unmarshal([]byte(m.data), problem) != nil || problem.Title == "" {
+			return item, false, formError{"an event is no problem"}
 		}
-		return service.Txn{}, problem
-	case e.data == "" || e.name != "":
-		return service.Txn{}, nil // a heartbeat, or an event that a later version sends
+		return item, false, problem
+	case m.data == "" || m.name != "":
+		return item, false, nil // a heartbeat, or an event that a later version sends
 	}
-	var txn api.Txn
-	if err := json.Unmarshal([]byte(e.data), &txn); err != nil {
-		return service.Txn{}, formError{describe(err)}
+	item, isItem, err = read([]byte(m.data))
+	if err != nil {
+		return item, false, formError{describe(err)}
 	}
-	if txn.ID == 0 {
-		return service.Txn{}, formError{"an event is no txn"}
+	if !isItem {
+		return item, false, formError{"an event is not what was asked for"}
 	}
-	return txn.Txn(), nil
+	return item, true, nil
 }
 
-// eventsOf yields the events of a stream, by the standard's rules for lines that a velocityd may write. An event that is
+// messagesOf yields the events of a stream, by the standard's rules for lines that a velocityd may write. An event that is
 // cut off is not yielded.
-func eventsOf(body io.Reader) iter.Seq2[event, error] {
-	return func(yield func(event, error) bool) {
-		var e event
+func messagesOf(body io.Reader) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		var e message
 		for line, err := range lines(body) {
 			name, value, _ := strings.Cut(line, ":")
 			value = strings.TrimPrefix(value, " ")
 			switch {
 			case err != nil:
-				yield(event{}, err)
+				yield(message{}, err)
 				return
 			case line == "":
 				if !yield(e, nil) {
 					return
 				}
-				e = event{}
+				e = message{}
 			case name == "data":
 				e.data += value
 			case name == "event":
 				e.name = value
 			case name == "id":
 				if e.id, err = strconv.ParseUint(value, 10, 64); err != nil {
-					yield(event{}, formError{"the id of an event is no whole number"})
+					yield(message{}, formError{"the id of an event is no whole number"})
 					return
 				}
 			}

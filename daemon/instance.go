@@ -171,6 +171,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
+		background.Go(func() { s.makeEvents(running) })
 	}
 	var fault error
 	select {

@@ -14,17 +14,31 @@ import (
 // due once a minute.
 const retentionPause = 20 * time.Second
 
-// retain runs the tasks of retention that are due, until ctx ends. One instance among all runs them; the others
-// find that they are not due.
+// eventPause is the mean time between two looks whether anything waits to become an event: the end of a lockout is
+// one within five seconds.
+const eventPause = 2 * time.Second
+
+// retain runs the tasks of retention that are due, until ctx ends.
 func (s *Instance) retain(ctx context.Context) {
 	_ = s.measureRetention(ctx) // a fault is told when the first task is due
+	s.takeTurns(ctx, s.store.Retention(), retentionPause, s.measureRetention)
+}
+
+// makeEvents runs the tasks that make events, until ctx ends.
+func (s *Instance) makeEvents(ctx context.Context) {
+	s.takeTurns(ctx, s.store.Prompt(), eventPause, func(context.Context) error { return nil })
+}
+
+// takeTurns has the tasks of a runner run that are due, until ctx ends, and calls then after each turn. One instance
+// among all runs them; the others find that they are not due.
+func (s *Instance) takeTurns(ctx context.Context, runner *retention.Runner, pause time.Duration, then func(context.Context) error) {
 	var away noted[string]
 	failing := map[string]*noted[string]{}
-	poll[any](ctx, about(retentionPause), nil, func(bool) {
+	poll[any](ctx, about(pause), nil, func(bool) {
 		if !s.readiness.reached() {
 			return // which says why
 		}
-		runs, err := s.store.Retention().Turn(ctx)
+		runs, err := runner.Turn(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -34,7 +48,7 @@ func (s *Instance) retain(ctx context.Context) {
 			}
 			s.logRun(ctx, run, failing[run.Task].changes(textOf(run.Err)))
 		}
-		err = errors.Join(err, s.measureRetention(ctx))
+		err = errors.Join(err, then(ctx))
 		if away.changes(textOf(err)) && err != nil && !errors.Is(err, service.ErrBusy) {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "retention is not possible", slog.String("error", err.Error()))
 		}

@@ -52,12 +52,13 @@ func (portableDialect) release(ctx context.Context, s *Store, bucket service.Buc
 		if err != nil {
 			return session.Unrecorded(err)
 		}
-		account, err := e.prepareRelease(ctx, bucket, isSeen)
+		account, ended, err := e.prepareRelease(ctx, bucket, isSeen)
 		if err != nil {
 			return session.Unrecorded(err)
 		}
 		return e.commit(ctx, func(p *session.Packet) {
 			e.auditRelease(p, bucket, account, principal, reason)
+			e.tellRelease(p, bucket, ended, account, principal, reason)
 			if isSeen {
 				e.release(p, bucket)
 			}
@@ -82,9 +83,9 @@ func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen b
 }
 
 // prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its
-// overrides and the account of the session. The error wraps service.ErrNotFound for an unknown
+// overrides, its lockout in zone_lockout and the account of the session. The error wraps service.ErrNotFound for an unknown
 // zone, and service.ErrInvalid for a clear key in a zone with key_form hmac.
-func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, err error) {
+func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, ended standing, err error) {
 	var r session.Reading
 	e.open(&r)
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
@@ -96,6 +97,7 @@ func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, i
 	}
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";")
+	e.readStanding(&r, bucket, &ended)
 	// Without a table, so that vtgate answers with the account that it knows.
 	r.SQL("SELECT SESSION_USER();")
 	r.Each(1, func(row []driver.Value) error {
@@ -103,15 +105,15 @@ func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, i
 		return nil
 	})
 	if err := e.send(ctx, &r); err != nil {
-		return "", err
+		return "", standing{}, err
 	}
 	if _, exists := e.ledger.Zones[bucket.ZoneID]; !exists {
-		return "", fmt.Errorf("zone %d: %w", bucket.ZoneID, service.ErrNotFound)
+		return "", standing{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, service.ErrNotFound)
 	}
 	if err := service.StaleKey(e.ledger.Zones, e.checks); err != nil {
-		return "", err
+		return "", standing{}, err
 	}
-	return account, e.readExceptions(ctx, e.zoneIDs)
+	return account, ended, e.readExceptions(ctx, e.zoneIDs)
 }
 
 // auditRelease writes the row of zone_audit, as the procedure release_bucket does.

@@ -46,13 +46,18 @@ func (portableDialect) forget(b *batch, p *session.Packet, ids []string) {
 // record tells an error of the COMMIT, which can fail half-way, from one of the statements before it,
 // after which nothing was recorded.
 func (portableDialect) record(
-	ctx context.Context, b *batch, r *session.Reading, _ int, _ *service.Ruling,
+	ctx context.Context, b *batch, r *session.Reading, _ int, ruling *service.Ruling,
 ) (first uint64, err error) {
 	r.SQL("SELECT LAST_INSERT_ID();")
 	r.Each(1, func(row []driver.Value) error {
 		first = uint64(session.AsInt(row[0]))
 		return nil
 	})
+	if begun := ruling.Locked(); len(begun) > 0 {
+		b.tellLockouts(&r.Packet, begun) // behind LAST_INSERT_ID(), which is that of the event then
+		r.SQL("SELECT 1;")
+		r.Skip()
+	}
 	return first, b.commitApart(ctx, r)
 }
 

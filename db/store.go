@@ -15,6 +15,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/history"
+	"velocityd/db/outbox"
 	"velocityd/db/records"
 	"velocityd/db/retention"
 	"velocityd/db/session"
@@ -29,10 +30,12 @@ type Store struct {
 	*records.Tables         // zones, overrides, credentials and their audit
 	*history.Reader         // recorded attempts
 	*totals.Book            // numbers of attempts
+	*outbox.Outbox          // events
 	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool            *session.Pool
 	killer          *session.Killer
 	runner          *retention.Runner
+	prompt          *retention.Runner // for events
 	lockWait        time.Duration
 	hints           *hints
 	database        *session.Database
@@ -67,22 +70,28 @@ func Open(o session.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// And of another one, while lockouts end.
+	beside, err := session.Open(o, database, session.ForPool, 1)
+	if err != nil {
+		return nil, err
+	}
 	killer := session.NewKiller(last)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	tables := records.New(pool, database)
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
-	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks(tables, ids)...)
+	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, retention.ForRetention, tasks(tables, ids)...)
+	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), lanes: lanes, pool: pool, killer: killer,
-		runner: runner, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), lanes: lanes, pool: pool, killer: killer,
+		runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
 // Close closes the connections. Those at work are closed when they come back, and Close does NOT
 // wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.killer.Close())
+	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.prompt.Close(), s.killer.Close())
 }
 
 // idsOn returns the ranges of ids of times. Where several servers give ids in advance, the ids say nothing of times.
@@ -105,6 +114,9 @@ func (s *Store) Subjects() *subject.Rows { return subject.New(s.pool, s.database
 
 // Retention returns the runner of the tasks that one instance among all does again and again.
 func (s *Store) Retention() *retention.Runner { return s.runner }
+
+// Prompt returns the runner of the tasks that make events within seconds, by one instance among all.
+func (s *Store) Prompt() *retention.Runner { return s.prompt }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.

@@ -51,6 +51,10 @@ func routeNeeds() map[string]need {
 		"GET " + pathFollow:    one(access.ScopeHistory),
 		"GET " + pathRetention: one(access.ScopeHistory),
 
+		"GET " + pathEvents:       one(access.ScopeHistory),
+		"GET " + pathFollowEvents: one(access.ScopeHistory),
+		"GET " + pathEventSchema:  everybody,
+
 		"POST " + pathAttemptOutcome: one(access.ScopeReport),
 		"GET " + pathAttemptShown:    one(access.ScopeHistory),
 

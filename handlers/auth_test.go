@@ -71,6 +71,9 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/1", ""},
 		{"HEAD", "/v1/txns/1", ""},
 		{"GET", "/v1/retention", ""},
+		{"GET", "/v1/events", ""},
+		{"HEAD", "/v1/events/follow", ""},
+		{"GET", "/v1/events/follow?limit=1", ""}, // is refused, and so ends
 		{"GET", "/v1/zones", ""},
 		{"GET", "/v1/zones/1", ""},
 		{"GET", "/v1/zones/1/report", ""},

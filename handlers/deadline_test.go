@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/event"
 	"velocityd/service/servicetest"
 )
 
@@ -17,7 +18,7 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	store := &slowStore{}
 	r := start(t, func(o *Options) { o.Reader, o.Retention = store, store })
 	for _, path := range []string{
-		"/v1/retention",
+		"/v1/retention", "/v1/events",
 		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
 		"/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
@@ -119,6 +120,10 @@ func (s *slowStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
 
 func (s *slowStore) Attempt(ctx context.Context, _ string) (service.Recall, error) {
 	return service.Recall{}, s.end(ctx)
+}
+
+func (s *slowStore) Events(ctx context.Context, _ event.Query) (event.Page, error) {
+	return event.Page{}, s.end(ctx)
 }
 
 func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {

@@ -74,7 +74,7 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 }
 
 // breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone.
-func (s *server) breakOff(w *stream, e txnForm, err error) error {
+func (s *server) breakOff(w *stream, e ending, err error) error {
 	if s.Running.Err() != nil {
 		err = errStopping()
 	}

@@ -2,7 +2,9 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/feed"
 )
 
 const (
@@ -27,20 +30,36 @@ const (
 // followTxns answers GET /v1/txns/follow: with an event for each txn that is recorded from now on, or since the last
 // event that the caller had, until he goes, his credential ends, the service stops, or the history cannot be read.
 func (s *server) followTxns(x *exchange) error {
-	h, err := decodeHistory(x.Request().URL.RawQuery, followParams())
+	h, err := s.decodeFollow(x, followParams())
 	if err != nil {
 		return err
 	}
-	if err := h.resume(x.Request().Header); err != nil {
-		return err
+	return follow(s, x, func(ctx context.Context) iter.Seq2[feed.Step[service.Txn], error] {
+		return s.feed.Follow(ctx, h.HistoryQuery)
+	},
+		func(t service.Txn) (uint64, any) {
+			shown := []service.Txn{t}
+			x.hideAttempts(shown, h.AttemptID)
+			return t.ID, api.NewTxn(shown[0])
+		})
+}
+
+// decodeFollow reads the query of a caller who follows, with keys as they are recorded.
+func (s *server) decodeFollow(x *exchange, params []string) (h historyRequest, err error) {
+	if h, err = decodeHistory(x.Request().URL.RawQuery, params); err != nil {
+		return h, err
 	}
-	query, err := s.historyQuery(x, h)
-	if err != nil {
-		return err
+	if err = h.resume(x.Request().Header); err != nil {
+		return h, err
 	}
-	if err := refuseOldHTTP(x.Request()); err != nil {
-		return err
+	if h.HistoryQuery, err = s.historyQuery(x, h); err != nil {
+		return h, err
 	}
+	return h, refuseOldHTTP(x.Request())
+}
+
+// follow sends the items of steps as they come. form returns the id of an item, and the form in which it is sent.
+func follow[T any](s *server, x *exchange, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any)) error {
 	w := &stream{x: x, media: api.MediaEvents}
 	switch {
 	case x.Request().Method == http.MethodHead:
@@ -54,7 +73,7 @@ func (s *server) followTxns(x *exchange) error {
 		return err
 	}
 	defer leave()
-	return s.sendEvents(w, query)
+	return sendEvents(s, w, steps, form)
 }
 
 // resume takes the position of a caller who had events before. It wins over that in the address, because browsers ask
@@ -71,7 +90,7 @@ func (h *historyRequest) resume(header http.Header) (err error) {
 }
 
 // sendEvents sends the events of a follower. Its error is the last one of them, if the service is at fault.
-func (s *server) sendEvents(w *stream, query service.HistoryQuery) error {
+func sendEvents[T any](s *server, w *stream, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any)) error {
 	ctx, cancel := s.whileRunning(w.x)
 	defer cancel()
 	e := events{}
@@ -81,7 +100,7 @@ func (s *server) sendEvents(w *stream, query service.HistoryQuery) error {
 		return nil
 	}
 	var last time.Time // so that the first step tells the position
-	for step, err := range s.feed.Follow(ctx, query) {
+	for step, err := range steps(ctx) {
 		if err == nil {
 			err = s.mayStill(w.x)
 		}
@@ -89,13 +108,13 @@ func (s *server) sendEvents(w *stream, query service.HistoryQuery) error {
 			return s.breakOff(w, e, err)
 		}
 		part.Reset()
-		w.x.hideAttempts(step.Txns, query.AttemptID)
-		for _, t := range step.Txns {
-			if err := e.txn(&part, t); err != nil {
-				return s.breakOff(w, e, fmt.Errorf("encode txn %d: %w", t.ID, err))
+		for _, item := range step.Items {
+			id, shown := form(item)
+			if err := e.item(&part, id, shown); err != nil {
+				return s.breakOff(w, e, fmt.Errorf("encode item %d: %w", id, err))
 			}
 		}
-		if time.Since(last) > heartbeat || len(step.Txns) > 0 {
+		if time.Since(last) > heartbeat || len(step.Items) > 0 {
 			last = time.Now()
 			e.position(&part, step.Position)
 		}
@@ -121,16 +140,16 @@ func (s *server) mayStill(x *exchange) error {
 	return err
 }
 
-// events are the encoding of server-sent events. The id of each is that of its txn, and tells the browser from where to
-// go on.
+// events are the encoding of server-sent events. The id of each is that of its txn or event, and tells the browser from
+// where to go on.
 type events struct{}
 
 // head says how long to wait before asking again, in milliseconds.
 func (events) head(b *bytes.Buffer) { fmt.Fprintf(b, "retry: %d\n\n", 3*followPause.Milliseconds()) }
 
-func (events) txn(b *bytes.Buffer, t service.Txn) error {
-	fmt.Fprintf(b, "id: %d\ndata: ", t.ID)
-	err := json.MarshalWrite(b, api.NewTxn(t))
+func (events) item(b *bytes.Buffer, id uint64, shown any) error {
+	fmt.Fprintf(b, "id: %d\ndata: ", id)
+	err := json.MarshalWrite(b, shown)
 	b.WriteString("\n\n")
 	return err
 }

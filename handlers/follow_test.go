@@ -19,10 +19,16 @@ type following struct {
 	blocks chan string // the blocks of the stream, without the lines' ends; closed at its end
 }
 
-// follow asks to follow, and fails unless the stream begins.
+// follow asks to follow the history, and fails unless the stream begins.
 func (r *running) follow(t *testing.T, query string, headers ...string) following {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), "GET", r.url+"/v1/txns/follow"+query, nil)
+	return r.followPath(t, "/v1/txns/follow"+query, headers...)
+}
+
+// followPath asks for a stream of events, and fails unless it begins.
+func (r *running) followPath(t *testing.T, path string, headers ...string) following {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), "GET", r.url+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/event"
 	"velocityd/service/feed"
 )
 
@@ -44,6 +45,8 @@ type Reader interface {
 	// History takes keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
 	service.ZoneReportStore
+	// Events takes keys as they are recorded, too.
+	event.Store
 }
 
 // Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
@@ -131,19 +134,20 @@ func NewSplit(o Options) (calls, admin http.Handler) {
 // server is the interface's state, shared by all requests.
 type server struct {
 	Options
-	name     string // of this instance, in request ids
-	requests atomic.Uint64
-	buffers  buffers
-	slots    *slots
-	faults   front.FaultLog
-	origins  origins
-	bodies   bodyMemory
-	needs    map[endpoint]need
-	decoder  decoder
-	feed     *feed.Feed
-	exports  places
-	follows  places
-	reports  chan struct{} // has room for the reports of zones that may be made at once
+	name      string // of this instance, in request ids
+	requests  atomic.Uint64
+	buffers   buffers
+	slots     *slots
+	faults    front.FaultLog
+	origins   origins
+	bodies    bodyMemory
+	needs     map[endpoint]need
+	decoder   decoder
+	feed      feed.Txns
+	eventFeed feed.Events
+	exports   places
+	follows   places
+	reports   chan struct{} // has room for the reports of zones that may be made at once
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -172,7 +176,7 @@ func newServer(o Options) *server {
 	return &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
-		slots: newSlots(defaultSlots()), feed: feed.New(o.Reader, followPause), exports: make(places, mostExports),
+		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause), exports: make(places, mostExports),
 		follows: make(places, mostFollowers),
 		reports: make(chan struct{}, 1),
 	}
@@ -202,6 +206,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)
 	get(e, pathDescription, s.describe)
+	get(e, pathEventSchema, s.showEventSchema)
 }
 
 // routeRecords routes the paths for those who look after the service.
@@ -214,6 +219,8 @@ func (s *server) routeRecords(e *echo.Echo) {
 	)
 	get(e, pathTxns, s.listTxns)
 	get(e, pathFollow, s.followTxns)
+	get(e, pathEvents, s.listEvents)
+	get(e, pathFollowEvents, s.followEvents)
 	get(e, "/v1/txns/:id", s.showTxn)
 	get(e, pathAttemptShown, s.showAttempt)
 	get(e, pathRetention, s.showRetention)

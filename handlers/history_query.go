@@ -13,6 +13,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/event"
 )
 
 // historyRequest is the query of a request for history, as its address has it.
@@ -20,11 +21,13 @@ type historyRequest struct {
 	service.HistoryQuery        // its Keys are as the caller writes them
 	form                 string // of the answer, or "" if Accept tells
 	hasLimit             bool
+	types                []event.Type // of events
 }
 
 // Names of the parameters of a query for history.
 const (
 	paramZone       = "zone"
+	paramType       = "type"
 	paramKey        = "key"
 	paramBlocked    = "blocked"
 	paramWouldBlock = "would_block"
@@ -70,6 +73,8 @@ func decodeHistory(raw string, params []string) (historyRequest, error) {
 			err = h.setZones(given)
 		case name == paramKey:
 			err = h.setKeys(given)
+		case name == paramType:
+			err = h.setTypes(given)
 		case len(given) > 1:
 			return h, invalid(name + " must be given once.")
 		default:
@@ -104,6 +109,16 @@ func (h *historyRequest) setKeys(given []string) error {
 	return nil
 }
 
+func (h *historyRequest) setTypes(given []string) error {
+	for _, text := range given {
+		h.types = append(h.types, event.Type(text))
+	}
+	if err := event.ValidateTypes(h.types); err != nil || len(h.types) > len(event.Types()) {
+		return invalid(fmt.Sprintf("type must be one of %v, or all of a subject, such as zone.*.", event.Types()))
+	}
+	return nil
+}
+
 // set reads one parameter.
 func (h *historyRequest) set(name, text string) (err error) {
 	switch name {
@@ -134,7 +149,7 @@ func (h *historyRequest) set(name, text string) (err error) {
 		}
 	case paramBefore, paramAfter:
 		if h.Cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
-			err = invalid(fmt.Sprintf("%s must be the id of a txn, a whole number up to %d.", name, uint64(math.MaxUint64)))
+			err = invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
 		}
 	case paramFormat:
 		h.form = text
@@ -159,7 +174,7 @@ func (h *historyRequest) finish(hasBefore, hasAfter bool) error {
 	case hasAfter && !isAscending:
 		return invalid("after belongs to order=asc. To go on in descending order, give before.")
 	case hasBefore && h.Cursor == 0:
-		return invalid("before must be the id of a txn. Leave it out to begin with the newest one.")
+		return invalid("before must be an id. Leave it out to begin with the newest one.")
 	}
 	return h.Validate()
 }

@@ -86,6 +86,11 @@ type txnForm interface {
 	head(b *bytes.Buffer)
 	// txn appends one txn.
 	txn(b *bytes.Buffer, t service.Txn) error
+	ending
+}
+
+// ending is the end of a stream.
+type ending interface {
 	// end appends the problem by which the stream breaks off, or returns false if the form has no place for one.
 	end(b *bytes.Buffer, p api.Problem) bool
 }

@@ -23,7 +23,7 @@ const (
 
 // groupOf returns the group of a table.
 func groupOf(table string) group {
-	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt"}, table) {
+	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt", "zone_event", "zone_lockout"}, table) {
 		return buckets
 	}
 	return limits

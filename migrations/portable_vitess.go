@@ -13,7 +13,7 @@ import (
 	"velocityd/db/engine"
 )
 
-// sequence gives the ids of zone_txn behind vtgate.
+// sequence gives the ids of zone_txn and zone_event behind vtgate.
 const sequence = "zone_txn_seq"
 
 const (
@@ -99,19 +99,30 @@ func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 		fmt.Sprintf("INSERT INTO %s (id, next_id, cache) VALUES (0, %d, %d)", sequence, first, idsAtATime))}, nil
 }
 
-// lastID returns the highest id of zone_txn, or 0.
-func (p portable) lastID(ctx context.Context, f found) (uint64, error) {
-	if !has(f.buckets, "zone_txn") {
-		return 0, nil
+// numbered are the tables whose ids come from the sequence, with an INSERT of a row.
+func numbered() map[string]string {
+	return map[string]string{
+		"zone_txn":   " (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, 0, 0)",
+		"zone_event": " (created_at, type, zone_id, bucket_key, data) VALUES ('2026-01-01', 'a', 0, 'a', '{}')",
 	}
-	if _, err := p.enter(ctx, f.home(buckets)); err != nil {
-		return 0, err
+}
+
+// lastID returns the highest id of the tables whose ids come from the sequence, or 0.
+func (p portable) lastID(ctx context.Context, f found) (highest uint64, err error) {
+	for table := range numbered() {
+		if !has(f.buckets, table) {
+			continue
+		}
+		if _, err := p.enter(ctx, f.home(buckets)); err != nil {
+			return 0, err
+		}
+		var last sql.Null[uint64]
+		if err := p.conn.QueryRowContext(ctx, "SELECT MAX(id) FROM "+table).Scan(&last); err != nil {
+			return 0, fmt.Errorf("read the last id of %s: %w", table, withoutStatement(err))
+		}
+		highest = max(highest, last.V)
 	}
-	var last sql.Null[uint64]
-	if err := p.conn.QueryRowContext(ctx, "SELECT MAX(id) FROM zone_txn").Scan(&last); err != nil {
-		return 0, fmt.Errorf("read the last id of zone_txn: %w", withoutStatement(err))
-	}
-	return last.V, nil
+	return highest, nil
 }
 
 // planLimitsVSchema names the tables of the unsharded keyspace to vtgate, so that statements
@@ -152,8 +163,8 @@ func (p portable) isSequence(ctx context.Context, f found) bool {
 	return p.conn.QueryRowContext(ctx, "SELECT NEXT 1 VALUES FROM "+p.quote(limits, sequence)).Scan(&id) == nil
 }
 
-// planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and that ids of zone_txn
-// come from the sequence. As long as the tables are in the unsharded keyspace, it has nothing to say: the
+// planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and which of them have their ids
+// from the sequence. As long as the tables are in the unsharded keyspace, it has nothing to say: the
 // table gives its ids itself.
 func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, error) {
 	if p.engine != Vitess || f.isWhole {
@@ -177,19 +188,18 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 			actions = append(actions, p.vschema(buckets, "shards of "+table.name,
 				"ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
 		}
-	}
-	if !p.takesIDs(ctx) {
-		actions = append(actions, p.vschema(buckets, "ids of zone_txn", "ALTER VSCHEMA ON "+p.quote(buckets, "zone_txn")+
-			" ADD AUTO_INCREMENT id USING "+p.quote(limits, sequence)))
+		if row, isNumbered := numbered()[table.name]; isNumbered && !p.takesIDs(ctx, name+row) {
+			actions = append(actions, p.vschema(buckets, "ids of "+table.name, "ALTER VSCHEMA ON "+name+
+				" ADD AUTO_INCREMENT id USING "+p.quote(limits, sequence)))
+		}
 	}
 	return actions, nil
 }
 
-// takesIDs says that vtgate takes the ids of zone_txn from the sequence. It asks for the plan
-// of an INSERT, which is not carried out.
-func (p portable) takesIDs(ctx context.Context) bool {
-	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+p.quote(buckets, "zone_txn")+
-		" (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
+// takesIDs says that vtgate takes the id of a new row from the sequence. It asks for the plan of the INSERT, which
+// is not carried out.
+func (p portable) takesIDs(ctx context.Context, row string) bool {
+	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+row)
 	return err == nil && strings.Contains(strings.Join(lines, "\n"), sequence)
 }
 

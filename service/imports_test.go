@@ -46,33 +46,34 @@ func rules() map[string]rule {
 		"service":             {theirs: []string{text}, never: []string{sql, http}},
 		"service/access":      {ours: []string{"service"}},
 		"service/queue":       {ours: []string{"service"}},
-		"service/feed":        {ours: []string{"service"}, never: []string{sql, http}},
+		"service/event":       {ours: []string{"service"}, never: []string{sql, http}},
+		"service/feed":        {ours: []string{"service", "service/event"}, never: []string{sql, http}},
 		"service/backtest":    {ours: []string{"service"}, never: []string{sql, http}},
-		"service/servicetest": {ours: []string{"service", "service/access"}},
+		"service/servicetest": {ours: []string{"service", "service/access", "service/event"}},
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
-		"api":                 {ours: []string{"service", "service/backtest", "service/access"}},
-		"client":              {ours: []string{"api", "service", "service/backtest", "service/access"}},
+		"api":                 {ours: []string{"service", "service/event", "service/backtest", "service/access"}},
+		"client":              {ours: []string{"api", "service", "service/event", "service/backtest", "service/access"}},
 		"migrations":          {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals",
+				"service", "service/event", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/access", "service/backtest", "db", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
+			"service", "service/event", "service/access", "service/backtest", "db", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours:   []string{"service", "service/access", "service/backtest", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
+			ours:   []string{"service", "service/event", "service/access", "service/backtest", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
 		"handlers/wire": {
-			ours: []string{"service", "service/access", "service/backtest", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
+			ours: []string{"service", "service/event", "service/access", "service/backtest", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
@@ -87,21 +88,22 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"service", "service/event", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
+				"db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/event", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
+		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/event", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/totals": {ours: []string{"service"}},
 		"cmd/velocityd/txn": {
-			ours: []string{"service", "service/access", "service/backtest", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
+			ours: []string{"service", "service/event", "service/access", "service/backtest", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
 			never: []string{sql},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
 		"cmd/velocityd/report": {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":          {ours: []string{"service", "service/access", "service/backtest", "api", "client"}},
+		"examples/go":          {ours: []string{"service", "service/event", "service/access", "service/backtest", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the tests of what operators are given
 	}
@@ -114,7 +116,7 @@ func databaseRules() map[string]rule {
 	return map[string]rule{
 		"db": {
 			ours: []string{
-				"service", "service/access", "service/backtest", "db/session", "db/records", "db/history", "db/retention", "db/subject", "db/totals", "db/zonerow",
+				"service", "service/event", "service/access", "service/backtest", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			theirs: []string{driver, sqlx}, never: []string{http},
@@ -122,8 +124,11 @@ func databaseRules() map[string]rule {
 		"db/history": {
 			ours: []string{"service", "service/backtest", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
 		},
+		"db/outbox": {
+			ours: []string{"service", "service/event", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
+		},
 		"db/totals": {
-			ours:   []string{"service", "db/retention", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			ours:   []string{"service", "service/event", "db/retention", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/subject": {
@@ -133,11 +138,11 @@ func databaseRules() map[string]rule {
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/retention": {
-			ours:   []string{"service", "db/session", "db/address", "db/engine", "trusted"},
+			ours:   []string{"service", "service/event", "db/session", "db/address", "db/engine", "trusted"},
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/records": {
-			ours:   []string{"service", "service/access", "service/backtest", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			ours:   []string{"service", "service/event", "service/access", "service/backtest", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
 			theirs: []string{driver, sqlx}, never: []string{http},
 		},
 		"db/session": {
@@ -150,7 +155,7 @@ func databaseRules() map[string]rule {
 		"db/localdb": {never: []string{sql}},
 		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
 		"db/dbtest": {
-			ours:   []string{"service", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
+			ours:   []string{"service", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
 			theirs: []string{driver},
 		},
 		"db/dbtest/vitess": {ours: []string{"db/localdb"}, never: []string{sql}},

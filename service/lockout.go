@@ -30,3 +30,27 @@ func (l Lockout) next(now time.Time, zone Zone) Lockout {
 	length = min(length, zone.LockoutMax)
 	return Lockout{Until: now.Add(length), Length: length, Shadow: zone.Mode != ModeEnforce}
 }
+
+// Locked is a lockout that begins in a zone that enforces.
+type Locked struct {
+	Bucket Bucket
+	Until  time.Time
+	// TxnID is the id of the txn with which it begins, or its place: see PlaceOf.
+	TxnID uint64
+}
+
+// Locked returns the lockouts that begin and lock, in the order of the checks. Those of zones that only watch are not
+// among them. After Number, all have the ids of their txns.
+func (r *Ruling) Locked() (list []Locked) {
+	if len(r.Lockouts) == 0 {
+		return nil
+	}
+	for _, i := range r.Recorded {
+		for _, v := range r.Decisions[i].Verdicts {
+			if lockout, begins := r.Lockouts[v.Bucket]; begins && v.Blocked && v.Reason == ReasonLockout {
+				list = append(list, Locked{v.Bucket, lockout.Until, v.TxnID})
+			}
+		}
+	}
+	return list
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
+	events "velocityd/cmd/velocityd/event"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
 	"velocityd/handlers"
@@ -60,6 +61,7 @@ type endpoint struct {
 	handlers.Writer
 	service.Checker
 	history txn.Source
+	events  events.Source
 	timeout time.Duration // of checks and reports
 	release func()        // closes the connections
 }
@@ -91,6 +93,7 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		Reader: hiding, Writer: hiding,
 		Checker: service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
 		history: txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		events:  events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
@@ -117,7 +120,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: remote, Writer: remote, Checker: remote, history: remote,
+		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote,
 		timeout: remoteTimeout, release: remote.Close,
 	}, nil
 }

@@ -219,7 +219,9 @@ func (m *moving) dropRoutines(t *testing.T) {
 }
 
 // bucketTables are the tables that are moved.
-func bucketTables() []string { return []string{"zone_bucket_lock", "zone_txn", "zone_attempt"} }
+func bucketTables() []string {
+	return []string{"zone_bucket_lock", "zone_txn", "zone_attempt", "zone_event", "zone_lockout"}
+}
 
 // addShards makes the sharded keyspace, and sees to it that statements still find the tables
 // where they are.
@@ -326,7 +328,7 @@ func (m *moving) audit(t *testing.T, load *moveLoad, zones []service.Zone) {
 	load.holdAttempts(t, m.gate.SQL)
 	var left int
 	if err := m.onMySQL.SQL.QueryRow("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() " +
-		"AND table_name IN ('zone_bucket_lock', 'zone_txn', 'zone_attempt')").Scan(&left); err != nil || left != 0 {
+		"AND table_name IN ('zone_bucket_lock', 'zone_txn', 'zone_attempt', 'zone_event', 'zone_lockout')").Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d tables of buckets are left in the old database (%v)", left, err)
 	}
 }

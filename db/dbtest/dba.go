@@ -87,6 +87,7 @@ func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
 	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND, "+
 		"blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL ? MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
+	d.ageLockouts(tb, bucket, us)
 }
 
 // Txns returns every txn of a bucket by id.

@@ -14,7 +14,7 @@ import (
 	"velocityd/service"
 )
 
-// edit is a transaction that changes zones and overrides on behalf of somebody. Triggers do what
+// edit is a transaction that changes zones, overrides or credentials on behalf of somebody. Triggers do what
 // belongs to such a change. Where a database has none, audited and noteOverride do it.
 type edit struct {
 	*sqlx.Tx
@@ -87,6 +87,12 @@ func zoneRows(id int64) auditedRows {
 	return auditedRows{"zone", "zone_master", "id, NULL", state, "id = ?", []any{id}}
 }
 
+// credentialRows leave out the digest, and the note of the last use.
+func credentialRows(id uint64) auditedRows {
+	state := jsonObject("id", "kind", "name", "shown", "subject", "scopes", "zones", "expires_at", "created_by", "revoked_at", "revoked_by")
+	return auditedRows{"token", "access_token", "0, NULL", state, "id = ?", []any{id}}
+}
+
 func overrideRows(where string, args ...any) auditedRows {
 	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "period_anchor", "expires_at", "reason", "created_by")
 	return auditedRows{"override", "zone_override", "zone_id, id", state, where, args}
@@ -148,7 +154,7 @@ DELETE FROM `+rows.table+`
 	return n, err
 }
 
-// record writes a row of zone_audit for each of rows as they are now. before and after are the
+// record writes a row of zone_audit, and an event, for each of rows as they are now. before and after are the
 // SQL of their states, and states the values of the placeholders in it.
 func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
 	args := append([]any{e.account, e.principal, rows.subject, string(action)}, states...)
@@ -158,7 +164,10 @@ SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), ?, ?, `+rows.ids+`, `+before+`, `+afte
   FROM `+rows.table+`
  WHERE `+rows.where+`
  ORDER BY id`, append(args, rows.args...)...)
-	return err
+	if err != nil {
+		return err
+	}
+	return e.tell(ctx, action, rows, before, after, states)
 }
 
 // noteOverride makes checks look for an override that was written: it marks the zone as

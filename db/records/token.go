@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -145,19 +143,19 @@ func (s *Tables) AddCredential(ctx context.Context, c access.Credential, princip
 		return access.Credential{}, err
 	}
 	var stored access.Credential
-	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
-		live, _, err := readCredentials(ctx, tx, liveCredentials)
+	err := s.editCredentials(ctx, principal, func(e *edit) error {
+		live, _, err := readCredentials(ctx, e, liveCredentials)
 		if err != nil {
 			return err
 		}
 		if err := roomFor(c, live); err != nil {
 			return err
 		}
-		id, err := insertCredential(ctx, tx, c, principal)
+		id, err := insertCredential(ctx, e, c, principal)
 		if err != nil {
 			return err
 		}
-		stored, err = readCredential(ctx, tx, id)
+		stored, err = readCredential(ctx, e, id)
 		return err
 	})
 	if err != nil {
@@ -187,8 +185,8 @@ func roomFor(c access.Credential, live []access.Credential) error {
 	return nil
 }
 
-func insertCredential(ctx context.Context, tx *sqlx.Tx, c access.Credential, principal string) (uint64, error) {
-	result, err := tx.ExecContext(ctx, `
+func insertCredential(ctx context.Context, e *edit, c access.Credential, principal string) (uint64, error) {
+	result, err := e.ExecContext(ctx, `
 INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		string(c.Kind), c.Name, c.Digest[:],
@@ -202,7 +200,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		return 0, err
 	}
 	id, err := result.LastInsertId()
-	return uint64(id), err
+	if err != nil {
+		return 0, err
+	}
+	return uint64(id), e.audited(ctx, auditInsert, credentialRows(uint64(id)), func() error { return nil }) // it is there
 }
 
 func readCredential(ctx context.Context, from session.Reader, id uint64) (access.Credential, error) {
@@ -224,22 +225,27 @@ func readCredential(ctx context.Context, from session.Reader, id uint64) (access
 // and service.ErrConflict if it was revoked before.
 func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
 	var stored access.Credential
-	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
-		result, err := tx.ExecContext(ctx, `
+	err := s.editCredentials(ctx, principal, func(e *edit) error {
+		before, err := readCredential(ctx, e, id)
+		if err != nil {
+			return err
+		}
+		if before.RevokedBy != "" {
+			stored = before
+			return fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, before.RevokedBy)
+		}
+		err = e.audited(ctx, auditUpdate, credentialRows(id), func() error {
+			_, err := e.ExecContext(ctx, `
 UPDATE access_token
    SET revoked_at = UTC_TIMESTAMP(6), revoked_by = ?
  WHERE id = ?
    AND revoked_at IS NULL`, principal, id)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		changed, err := result.RowsAffected()
-		if err != nil {
-			return err
-		}
-		if stored, err = readCredential(ctx, tx, id); err == nil && changed == 0 {
-			err = fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, stored.RevokedBy)
-		}
+		stored, err = readCredential(ctx, e, id)
 		return err
 	})
 	if err != nil {
@@ -251,10 +257,10 @@ UPDATE access_token
 // editCredentials runs change in a transaction that sees no other edit of credentials by this
 // program between its statements: each begins with a lock on the one row of schema_migrations.
 // The error wraps service.ErrBusy if a migration has taken the row away for a moment.
-func (s *Tables) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
-	return session.WriteError(s.inTx(ctx, func(tx *sqlx.Tx) error {
+func (s *Tables) editCredentials(ctx context.Context, principal string, change func(*edit) error) error {
+	return session.WriteError(s.edit(ctx, principal, func(e *edit) error {
 		var version int64
-		err := tx.GetContext(ctx, &version, `
+		err := e.GetContext(ctx, &version, `
 SELECT version
   FROM schema_migrations
    FOR UPDATE`)
@@ -264,6 +270,6 @@ SELECT version
 		case err != nil:
 			return err
 		}
-		return change(tx)
+		return change(e)
 	}))
 }

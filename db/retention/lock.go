@@ -9,13 +9,13 @@ import (
 	"velocityd/db/session"
 )
 
-// runnersLock is the name of the lock that one runner among all holds. Locks are the server's, so the name
-// has the identity of the database. The procedure retain() takes the same one.
+// runnersLock is the name of the lock that one runner among all of a purpose holds. Locks are the server's, so the
+// name has the identity of the database. The procedure retain() takes that of ForRetention.
 type runnersLock struct{ name string }
 
-// acquire takes the lock of the runners for the session of conn. It waits for nobody; the error is
+// acquire takes the lock of the runners of a purpose for the session of conn. It waits for nobody; the error is
 // ErrElsewhere if another session has it.
-func acquire(ctx context.Context, conn *sqlx.Conn) (l runnersLock, err error) {
+func acquire(ctx context.Context, conn *sqlx.Conn, of Purpose) (l runnersLock, err error) {
 	own, err := session.Of(conn.Conn)
 	if err != nil {
 		return l, err
@@ -24,7 +24,7 @@ func acquire(ctx context.Context, conn *sqlx.Conn) (l runnersLock, err error) {
 	if err != nil {
 		return l, fmt.Errorf("read the identity of the database: %w", err)
 	}
-	l = runnersLock{"velocityd retention " + identity}
+	l = runnersLock{"velocityd " + string(of) + " " + identity}
 	return l, l.get(ctx, conn, ErrElsewhere)
 }
 

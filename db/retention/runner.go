@@ -37,6 +37,13 @@ type Task interface {
 	Run(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
 }
 
+// Wanted is a task that has nothing to do most of the time, and a cheap way to see that. A turn leaves it out then.
+type Wanted interface {
+	Task
+	// IsWanted reports whether there is anything to do.
+	IsWanted(ctx context.Context, from session.Reader) (bool, error)
+}
+
 // Result is the outcome of a run. It counts beside an error, too.
 type Result struct {
 	// Removed is how many rows were removed or changed.
@@ -55,14 +62,26 @@ type Run struct {
 	Err  error
 }
 
+// Purpose tells runners apart that may work at the same time.
+type Purpose string
+
+// The purposes. What must be done within seconds has a separate runner, as a task of retention may take a minute.
+const (
+	ForRetention Purpose = "retention"
+	ForEvents    Purpose = "events"
+)
+
 // Runner carries out tasks.
 type Runner struct {
-	pool  *session.Pool
-	tasks []Task
+	pool    *session.Pool
+	purpose Purpose
+	tasks   []Task
 }
 
 // NewRunner returns a runner of tasks, in this order. Its pool has one connection, which nobody else uses.
-func NewRunner(pool *session.Pool, tasks ...Task) *Runner { return &Runner{pool: pool, tasks: tasks} }
+func NewRunner(pool *session.Pool, of Purpose, tasks ...Task) *Runner {
+	return &Runner{pool, of, tasks}
+}
 
 // Names returns the names of the tasks, in their order.
 func (r *Runner) Names() []string {
@@ -91,7 +110,11 @@ func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
 		return nil, err
 	}
 	for i, task := range r.tasks {
-		if !states[i].IsDue {
+		isWanted, err := r.isWanted(ctx, task, states[i])
+		if err != nil {
+			return runs, err
+		}
+		if !isWanted {
 			continue
 		}
 		run, err := r.attempt(ctx, task, func(s State) bool { return s.IsDue })
@@ -106,6 +129,18 @@ func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
 		}
 	}
 	return runs, ctx.Err()
+}
+
+// isWanted reports whether a task in this state is due and has anything to do.
+func (r *Runner) isWanted(ctx context.Context, task Task, state State) (isWanted bool, err error) {
+	wanted, isIdle := task.(Wanted)
+	if !isIdle || !state.IsDue {
+		return state.IsDue, nil
+	}
+	if isWanted, err = wanted.IsWanted(ctx, r.pool); err != nil {
+		err = fmt.Errorf("look whether retention task %s has anything to do: %w", task.Name(), session.LookupError(err))
+	}
+	return isWanted, err
 }
 
 // Finish runs all tasks, due or not, each until it leaves no backlog or fails, and tells note of each run. The error is
@@ -136,7 +171,7 @@ func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) b
 	isNoted := false
 	err = r.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
 		defer func() { clean = err == nil || errors.Is(err, ErrElsewhere) }()
-		lock, err := acquire(ctx, conn)
+		lock, err := acquire(ctx, conn, r.purpose)
 		if err != nil {
 			return false, err
 		}

@@ -54,7 +54,7 @@ func runnerOn(t *testing.T, dsn string, of engine.Engine, tasks ...retention.Tas
 		t.Fatal(err)
 	}
 	killer := session.NewKiller(last)
-	r := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(one, "mysql"), Killer: killer}, tasks...)
+	r := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(one, "mysql"), Killer: killer}, retention.ForRetention, tasks...)
 	t.Cleanup(func() { _, _ = r.Close(), killer.Close() })
 	return r
 }

@@ -36,7 +36,14 @@ func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err er
 			return Result{Removed: removed, Backlog: more}, err
 		}},
 		batches{"old_audit", time.Hour, forgetAudit},
+		endedLockouts(time.Minute),
 	}
+}
+
+// EventTasks returns the tasks that make events within seconds. That of ended lockouts is a task of retention, too, for
+// those who run retention beside the service.
+func EventTasks() []Task {
+	return []Task{dueLockouts{endedLockouts(0)}}
 }
 
 // Name implements Task.

@@ -104,6 +104,9 @@ BEGIN
     IF LAST_INSERT_ID() = 0 THEN
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
     END IF;
+    IF v_blocked AND v_reason = 'lockout' THEN
+      CALL begin_lockout(p_zone_id, p_bucket_key, v_now, LAST_INSERT_ID());
+    END IF;
     COMMIT AND NO CHAIN NO RELEASE;
   END;
 

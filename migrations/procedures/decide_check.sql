@@ -105,6 +105,9 @@ BEGIN
         CALL forget_tally(v_zone_id, v_key, p_checked_at); -- in case the clock was set back
         CALL record_attempt(v_zone_id, v_key, p_checked_at, v_since, v_blocked, v_would_block, v_counts, v_reason,
           v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
+        IF v_reason = 'lockout' AND v_mode = 'enforce' THEN
+          CALL begin_lockout(v_zone_id, v_key, p_checked_at, LAST_INSERT_ID());
+        END IF;
         SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
             -- MariaDB quotes a variable that is a number, but no sum.
             p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key,

@@ -85,6 +85,7 @@ BEGIN
              lockout_us = 0
        WHERE zone_id = p_zone_id
          AND bucket_key = p_bucket_key;
+      CALL release_lockout(p_zone_id, p_bucket_key, v_now);
     END IF;
     INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after)
     VALUES (v_now, SESSION_USER(), p_principal, 'bucket', 'release', p_zone_id,

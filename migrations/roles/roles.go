@@ -68,10 +68,10 @@ func Rights(e engine.Engine, role Role) []Right {
 		return merge(dbaRights(), editing())
 	case Analyst:
 		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
-			"read_zone_hour", "read_bucket_total"), listing())
+			"read_zone_hour", "read_bucket_total", "read_event", "read_lockout"), listing())
 	case Auditor:
 		return merge(on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override", "read_zone_hour",
-			"read_bucket_total"), listing())
+			"read_bucket_total", "read_event"), listing())
 	}
 	return nil
 }
@@ -87,6 +87,8 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt", "velocity_identity"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
 		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_txn_mark"),
+		on([]string{"SELECT", "INSERT"}, "zone_event"),
+		on([]string{"SELECT", "INSERT", "UPDATE (locked_until)"}, "zone_lockout"), // a procedure deletes from it
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
@@ -109,7 +111,7 @@ func dbaRights() []Right {
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
-		"read_zone_hour", "read_bucket_total")
+		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
 	rights = merge(rights, on([]string{"UPDATE (audit_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {

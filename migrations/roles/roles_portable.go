@@ -18,9 +18,9 @@ func rightsOnTables(role Role) []Right {
 		return merge(reads, deciding(), editingTables(), on([]string{"SELECT", "UPDATE"}, "retention_policy"))
 	case Analyst:
 		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit",
-			"zone_hour", "zone_bucket_total")
+			"zone_hour", "zone_bucket_total", "zone_event", "zone_lockout")
 	case Auditor:
-		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override", "zone_hour", "zone_bucket_total")
+		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override", "zone_hour", "zone_bucket_total", "zone_event")
 	}
 	return nil
 }
@@ -30,7 +30,8 @@ func deciding() []Right {
 	return merge(
 		on([]string{"SELECT"}, "schema_migrations"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_txn", "zone_bucket_lock"),
-		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt", "zone_txn_mark"),
+		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt", "zone_txn_mark", "zone_event"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_lockout"),
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
 		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),

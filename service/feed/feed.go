@@ -1,5 +1,5 @@
-// Package feed reads the newest history once for all who follow it. It must not know any protocol, SQL, or who the
-// followers are.
+// Package feed reads the newest txns or events once for all who follow them. It must not know any protocol, SQL, or who
+// the followers are.
 package feed
 
 import (
@@ -9,8 +9,6 @@ import (
 	"iter"
 	"sync"
 	"time"
-
-	"velocityd/service"
 )
 
 const (
@@ -23,62 +21,69 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// ErrBroken says that the history could not be read. A follower may follow again from his last position.
-var ErrBroken = errors.New("following the history broke off")
+// ErrBroken says that the source could not be read. A follower may follow again from his last position.
+var ErrBroken = errors.New("following broke off")
 
-// Feed follows the history of a store. While anybody follows, it asks for the next page once in each pause, whatever
-// the number of followers: it reads all txns, and each follower picks those that match. It may be used by many
-// goroutines at once.
-type Feed struct {
-	store   service.HistoryStore
+// Source has items with ids, and reads those that are HistoryLag old, page by page.
+type Source[T any] interface {
+	// Newest returns the id of the newest item, or 0 if there is none.
+	Newest(ctx context.Context) (uint64, error)
+	// After returns some items with higher ids, by id, and whether there may be more at once.
+	After(ctx context.Context, id uint64) (items []T, hasMore bool, err error)
+	// ID returns the id of an item.
+	ID(item T) uint64
+}
+
+// Feed follows a source. While anybody follows, it asks for the next page once in each pause, whatever the number of
+// followers: it reads all items, and each follower picks those that match. It may be used by many goroutines at once.
+type Feed[T any] struct {
+	source  Source[T]
 	pause   time.Duration
 	readers chan struct{}
 
 	mu      sync.Mutex
-	current *run // nil if nobody follows
+	current *run[T] // nil if nobody follows
 }
 
-// New returns a feed that asks the store again after pause.
-func New(store service.HistoryStore, pause time.Duration) *Feed {
-	return &Feed{store: store, pause: pause, readers: make(chan struct{}, slowReaders)}
+// New returns a feed that asks the source again after pause.
+func New[T any](source Source[T], pause time.Duration) *Feed[T] {
+	return &Feed[T]{source: source, pause: pause, readers: make(chan struct{}, slowReaders)}
 }
 
 // Step is the progress of one follower.
-type Step struct {
-	// Txns are those that match, by id. There may be none.
-	Txns []service.Txn
-	// Position is the id of the last txn that was looked at. Whoever follows again from there misses nothing.
+type Step[T any] struct {
+	// Items are those that match, by id. There may be none.
+	Items []T
+	// Position is the id of the last item that was looked at. Whoever follows again from there misses nothing.
 	Position uint64
 }
 
-// Follow yields the txns of a query that are recorded from now on, or after the query's Cursor if it is not 0, in the
-// order of their ids and HistoryLag after they were recorded. It looks at no bound of time, Order and Limit. The first
-// step comes when the position is known, and if nothing comes then, a step without txns after each pause of the feed. It
-// ends when ctx ends, or with an error that wraps
+// Follow yields the items that match and are recorded from now on, or have ids above after if it is not 0, in the order of
+// their ids and HistoryLag after they were recorded. The first step comes when the position is known, and if nothing
+// comes then, a step without items after each pause of the feed. It ends when ctx ends, or with an error that wraps
 // ErrBroken.
-func (f *Feed) Follow(ctx context.Context, query service.HistoryQuery) iter.Seq2[Step, error] {
-	query.Since, query.Until = time.Time{}, time.Time{}
-	return func(yield func(Step, error) bool) {
+func (f *Feed[T]) Follow(ctx context.Context, after uint64, matches func(T) bool) iter.Seq2[Step[T], error] {
+	return func(yield func(Step[T], error) bool) {
 		r := f.join()
 		defer f.leave(r)
-		at := place{position: query.Cursor, isSet: query.Cursor != 0}
+		at := place{position: after, isSet: after != 0}
 		for ctx.Err() == nil {
-			txns, err := f.next(ctx, r, &at)
+			items, err := f.next(ctx, r, &at)
 			if ctx.Err() != nil {
 				return
 			}
 			if err != nil {
-				yield(Step{Position: at.position}, fmt.Errorf("%w: %w", ErrBroken, err))
+				yield(Step[T]{Position: at.position}, fmt.Errorf("%w: %w", ErrBroken, err))
 				return
 			}
 			if !at.isSet {
 				continue
 			}
-			step := Step{}
-			for _, t := range txns {
-				at.position = t.ID
-				if query.Matches(t) {
-					step.Txns = append(step.Txns, t)
+			step := Step[T]{}
+			for _, item := range items {
+				at.position = f.source.ID(item)
+				if matches(item) {
+					step.Items = append(step.Items, item)
 				}
 			}
 			step.Position = at.position
@@ -95,16 +100,16 @@ type place struct {
 	isSet    bool // otherwise he begins where the run is
 }
 
-// next returns the txns after a place, from memory or else from the store, or none after a pause.
-func (f *Feed) next(ctx context.Context, r *run, at *place) ([]service.Txn, error) {
+// next returns the items after a place, from memory or else from the source, or none after a pause.
+func (f *Feed[T]) next(ctx context.Context, r *run[T], at *place) ([]T, error) {
 	wasSet := at.isSet
-	txns, isKnown, changed, err := r.after(at)
+	items, isKnown, changed, err := r.after(at)
 	switch {
-	case err != nil || len(txns) > 0 || at.isSet != wasSet:
-		return txns, err
+	case err != nil || len(items) > 0 || at.isSet != wasSet:
+		return items, err
 	case !isKnown:
-		if txns, err = f.readAlone(ctx, at.position); err != nil || len(txns) > 0 {
-			return txns, err
+		if items, err = f.readAlone(ctx, at.position); err != nil || len(items) > 0 {
+			return items, err
 		}
 	}
 	pause := time.NewTimer(f.pause)
@@ -118,31 +123,31 @@ func (f *Feed) next(ctx context.Context, r *run, at *place) ([]service.Txn, erro
 }
 
 // readAlone reads a page for one follower, a few of whom read at once.
-func (f *Feed) readAlone(ctx context.Context, after uint64) ([]service.Txn, error) {
+func (f *Feed[T]) readAlone(ctx context.Context, after uint64) (items []T, err error) {
 	select {
 	case f.readers <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-f.readers }()
-	page, err := f.read(ctx, after)
-	return page.Txns, err
+	items, _, err = f.read(ctx, after)
+	return items, err
 }
 
-// read reads one page of all txns after an id.
-func (f *Feed) read(ctx context.Context, after uint64) (service.HistoryPage, error) {
+// read reads one page of all items after an id.
+func (f *Feed[T]) read(ctx context.Context, after uint64) (items []T, hasMore bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return f.store.History(ctx, service.HistoryQuery{Order: service.OldestFirst, Cursor: after, Limit: service.MaxHistoryPage})
+	return f.source.After(ctx, after)
 }
 
 // join counts one more follower, and begins to read if he is the first.
-func (f *Feed) join() *run {
+func (f *Feed[T]) join() *run[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		f.current = &run{stop: cancel, changed: make(chan struct{})}
+		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last follower calls it, by stop
+		f.current = &run[T]{id: f.source.ID, stop: cancel, changed: make(chan struct{})}
 		go f.carryOut(ctx, f.current)
 	}
 	f.current.followers++
@@ -150,7 +155,7 @@ func (f *Feed) join() *run {
 }
 
 // leave counts one follower less. Without any, the reading ends.
-func (f *Feed) leave(r *run) {
+func (f *Feed[T]) leave(r *run[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.followers--; r.followers > 0 {

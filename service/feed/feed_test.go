@@ -52,7 +52,7 @@ func (g *growing) History(_ context.Context, q service.HistoryQuery) (service.Hi
 }
 
 // collect follows until so many txns have come, and calls begun when the position is known.
-func collect(ctx context.Context, f *feed.Feed, q service.HistoryQuery, n int, begun func()) (ids []uint64, err error) {
+func collect(ctx context.Context, f feed.Txns, q service.HistoryQuery, n int, begun func()) (ids []uint64, err error) {
 	for step, err := range f.Follow(ctx, q) {
 		if err != nil {
 			return ids, err
@@ -61,7 +61,7 @@ func collect(ctx context.Context, f *feed.Feed, q service.HistoryQuery, n int, b
 			begun()
 			begun = nil
 		}
-		for _, t := range step.Txns {
+		for _, t := range step.Items {
 			ids = append(ids, t.ID)
 		}
 		if len(ids) >= n {
@@ -83,7 +83,7 @@ func TestManyFollowersGetAllAndTheHistoryIsReadOnce(t *testing.T) {
 	t.Parallel()
 	const followers, txns = 6, 30_000
 	g := &growing{newest: 7}
-	f := feed.New(g, time.Millisecond)
+	f := feed.OfTxns(g, time.Millisecond)
 	ctx := patient(t)
 	var begun, done sync.WaitGroup
 	begun.Add(followers)
@@ -114,7 +114,7 @@ func TestManyFollowersGetAllAndTheHistoryIsReadOnce(t *testing.T) {
 func TestTheHistoryIsReadOnceForAllFollowers(t *testing.T) {
 	t.Parallel()
 	g := &growing{newest: 1}
-	f := feed.New(g, time.Hour)
+	f := feed.OfTxns(g, time.Hour)
 	ctx, cancel := context.WithCancel(patient(t))
 	var begun, done sync.WaitGroup
 	begun.Add(50)
@@ -132,7 +132,7 @@ func TestTheHistoryIsReadOnceForAllFollowers(t *testing.T) {
 func TestAFollowerGoesOnFromAnyPosition(t *testing.T) {
 	t.Parallel()
 	g := &growing{newest: 40_000}
-	f := feed.New(g, time.Millisecond)
+	f := feed.OfTxns(g, time.Millisecond)
 	for _, after := range []uint64{1, 20_001, 39_999} {
 		ids, err := collect(patient(t), f, service.HistoryQuery{Cursor: after, Zones: []int64{1}}, int(40_001-after)/2, nil)
 		if err != nil || ids[0] != after+1+(after+1)%2 || ids[len(ids)-1] != 40_000 {
@@ -144,7 +144,7 @@ func TestAFollowerGoesOnFromAnyPosition(t *testing.T) {
 func TestAnEmptyHistoryIsFollowedFromItsFirstTxn(t *testing.T) {
 	t.Parallel()
 	g := &growing{}
-	ids, err := collect(patient(t), feed.New(g, time.Millisecond), service.HistoryQuery{}, 3, func() { g.grow(3) })
+	ids, err := collect(patient(t), feed.OfTxns(g, time.Millisecond), service.HistoryQuery{}, 3, func() { g.grow(3) })
 	if err != nil || fmt.Sprint(ids) != "[1 2 3]" {
 		t.Errorf("got %v, %v", ids, err)
 	}
@@ -153,7 +153,7 @@ func TestAnEmptyHistoryIsFollowedFromItsFirstTxn(t *testing.T) {
 func TestFollowersAreToldOfAFaultAndFollowAgain(t *testing.T) {
 	t.Parallel()
 	g := &growing{newest: 1}
-	f := feed.New(g, time.Millisecond)
+	f := feed.OfTxns(g, time.Millisecond)
 	_, err := collect(patient(t), f, service.HistoryQuery{}, 1, func() { g.fail(service.ErrBusy) })
 	if !errors.Is(err, feed.ErrBroken) || !errors.Is(err, service.ErrBusy) {
 		t.Errorf("got %v", err)

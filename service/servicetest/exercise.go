@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/event"
 )
 
 // Subject is a store under test, with the powers of a DBA: Exercise sets zones, reads records, and ages
@@ -31,6 +32,8 @@ type Subject interface {
 	Age(tb testing.TB, bucket service.Bucket, by time.Duration)
 	// Txns returns every txn of a bucket by id.
 	Txns(tb testing.TB, bucket service.Bucket) []service.Txn
+	// EventsOf returns every event of a bucket by id.
+	EventsOf(tb testing.TB, bucket service.Bucket) []event.Event
 }
 
 // Exercise tests that the store that open returns keeps the contracts of
@@ -42,7 +45,7 @@ type Subject interface {
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
-		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
+		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
 		oracleClaims(),
 	} {
 		for name, holds := range claims {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/event"
 )
 
 // Memory is the reference store: service.Decide over maps, under one mutex. Its data
@@ -33,6 +34,8 @@ type Memory struct {
 	audits       []Audit
 	rolledUp     rolledUp
 	retention    []service.RetentionTask
+	events       []event.Event
+	standing     map[service.Bucket]service.Locked // begun, and not ended by a release
 }
 
 var (
@@ -70,6 +73,7 @@ func NewMemoryAt(clock func() time.Time) *Memory {
 		series:   map[service.Bucket]service.Series{},
 		indexes:  map[service.Bucket][]int{},
 		attempts: map[string]service.Attempt{},
+		standing: map[service.Bucket]service.Locked{},
 	}
 }
 
@@ -112,6 +116,7 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 		series.TxnID = uint64(first+1) + place
 		m.series[bucket] = series
 	}
+	m.tellLockouts(now, ruling.Locked())
 	d := ruling.Decisions[0]
 	if check.AttemptID != "" && len(ruling.Recorded) > 0 {
 		kept := d

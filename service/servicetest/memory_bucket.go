@@ -40,6 +40,7 @@ func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, re
 	}
 	m.uncount(m.now(), bucket)
 	delete(m.lockouts, bucket)
+	m.tellRelease(m.now(), bucket)
 	m.audit(Audit{
 		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,
 	})
@@ -59,6 +60,10 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	if lockout, ok := m.lockouts[bucket]; ok {
 		lockout.Until = lockout.Until.Add(-by)
 		m.lockouts[bucket] = lockout
+	}
+	if locked, ok := m.standing[bucket]; ok {
+		locked.Until = locked.Until.Add(-by)
+		m.standing[bucket] = locked
 	}
 	if series, ok := m.series[bucket]; ok {
 		series.Began, series.TxnAt = series.Began.Add(-by), series.TxnAt.Add(-by)

@@ -90,12 +90,12 @@ func (l Local) Follow(ctx context.Context, query service.HistoryQuery) iter.Seq2
 			yield(service.Txn{}, err)
 			return
 		}
-		for step, err := range feed.New(l.Store, followPause).Follow(ctx, query) {
+		for step, err := range feed.OfTxns(l.Store, followPause).Follow(ctx, query) {
 			if err != nil {
 				yield(service.Txn{}, fmt.Errorf("%w; the last position was %d", err, step.Position))
 				return
 			}
-			for _, t := range step.Txns {
+			for _, t := range step.Items {
 				if !yield(t, nil) {
 					return
 				}

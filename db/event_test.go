@@ -1,0 +1,156 @@
+package db
+
+import (
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
+	"velocityd/service/event"
+)
+
+// ends has the runner of a store take a turn, and returns how many ends of lockouts it noted.
+func ends(t *testing.T, s *Store) (n int64) {
+	t.Helper()
+	runs, err := s.Prompt().Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		if run.Err != nil {
+			t.Errorf("%s: %v", run.Task, run.Err)
+		}
+		n += run.Removed
+	}
+	return n
+}
+
+// typesOf returns the types of a bucket's events, by their ids.
+func typesOf(t *testing.T, d *dbtest.Database, bucket service.Bucket) (types []event.Type) {
+	t.Helper()
+	for _, e := range d.EventsOf(t, bucket) {
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		other := f.connect(t, d, session.Options{})
+		buckets := []service.Bucket{user("alice"), user("bob"), user("carol")}
+		for _, bucket := range buckets {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(bucket), 2)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := ends(t, store); n != 0 {
+			t.Errorf("%d lockouts ended at once", n)
+		}
+		d.AgeRows(t, buckets[0], (2 * time.Hour).Microseconds())
+		d.AgeRows(t, buckets[1], (2 * time.Hour).Microseconds())
+		if err := store.Release(t.Context(), buckets[1], "ann", "after its end"); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Release(t.Context(), buckets[2], "ann", "before its end"); err != nil {
+			t.Fatal(err)
+		}
+		var ended atomic.Int64
+		done := make(chan struct{})
+		for _, s := range []*Store{store, other} {
+			go func() { ended.Add(ends(t, s)); done <- struct{}{} }()
+		}
+		<-done
+		<-done
+		if ended.Load() != 2 || ends(t, store) != 0 {
+			t.Errorf("%d lockouts ended, want 2 once", ended.Load())
+		}
+		for i, want := range [][]event.Type{
+			{event.BucketLocked, event.BucketLockEnded},
+			{event.BucketLocked, event.BucketReleased, event.BucketLockEnded}, // the release was too late to end it
+			{event.BucketLocked, event.BucketLockEnded, event.BucketReleased},
+		} {
+			got := typesOf(t, d, buckets[i])
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", buckets[i].Key, got, want)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_lockout"); n != 0 {
+			t.Errorf("%d lockouts are listed and ended", n)
+		}
+		var data struct {
+			EndedAt  time.Time `json:"ended_at"`
+			LockedAt time.Time `json:"locked_at"`
+			Cause    string
+		}
+		last := d.EventsOf(t, buckets[0])[1]
+		if err := json.Unmarshal(last.Data, &data); err != nil || data.Cause != "time" || data.EndedAt.Sub(data.LockedAt) != time.Hour || last.TxnID == 0 {
+			t.Errorf("the end says txn %d, %s, %v", last.TxnID, last.Data, err)
+		}
+	})
+}
+
+// editedData is the data of the event of an edit.
+type editedData struct {
+	By            string
+	Account       string
+	Before, After map[string]any
+}
+
+func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{})
+		ctx := t.Context()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for rate := range 2 {
+			_, err := store.PutZone(ctx, zone(7, 5+rate, time.Minute), service.Match{}, "ann")
+			must(err)
+		}
+		exact, err := store.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny}, "ann")
+		must(err)
+		must(store.DeleteOverride(ctx, 7, exact.ID, "ann"))
+		must(store.DeleteZone(ctx, 7, service.Match{}, "ann"))
+		made := add(t, store, callerOf("door"))
+		must(store.UseCredential(ctx, made.ID))
+		_, err = store.RevokeCredential(ctx, made.ID, "ann")
+		must(err)
+
+		if got, want := typesOf(t, d, (service.Bucket{ZoneID: 7})), []event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}; !slices.Equal(got, want) {
+			t.Errorf("of the zone: %v, want %v", got, want)
+		}
+		if got, want := typesOf(t, d, (service.Bucket{ZoneID: 7, Key: "null"})), []event.Type{event.OverrideCreated, event.OverrideDeleted}; !slices.Equal(got, want) {
+			t.Errorf("of the override: %v, want %v", got, want)
+		}
+		if got, want := typesOf(t, d, (service.Bucket{})), []event.Type{event.TokenCreated, event.TokenRevoked}; !slices.Equal(got, want) {
+			t.Errorf("of the token: %v, want %v", got, want)
+		}
+		for i, e := range append(d.EventsOf(t, (service.Bucket{ZoneID: 7})), d.EventsOf(t, (service.Bucket{}))...) {
+			var data editedData
+			if err := json.Unmarshal(e.Data, &data); err != nil || data.Account == "" || (data.Before == nil) != (i%3 == 0) || (data.After == nil) != (i == 2) {
+				t.Errorf("%s: %s, %v", e.Type, e.Data, err)
+			}
+			if who := map[event.Type]string{event.TokenCreated: "dba@host"}[e.Type]; data.By != who && data.By != "ann" {
+				t.Errorf("%s is by %q", e.Type, data.By)
+			}
+			if _, isThere := data.After["digest"]; isThere {
+				t.Errorf("%s has the digest", e.Type)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token'"); n != 2 {
+			t.Errorf("zone_audit has %d rows of the token, want 2", n)
+		}
+	})
+}

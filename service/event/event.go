@@ -1,0 +1,51 @@
+// Package event says what an event is: something that happened and others may want to know at once. It must not know
+// how events are stored, followed or sent.
+package event
+
+import (
+	"encoding/json"
+	"time"
+
+	"velocityd/service"
+)
+
+// Type is the type of an event. It says which members Data has: see api/events.schema.json.
+type Type string
+
+// The types of events. Those of a bucket are about lockouts that lock: one that begins while its zone only watches causes
+// none.
+const (
+	BucketLocked    Type = "bucket.locked"     // a lockout began
+	BucketLockEnded Type = "bucket.lock_ended" // it ended, by time or by a release
+	BucketReleased  Type = "bucket.released"   // somebody released the bucket, locked or not
+	ZoneCreated     Type = "zone.created"
+	ZoneUpdated     Type = "zone.updated"
+	ZoneDeleted     Type = "zone.deleted"
+	OverrideCreated Type = "override.created"
+	OverrideUpdated Type = "override.updated"
+	OverrideDeleted Type = "override.deleted" // by somebody, or a day after it expired
+	TokenCreated    Type = "token.created"    // a token, or the subject of a client certificate
+	TokenUpdated    Type = "token.updated"    // by SQL; nothing else changes one
+	TokenRevoked    Type = "token.revoked"
+)
+
+// Types returns all types.
+func Types() []Type {
+	return []Type{
+		BucketLocked, BucketLockEnded, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
+		OverrideDeleted, TokenCreated, TokenUpdated, TokenRevoked,
+	}
+}
+
+// Event is one event.
+type Event struct {
+	ID   uint64
+	Type Type
+	At   time.Time // when it was written, by the engine's clock
+	// Bucket is the bucket that the event is about. It has no key if the event is about a zone, and no zone either if
+	// it is about a token.
+	Bucket service.Bucket
+	TxnID  uint64 // of the attempt that caused it, or 0
+	// Data is an object in JSON with the members of the type.
+	Data json.RawMessage
+}
