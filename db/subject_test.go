@@ -157,7 +157,7 @@ func (w world) dump(t *testing.T) (lines []string) {
 	t.Helper()
 	for _, table := range column(t, w.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() "+
 		"AND table_type = 'BASE TABLE'") {
-		columns := column(t, w.SQL, "SELECT CONCAT('`', column_name, '`') FROM information_schema.columns "+
+		columns := column(t, w.SQL, "SELECT CONCAT('CAST(`', column_name, '` AS BINARY)') FROM information_schema.columns "+
 			"WHERE table_schema = DATABASE() AND table_name = '"+table+"'")
 		for _, line := range column(t, w.SQL, "SELECT CONCAT_WS(' | ', "+strings.Join(columns, ", ")+") FROM "+table) {
 			lines = append(lines, table+": "+line)

@@ -133,7 +133,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/subject": {
 			ours: []string{
-				"service", "service/access", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
+				"service", "service/event", "service/access", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
 			},
 			theirs: []string{sqlx}, never: []string{http},
 		},

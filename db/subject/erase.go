@@ -219,6 +219,11 @@ UPDATE zone_bucket_lock
  WHERE zone_id = ?
    AND bucket_key = ?`, []any{one.Pseudonym, one.ZoneID, one.key}},
 		{`
+UPDATE zone_lockout
+   SET bucket_key = ?
+ WHERE zone_id = ?
+   AND bucket_key = ?`, []any{one.Pseudonym, one.ZoneID, one.key}},
+		{`
 INSERT INTO subject_erasure (zone_id, bucket_key, pseudonym, erased_at)
 VALUES (?, ?, ?, ?)`, []any{one.ZoneID, one.key, one.Pseudonym, one.at}},
 		{

@@ -27,7 +27,7 @@ const pageRows = 1000
 // before is not all then.
 func (r *Rows) Export(ctx context.Context, targets []Target, emit func(Row) error) error {
 	for _, t := range targets {
-		for _, table := range []string{"zone_bucket_lock", "zone_override", "zone_bucket_total"} {
+		for _, table := range []string{"zone_bucket_lock", "zone_lockout", "zone_override", "zone_bucket_total", "zone_event"} {
 			if _, err := r.emit(ctx, emit, table, `
  WHERE zone_id = ?
    AND bucket_key = ?`, t.ZoneID, t.Key); err != nil {

@@ -122,12 +122,30 @@ UPDATE zone_attempt
 	return nil
 }
 
-// end removes what is left of an erasure: the row that joins the key with its pseudonym, and a lock row that a
-// report made, which had read the key of a txn before it was erased.
+// moveEvents gives the events of a bucket its pseudonym, those of the erasure itself included, and takes from them the
+// texts that somebody has written about it.
+func (e *erasing) moveEvents(ctx context.Context, tx *sqlx.Tx, i int) error {
+	t, pseudonym := e.Targets[i], e.begun[i].Pseudonym
+	_, err := tx.ExecContext(ctx, `
+UPDATE zone_event
+   SET bucket_key = ?,
+       data = IF(type = 'bucket.released',
+         JSON_REPLACE(data, '$.reason', ?),
+         JSON_REPLACE(data, '$.before.bucket_key', ?, '$.after.bucket_key', ?, '$.before.reason', ?, '$.after.reason', ?))
+ WHERE zone_id = ?
+   AND bucket_key IN (?, ?)`, pseudonym, Erased, pseudonym, pseudonym, Erased, Erased, t.ZoneID, t.Key, pseudonym)
+	return err
+}
+
+// end moves the events, and removes what is left of an erasure: the row that joins the key with its pseudonym, and a lock
+// row that a report made, which had read the key of a txn before it was erased.
 func (e *erasing) end(ctx context.Context, i int) error {
 	t := e.Targets[i]
 	return e.again(ctx, func(ctx context.Context) error {
 		return e.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
+			if err := e.moveEvents(ctx, tx, i); err != nil {
+				return err
+			}
 			var locks []int64
 			if err := tx.SelectContext(ctx, &locks, `
 SELECT zone_id

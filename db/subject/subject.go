@@ -111,6 +111,8 @@ func keyed() map[string]string {
 		"zone_bucket_lock":  "PRIMARY",
 		"zone_override":     "zone_override_key",
 		"zone_bucket_total": "PRIMARY",
+		"zone_lockout":      "PRIMARY",
+		"zone_event":        "zone_event_bucket",
 	}
 }
 
