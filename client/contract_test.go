@@ -70,10 +70,11 @@ func TestClientKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
 		m := servicetest.NewMemory()
+		c := connect(t, serve(t, newHandler(m)))
 		return struct {
-			servicetest.Subject
+			servicetest.TotalsSubject
 			service.ZoneReportStore
-		}{m.Subject(), connect(t, serve(t, newHandler(m)))}
+		}{servicetest.TotalsThrough(m, c), c}
 	})
 }
 

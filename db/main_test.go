@@ -75,10 +75,7 @@ func (b bench) ZoneReport(ctx context.Context, zone service.Zone, query service.
 	return b.store.ZoneReport(ctx, zone, query)
 }
 
-var (
-	_ servicetest.HistorySubject    = bench{}
-	_ servicetest.ZoneReportSubject = bench{}
-)
+var _ servicetest.HistorySubject = bench{}
 
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }

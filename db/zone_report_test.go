@@ -13,12 +13,16 @@ import (
 func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject { return newBench(t, engine.Database(t)) })
+		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
+			b := newBench(t, engine.Database(t))
+			return totalsBench{b, b.store.Book}
+		})
 	})
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
-			return newPortableBench(t, dbtest.Portable(t))
+			b := newPortableBench(t, dbtest.Portable(t))
+			return portableTotals{b, b.store.Book}
 		})
 	})
 }

@@ -116,11 +116,13 @@ type ZoneReport struct {
 	// Query is the question, with everything spelt out.
 	Query ZoneReportQuery
 	// Rows is how many txns were looked at, of all zones. If there were more than the query's MostRows, these are the newest
-	// ones, IsCut is true, and From is the instant of the oldest of them. Otherwise From is the query's Since.
+	// ones, IsCut is true, and From is the instant of the oldest of them. Otherwise From is the query's Since. All lists of
+	// keys are about these txns.
 	Rows  int
 	IsCut bool
 	From  time.Time
-	// Total are the attempts of the zone, and Hours those of each hour of UTC from From to Until, also of hours without any.
+	// Hours are the attempts of the zone in each hour of UTC from Since to Until, also in hours without any, and Total is
+	// their sum. See WithTotals for the hours before From, and those whose txns are gone.
 	Total Totals
 	Hours []SpanTotals
 	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.

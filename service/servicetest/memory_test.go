@@ -86,8 +86,8 @@ func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
 	servicetest.ExerciseZoneReport(t, func(*testing.T) servicetest.ZoneReportSubject {
 		m := servicetest.NewMemory()
 		return struct {
-			servicetest.Subject
+			servicetest.TotalsSubject
 			service.ZoneReportStore
-		}{m.Subject(), m}
+		}{servicetest.TotalsThrough(m, m), m}
 	})
 }

@@ -7,7 +7,21 @@ import (
 )
 
 // ZoneReport implements service.ZoneReportStore.
-func (m *Memory) ZoneReport(_ context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (m *Memory) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	report, err := m.reportOfTxns(zone, query)
+	if err != nil {
+		return service.ZoneReport{}, err
+	}
+	q := report.Query
+	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
+	if err != nil {
+		return service.ZoneReport{}, err
+	}
+	return report.WithTotals(totals), nil
+}
+
+// reportOfTxns returns the report that the txns make.
+func (m *Memory) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	reporter, err := service.NewZoneReporter(zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err

@@ -14,6 +14,8 @@ import (
 type ZoneReportSubject interface {
 	Subject
 	service.ZoneReportStore
+	// RollUp counts all attempts that are due to be counted in totals.
+	RollUp(tb testing.TB)
 }
 
 // ExerciseZoneReport tests that the store that open returns keeps the contract of service.ZoneReportStore. It calls open
@@ -27,6 +29,8 @@ func ExerciseZoneReport(t *testing.T, open func(t *testing.T) ZoneReportSubject)
 		"ManyUsersInALongTimeAreNoSpray":              reportOfNoSpray,
 		"AUserIsATargetOfManyAddresses":               reportOfTargets,
 		"AReportOfTooManyTxnsLooksAtTheNewest":        reportIsCut,
+		"HoursBeforeTheNewestTxnsComeFromTheTotals":   reportHasWholeHours,
+		"KeysNearTheRateOfAPeriodAreNamed":            reportOfNearKeysInPeriods,
 		"WrongQueriesOfReportsAreRefused":             wrongReportQueries,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,12 +235,53 @@ func reportIsCut(t *testing.T, b reportSubject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || until.Sub(report.From) > time.Hour || len(report.Hours) > 2 {
-		t.Errorf("cut %v at %v, %d rows, %d hours of %+v", report.IsCut, report.From, report.Rows, len(report.Hours), report.Total)
+	if !report.IsCut || report.Rows != 2 || until.Sub(report.From) > time.Hour {
+		t.Errorf("cut %v at %v, %d rows", report.IsCut, report.From, report.Rows)
 	}
 	q.MostRows = 5
 	if all, err := b.of.ZoneReport(t.Context(), b.user, q); err != nil || all.IsCut || all.Rows != 5 {
 		t.Errorf("cut %v, %d rows, %v", all.IsCut, all.Rows, err)
+	}
+}
+
+func reportHasWholeHours(t *testing.T, b reportSubject) {
+	b.open(t, 9)
+	for i := range 6 {
+		b.check(t, at(1, fmt.Sprint("user", i%3)))
+	}
+	b.age(t, 3*time.Hour, at(1, "user0"), at(1, "user1"), at(1, "user2"))
+	b.of.RollUp(t)
+	for i := range 3 {
+		b.check(t, at(1, fmt.Sprint("user", i)))
+	}
+	until := time.Now().Add(time.Minute)
+	report, err := b.of.ZoneReport(t.Context(), b.user, service.ZoneReportQuery{Since: until.Add(-5 * time.Hour), Until: until, MostRows: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 9 || len(report.Hours) < 5 {
+		t.Errorf("cut %v, %d rows, %d attempts in %d hours; want 9 of at least 5", report.IsCut, report.Rows, report.Total.Attempts, len(report.Hours))
+	}
+}
+
+func reportOfNearKeysInPeriods(t *testing.T, b reportSubject) {
+	b.user = b.set(t, service.Zone{ID: 1, Rate: 5, Calendar: b.noonish(t, service.PeriodDay)})
+	for key, n := range map[string]int{"full": 5, "near": 4, "far": 3, "stopped": 6} {
+		for range n {
+			b.check(t, at(1, key))
+		}
+	}
+	for range 2 { // two and two in a day, although four in a row
+		b.check(t, at(1, "midnight"))
+		b.check(t, at(1, "midnight"))
+		b.age(t, 24*time.Hour, at(1, "midnight"))
+	}
+	var got []string
+	for _, key := range b.report(t, 72, service.ZoneReportQuery{}).Near {
+		got = append(got, fmt.Sprint(key.Key, key.Most))
+	}
+	if want := []string{"full5", "near4"}; !slices.Equal(got, want) {
+		t.Errorf("near are %q, want %q", got, want)
 	}
 }
 

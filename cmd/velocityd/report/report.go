@@ -105,7 +105,11 @@ func (v View) Lead() string {
 // Scope says which txns were looked at.
 func (v View) Scope() string {
 	if v.Report.IsCut {
-		return fmt.Sprintf("Only the newest %s were looked at, from %s on: the time has more.", counted(int64(v.Report.Rows), "txn"), Instant(v.Report.From))
+		text := fmt.Sprintf("Only the newest %s were looked at, from %s on: the time has more.", counted(int64(v.Report.Rows), "txn"), Instant(v.Report.From))
+		if hours := v.Report.Hours; len(hours) > 0 && !hours[0].BeginsAt.After(v.Report.Query.Since) {
+			text += " The hours before are those of the totals; keys are those of these txns alone."
+		}
+		return text
 	}
 	return fmt.Sprintf("All %s of the time were looked at.", counted(int64(v.Report.Rows), "txn"))
 }
