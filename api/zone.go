@@ -24,6 +24,7 @@ type ZoneSettings struct {
 	Counts         service.Counts    `json:"counts"`
 	ReserveTTL     int64             `json:"reserve_ttl"`
 	ResetOnSuccess bool              `json:"reset_on_success"`
+	Concurrent     int               `json:"concurrent"`
 	Lockout        int64             `json:"lockout"`
 	LockoutFactor  float64           `json:"lockout_factor"`
 	LockoutMax     int64             `json:"lockout_max"`
@@ -57,7 +58,8 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
 		Period: z.Calendar.Period, PeriodOffset: z.Calendar.Offset, PeriodAnchor: z.Calendar.Anchor,
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
+		Concurrent: z.Concurrent,
+		Lockout:    service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
 		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked, KeepDays: z.KeepDays, Totals: z.Totals,
@@ -74,7 +76,8 @@ func (s ZoneSettings) Zone(id int64) service.Zone {
 		ID: id, Description: s.Description, Rate: s.Rate, Window: length(s.Window),
 		Calendar: service.Calendar{Period: s.Period, Offset: s.PeriodOffset, Anchor: s.PeriodAnchor},
 		Mode:     s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
-		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
+		Concurrent: s.Concurrent,
+		Lockout:    length(s.Lockout), LockoutFactor: s.LockoutFactor,
 		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
 		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
 		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked, KeepDays: s.KeepDays, Totals: s.Totals,

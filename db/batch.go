@@ -59,6 +59,7 @@ type known struct {
 	present []int64        // of zoneIDs, those whose zones are read
 	lengths []prefixLength // that the zones have overrides of
 	idStep  uint64         // between the ids of rows that one INSERT makes
+	guards  bool           // the zones were read with zonerow.Guarding
 	isCut   bool           // the list of txns reached its LIMIT: there may be more
 	// supposed is the estimate of the engine's clock by which txns were listed.
 	supposed time.Time
@@ -212,6 +213,7 @@ func (b *batch) read(r *session.Reading) {
 	b.readAttempts(r)
 	b.readSeries(r)
 	b.listTxns(r)
+	b.listOpen(r)
 }
 
 // isKnown says that all zones of a check exist.
@@ -285,7 +287,7 @@ func (b *batch) replan() (changed bool) {
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
-			plan.hasSeries != had.hasSeries || len(plan.lengths) != len(had.lengths)
+			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys || plan.isQuota != had.isQuota
 		if isNew {
 			b.known.plans[id] = plan
@@ -307,6 +309,9 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	}
 	if zone.Rate <= mostListed {
 		plan.term = zone.Term()
+	}
+	if plan.guarded = zone.isGuarded(); b.known.guards {
+		plan.open = openPlan{zone.Concurrent, zone.ReserveTTL}
 	}
 	if !plan.networks {
 		return plan

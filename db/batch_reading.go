@@ -9,6 +9,7 @@ import (
 	"velocityd/db/history"
 	"velocityd/db/records"
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -20,15 +21,24 @@ func (b *batch) readZones(r *session.Reading) {
 	if len(b.known.present) == 0 {
 		return
 	}
-	r.SQL("SELECT "+records.LimitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
+	columns, guards := records.LimitColumns, zonerow.Columns(nil)
+	if b.known.guards = b.hasGuards(); b.known.guards {
+		guards = zonerow.Guarding
+		columns += ", " + guards.List("")
+	}
+	r.SQL("SELECT "+columns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
-	r.Each(records.Limits+4, func(row []driver.Value) error {
+	r.Each(records.Limits+len(guards)+4, func(row []driver.Value) error {
 		limit, rest, err := records.LimitOf(row)
 		if err != nil {
 			return err
 		}
 		if _, isAsked := b.known.plans[limit.ID]; !isAsked {
+			return session.ErrMisfit
+		}
+		rest, fits := guards.Read(&limit, rest)
+		if !fits {
 			return session.ErrMisfit
 		}
 		zone := lockedZone{Zone: limit, overridden: session.AsInt(rest[0]) != 0}
@@ -50,6 +60,14 @@ type lockedZone struct {
 	service.Zone
 	overridden bool      // it has or had overrides
 	narrowedAt time.Time // when its limit last became narrower
+}
+
+// isGuarded says that the zone has settings which only such zones have: see zonerow.Guarding.
+func (z lockedZone) isGuarded() bool { return z.narrowedAt.Year() == zonerow.Guarded }
+
+// hasGuards says that some zone of the batch was guarded when it was last read.
+func (b *batch) hasGuards() bool {
+	return slices.ContainsFunc(b.zoneIDs, func(id int64) bool { return b.known.plans[id].guarded })
 }
 
 // readOverrides reads the overrides of the buckets, and the prefix lengths of the overrides

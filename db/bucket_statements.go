@@ -37,6 +37,8 @@ func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Pe
 	}
 	var counts session.Reading
 	e.countBounded(&counts, l)
+	e.known.supposed = e.now
+	e.listOpen(&counts)
 	if err := counts.Send(ctx, e.conn); err != nil {
 		return service.Peek{}, err
 	}

@@ -127,6 +127,16 @@ type zonePlan struct {
 	lengths              []prefixLength
 	// hasSeries says that series of blocked attempts are read.
 	hasSeries bool
+	// guarded says that more settings of the zone are read: zonerow.Guarding. open is read by them.
+	guarded bool
+	open    openPlan
+}
+
+// openPlan says which attempts under way are read of a bucket: the newest so many, as long as each is waited for.
+// The zero value reads none.
+type openPlan struct {
+	most    int
+	reserve time.Duration
 }
 
 // prefixLength is a row of zone_override_prefix_length.

@@ -191,7 +191,7 @@ func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *b
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
 	b.known.plans[id] = zonePlan{
 		known: true, term: service.Term{Window: time.Second}, overridden: true, networks: true, hasSeries: true,
-		lengths: []prefixLength{{id, 4, 32}},
+		lengths: []prefixLength{{id, 4, 32}}, guarded: true, open: openPlan{most: 1, reserve: time.Second},
 	}
 	return b
 }
@@ -248,6 +248,7 @@ func proveBatch(ctx context.Context, conn *session.Conn, hints *hints) error {
 	p.add("SELECT", "table zone_attempt", b.readAttempts)
 	p.add("SELECT", "table zone_bucket_lock", b.readSeries)
 	p.add("SELECT", "table zone_txn", b.listTxns)
+	p.add("SELECT", "table zone_txn", b.listOpen)
 	p.add("SELECT", "table zone_txn", lookForLastIDs)
 	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+

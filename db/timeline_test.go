@@ -256,6 +256,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
+		Concurrent:     pick(r, 0, 0, 0, 1, 2, mostListed+2),
 		Calendar:       l.calendar(),
 	}
 	if !zone.Calendar.IsNone() {
@@ -271,7 +272,8 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	}
 	l.note("zone %+v", zone)
 	l.zones[id] = zone
-	l.spans = append(l.spans, zone.Window, zone.Lockout, zone.Lockout+zone.WithDefaults().LockoutDecay)
+	l.spans = append(l.spans, zone.Window, zone.Lockout, zone.Lockout+zone.WithDefaults().LockoutDecay,
+		zone.WithDefaults().ReserveTTL)
 	for _, w := range l.twins {
 		w.dba.SetZone(t, zone)
 	}

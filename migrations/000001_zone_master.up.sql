@@ -18,6 +18,9 @@
 -- velocityd keeps key_rule, overridden, revision and narrowed_at by itself: its triggers overrule the
 -- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
 --
+-- A bucket may hold more than rate txns from before narrowed_at. So a plain count of them is bounded a window later, and
+-- checks are content with it. In a zone with concurrent narrowed_at is 9999-12-31: a plain count is never enough there.
+--
 -- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
 -- comment that TiDB alone obeys.
 CREATE TABLE zone_master (
@@ -36,9 +39,11 @@ CREATE TABLE zone_master (
   counts           ENUM('attempts', 'failures') CHARACTER SET ascii NOT NULL DEFAULT 'attempts'
     COMMENT 'failures: a reported success gives its place back',
   reserve_ttl      INT          NULL DEFAULT NULL
-    COMMENT 'seconds within which a success may be reported where failures count; NULL: the window',
+    COMMENT 'seconds in which a success may be reported where failures count, and an attempt is under way; NULL: the window',
   reset_on_success BOOLEAN      NOT NULL DEFAULT FALSE
     COMMENT 'a reported success releases all that counts in the bucket',
+  concurrent       INT          NOT NULL DEFAULT 0
+    COMMENT 'how many counted attempts of a bucket may have no outcome, each for reserve_ttl; then others are blocked; 0: any number',
   lockout          INT          NOT NULL DEFAULT 0
     COMMENT 'seconds for which the attempt that finds a bucket full locks it; 0: never',
   lockout_factor   DECIMAL(5,2) NOT NULL DEFAULT 2.00
@@ -71,7 +76,7 @@ CREATE TABLE zone_master (
   revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
     COMMENT 'kept by velocityd: counts the changes of the zone; the ETag of the HTTP interface',
   narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
-    COMMENT 'kept by velocityd: UTC; when rate last fell, window grew or period changed: a bucket may hold more than rate from before',
+    COMMENT 'kept by velocityd: UTC; when rate last fell, window grew or period changed; until a window later checks ask the whole rule',
   PRIMARY KEY (id),
   CONSTRAINT `zone id must be 1 or more`
     CHECK (id >= 1),
@@ -96,6 +101,8 @@ CREATE TABLE zone_master (
     CHECK (reserve_ttl IS NULL OR reserve_ttl BETWEEN 1 AND `window`),
   CONSTRAINT `reset_on_success must be TRUE or FALSE`
     CHECK (reset_on_success IN (0, 1)),
+  CONSTRAINT `concurrent must be 0 to 1000`
+    CHECK (concurrent BETWEEN 0 AND 1000),
   CONSTRAINT `lockout must be 0 to 31622400 seconds`
     CHECK (lockout BETWEEN 0 AND 31622400),
   CONSTRAINT `lockout_factor must be 1 to 100`

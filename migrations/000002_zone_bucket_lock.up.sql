@@ -35,7 +35,8 @@ CREATE TABLE zone_bucket_lock (
   blocked_txns INT UNSIGNED NULL DEFAULT NULL COMMENT 'how many txns the series has',
   blocked_txn_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'of the last of them, which counts the attempts that are like it',
   blocked_txn_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: its created_at',
-  blocked_reason ENUM('full', 'locked', 'lockout', 'denied', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL COMMENT 'its reason',
+  blocked_reason ENUM('full', 'locked', 'lockout', 'denied', 'concurrent', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL
+      COMMENT 'its reason',
   blocked_override_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'its override_id',
   PRIMARY KEY (zone_id, bucket_key),
   CONSTRAINT zone_bucket_lock_key CHECK (

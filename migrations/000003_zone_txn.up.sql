@@ -18,8 +18,8 @@ CREATE TABLE zone_txn (
   blocked       BOOLEAN NOT NULL COMMENT 'not let through, by this bucket or by another one of the same check',
   would_block   BOOLEAN NOT NULL COMMENT 'this bucket had no room, was locked or denied, whether or not its zone is enforced',
   counted       BOOLEAN NOT NULL COMMENT 'takes one of the bucket''s `rate` places while it is in the window',
-  reason        ENUM('full', 'locked', 'lockout', 'denied', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL
-    COMMENT 'why this bucket had no room: full, locked before, full so that a lockout began, denied; or another bucket blocked the attempt',
+  reason        ENUM('full', 'locked', 'lockout', 'denied', 'concurrent', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL
+    COMMENT 'why there was no room: full, locked before, full so that a lockout began, denied, concurrent; or another bucket blocked',
   override_id   BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'of the override that denied; it may have gone since',
   outcome       ENUM('success', 'failure') CHARACTER SET ascii NULL DEFAULT NULL
     COMMENT 'how the login ended; NULL while nobody has said',

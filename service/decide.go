@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -29,7 +30,10 @@ type BucketState struct {
 	Counted []time.Time
 	// Velocity replaces Counted, if it is not nil, for a bucket with too many txns to list.
 	Velocity *Velocity
-	Lockout  Lockout
+	// Open holds the instants of the counted txns without an outcome, in any order, in a zone with
+	// Concurrent: all of its ReserveTTL, or the newest Concurrent of them.
+	Open    []time.Time
+	Lockout Lockout
 	// Series is the series of blocked attempts, in a zone that HasSeries.
 	Series Series
 	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
@@ -370,6 +374,9 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 	default:
 		a.velocity, a.oldest = countAfter(a.term.Since(d.now), a.rate, known.Counted)
 	}
+	if a.counts && zone.Concurrent > 0 {
+		a.open.count, a.open.oldest = countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
+	}
 	return a
 }
 
@@ -385,6 +392,7 @@ type account struct {
 	// rate, room comes when that one does not count any more.
 	velocity int
 	oldest   time.Time
+	open     open
 
 	lockout       Lockout
 	lockoutBegins bool
@@ -430,6 +438,9 @@ func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason 
 			wait = a.term.Until(a.oldest).Sub(now)
 		}
 	}
+	if untilOne := a.open.wait(now, a.zone); untilOne > 0 {
+		wait, reason = max(wait, untilOne), cmp.Or(reason, ReasonConcurrent)
+	}
 	if a.lockout.locks(now, *a.zone) {
 		return max(wait, a.lockout.Until.Sub(now)), ReasonLocked
 	}
@@ -446,6 +457,7 @@ func (a *account) charge(now time.Time) {
 		a.oldest = now
 	}
 	a.velocity++
+	a.open.charge(now)
 }
 
 // countAfter returns how many of the instants are after since, at most rate, and the

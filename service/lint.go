@@ -18,6 +18,11 @@ const (
 	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
 	minReserveTTL = 10 * time.Second
+	// maxUnderWay is longer than anybody takes for a login with a second factor by mail.
+	maxUnderWay = 30 * time.Minute
+	// maxReadOpen is the highest rate at which the rows that a check reads to find attempts under way cost about
+	// as much as the rest of it.
+	maxReadOpen = 1000
 	// Networks of these lengths are the shortest that belong to one site: the
 	// least that is routed on its own in IPv4, one site's subnets in IPv6
 	// (RFC 6177). Anything shorter makes strangers share a bucket.
@@ -111,8 +116,17 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		field: "reserve_ttl", zone: func(z Zone) bool { return z.Counts == CountsFailures && z.ReserveTTL < minReserveTTL },
 		text: "is short for a person's login: a success that is reported later counts as a failure",
 	}, {
-		field: "reserve_ttl", zone: func(z Zone) bool { return z.Counts == CountsAttempts && z.ReserveTTL != z.Window },
-		text: "does nothing while counts is attempts",
+		field: "reserve_ttl", zone: func(z Zone) bool { return z.Counts == CountsAttempts && z.Concurrent == 0 && z.ReserveTTL != z.Window },
+		text: "does nothing while counts is attempts and concurrent is 0",
+	}, {
+		field: "reserve_ttl", zone: func(z Zone) bool { return z.Concurrent > 0 && z.ReserveTTL > maxUnderWay },
+		text: "is long for a login: an attempt that nobody reports keeps one of the concurrent places until then",
+	}, {
+		field: "concurrent", zone: func(z Zone) bool { return z.Concurrent > 0 && z.Rate > 0 && z.Concurrent >= z.Rate },
+		text: "is not below the rate: the bucket is full before so many attempts are under way",
+	}, {
+		field: "concurrent", zone: func(z Zone) bool { return z.Concurrent > 0 && z.Rate > maxReadOpen },
+		text: "with a rate of thousands each check may read as many rows: use a zone with a lower rate",
 	}, {
 		field: "lockout", zone: func(z Zone) bool {
 			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax ||

@@ -9,16 +9,18 @@ type Reason string
 // The reasons. All but ReasonElsewhere belong to the bucket itself: its verdict has WouldBlock, and in a
 // shadow zone the attempt passed all the same.
 const (
-	ReasonFull      Reason = "full"      // rate attempts count in the window
-	ReasonLocked    Reason = "locked"    // by a lockout that began before
-	ReasonLockout   Reason = "lockout"   // it was full, and so a lockout begins
-	ReasonDenied    Reason = "denied"    // by an override
-	ReasonElsewhere Reason = "elsewhere" // it had room, and another bucket of the check blocked the attempt
+	ReasonFull    Reason = "full"    // rate attempts count in the window
+	ReasonLocked  Reason = "locked"  // by a lockout that began before
+	ReasonLockout Reason = "lockout" // it was full, and so a lockout begins
+	ReasonDenied  Reason = "denied"  // by an override
+	// ReasonConcurrent says that the zone's Concurrent attempts have no outcome yet.
+	ReasonConcurrent Reason = "concurrent"
+	ReasonElsewhere  Reason = "elsewhere" // it had room, and another bucket of the check blocked the attempt
 )
 
 // Reasons returns all reasons.
 func Reasons() []Reason {
-	return []Reason{ReasonFull, ReasonLocked, ReasonLockout, ReasonDenied, ReasonElsewhere}
+	return []Reason{ReasonFull, ReasonLocked, ReasonLockout, ReasonDenied, ReasonConcurrent, ReasonElsewhere}
 }
 
 // Txn is one recorded attempt in one bucket.

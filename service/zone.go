@@ -18,6 +18,7 @@ const (
 	MaxLockoutFactor     = 100
 	MaxRecordBlocked     = 1_000_000
 	MaxKeepDays          = 36_500
+	MaxConcurrent        = 1000
 )
 
 // Mode says whether a zone's verdicts bind.
@@ -81,6 +82,9 @@ type Zone struct {
 	// ReserveTTL bounds the time until the outcome of an attempt may be reported where failures count:
 	// later it is a failure. 0 is the window.
 	ReserveTTL time.Duration
+	// Concurrent is how many charged attempts of a bucket may have no outcome, each for ReserveTTL at most:
+	// while there are so many, further attempts are blocked. 0 is any number. No lockout begins by it.
+	Concurrent int
 	// ResetOnSuccess lets a success release every txn that counts in its bucket.
 	ResetOnSuccess bool
 
@@ -156,6 +160,9 @@ func (z Zone) validateSettings() error {
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
 		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
+	}
+	if z.Concurrent < 0 || z.Concurrent > MaxConcurrent {
+		return NewFieldError("concurrent", "must be 0 to %d, is %d", MaxConcurrent, z.Concurrent)
 	}
 	if z.RecordBlocked < 0 || z.RecordBlocked > MaxRecordBlocked {
 		return NewFieldError("record_blocked", "must be 0 to %d, is %d", MaxRecordBlocked, z.RecordBlocked)

@@ -94,6 +94,7 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout maximum too long", func(z *service.Zone) { z.LockoutMax = service.MaxWindow + time.Second }, "lockout_max"},
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
 		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
+		{"concurrent too large", func(z *service.Zone) { z.Concurrent = 1001 }, "concurrent"},
 		{"keep_days negative", func(z *service.Zone) { z.KeepDays = -1 }, "keep_days"},
 		{"keep_days too large", func(z *service.Zone) { z.KeepDays = 36_501 }, "keep_days"},
 		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},
@@ -163,7 +164,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
 		Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
-		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
+		ResetOnSuccess: true, Concurrent: 1000, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 		Revision: 3,
 	}

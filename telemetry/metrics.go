@@ -103,7 +103,7 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	checks := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_checks_total",
 		Help: "Decided checks, once for each zone that they name. Result allowed, blocked, or would_block: the zone's " +
-			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, or elsewhere: another bucket " +
+			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, concurrent, or elsewhere: another bucket " +
 			"blocked the check.",
 	}, []string{"zone", "result", "reason"})
 	near := create.NewCounterVec(prometheus.CounterOpts{

@@ -18,8 +18,9 @@ type zoneSettings struct {
 	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
 	Mode           *string       `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
 	Counts         *string       `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
-	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures: how long after the attempt a success may be reported. 0: as long as the window."`
+	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures or --concurrent: how long after the attempt a success may be reported, or the attempt is under way. 0: as long as the window."`
 	ResetOnSuccess *bool         `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
+	Concurrent     *int          `env:"-" placeholder:"N" help:"Most attempts of a bucket without an outcome at once; each is waited for as long as --reserve-ttl. 0: any number."`
 	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
 	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
@@ -84,6 +85,7 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replace((*string)(&zone.Counts), s.Counts)
 	replaceLength(&zone.ReserveTTL, s.ReserveTTL)
 	replace(&zone.ResetOnSuccess, s.ResetOnSuccess)
+	replace(&zone.Concurrent, s.Concurrent)
 	replaceLength(&zone.Lockout, s.Lockout)
 	replace(&zone.LockoutFactor, s.LockoutFactor)
 	replaceLength(&zone.LockoutMax, s.LockoutMax)

@@ -6,6 +6,7 @@ package zonerow
 import (
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	text("counts", func(z *service.Zone) *service.Counts { return &z.Counts }).deciding(),
 	{Name: "reserve_ttl", Read: readReserve, Write: writeReserve},
 	flag("reset_on_success", func(z *service.Zone) *bool { return &z.ResetOnSuccess }),
+	number("concurrent", func(z *service.Zone) *int { return &z.Concurrent }),
 	seconds("lockout", func(z *service.Zone) *time.Duration { return &z.Lockout }).deciding(),
 	Column{Name: "lockout_factor", Read: readFactor, Write: writeFactor}.deciding(),
 	seconds("lockout_max", func(z *service.Zone) *time.Duration { return &z.LockoutMax }).deciding(),
@@ -55,6 +57,13 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 // Deciding are the columns of the settings that a check is decided by.
 var Deciding = Settings.deciding() //nolint:gochecknoglobals // like Settings
 
+// Guarding are the columns of the settings that decide the checks of a zone whose narrowed_at is Guarded, besides
+// Deciding. They are read behind these.
+var Guarding = Settings.named("reserve_ttl", "concurrent") //nolint:gochecknoglobals // like Settings
+
+// Guarded is the year of narrowed_at in a zone in which every check asks the whole rule.
+const Guarded = 9999
+
 func (c Column) deciding() Column {
 	c.Decides = true
 	return c
@@ -63,6 +72,15 @@ func (c Column) deciding() Column {
 func (cs Columns) deciding() (some Columns) {
 	for _, c := range cs {
 		if c.Decides {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+func (cs Columns) named(names ...string) (some Columns) {
+	for _, c := range cs {
+		if slices.Contains(names, c.Name) {
 			some = append(some, c)
 		}
 	}

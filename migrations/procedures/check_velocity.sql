@@ -13,9 +13,10 @@ BEGIN
   --   checked_at, would_block, velocity, reason, override_id, reset_after
   -- retry_after is in whole seconds, 0 unless blocked. reset_after is so many seconds until the end of the zone's
   -- period, 0 without one. checked_at is UTC. would_block says
-  -- that the bucket has no room, and reason why: full, locked (by a lockout that began before),
-  -- lockout (it was full, so one begins) or denied (by the override of override_id). They are the
-  -- same in the modes enforce and shadow, and the attempt is blocked only if the mode is enforce.
+  -- that the bucket has no room, and reason why: full, locked (by a lockout that began before), lockout (it was
+  -- full, so one begins), denied (by the override of override_id) or concurrent (as many attempts as the
+  -- zone's concurrent have no outcome yet). They are the same in the modes enforce and shadow, and the attempt
+  -- is blocked only if the mode is enforce.
   --
   -- Where no limit decides, because the zone is off or an override allows or denies, velocity and
   -- remaining are NULL.

@@ -64,7 +64,7 @@ BEGIN
              blocked BOOLEAN PATH '$[2]', would_block BOOLEAN PATH '$[3]', txn_id BIGINT UNSIGNED PATH '$[4]',
              rate INT PATH '$[5]', `window` INT PATH '$[6]', velocity INT PATH '$[7]', remaining INT PATH '$[8]',
              retry_after BIGINT PATH '$[9]',
-             reason VARCHAR(9) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]',
+             reason VARCHAR(10) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]',
              reset_after BIGINT PATH '$[12]')) AS v
      ORDER BY v.bucket_no;
   END;

@@ -14,13 +14,13 @@ BEGIN
   -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the rule is not compared. If
   -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
-  DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_velocity, v_record_blocked INT;
+  DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity, v_record_blocked INT;
   DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_since, v_until, v_oldest DATETIME(6);
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
-  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
+  DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_override_id BIGINT UNSIGNED; -- of the override that denies
 
   -- A session can choose the next AUTO_INCREMENT id by insert_id. A chosen 0 cannot be read
@@ -59,8 +59,10 @@ BEGIN
       CALL make_bucket(p_zone_id, p_bucket_key, p_key_rule, p_waits);
     END IF;
     -- The zone as it is now, not as it was before the wait.
-    SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, key_rule, overridden, narrowed_at, record_blocked
-      INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at, v_record_blocked
+    SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, concurrent, key_rule, overridden, narrowed_at,
+           record_blocked
+      INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_concurrent, v_key_rule, v_is_overridden, v_narrowed_at,
+           v_record_blocked
       FROM zone_master
      WHERE id = p_zone_id;
     IF v_rate IS NULL OR p_key_rule <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
@@ -71,7 +73,7 @@ BEGIN
     SET v_now = UTC_TIMESTAMP(6);
 
     -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
-    -- counted txns, so a plain count is bounded.
+    -- counted txns, so a plain count is bounded. With concurrent narrowed_at is in the future, and the whole rule is asked.
     IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
@@ -85,7 +87,7 @@ BEGIN
     -- zone is not off.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
-      CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
+      CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_concurrent, v_key_rule, v_is_overridden,
         v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
         v_locked_until, v_override_id, v_action, v_reason);
       SET v_override_id = IF(v_reason = 'denied', v_override_id, NULL), v_counts = v_counts AND v_wait = 0,

@@ -13,16 +13,17 @@ BEGIN
   DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new BOOLEAN DEFAULT FALSE;
   -- As a pass takes the check to be, and as it finds it: blocked by a bucket, denied by one, and with how many new txns.
   DECLARE v_blocked, v_blocks, v_denied, v_denies BOOLEAN DEFAULT FALSE;
-  DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_offset, v_anchor, v_lockout, v_velocity INT DEFAULT 0;
+  DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity INT
+    DEFAULT 0;
   DECLARE v_zone_id, v_wait BIGINT;
   DECLARE v_written, v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET utf8mb4;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
+  DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
   DECLARE asked CURSOR FOR
-    SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.overridden,
+    SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.concurrent, z.overridden,
            z.period, z.period_offset, z.period_anchor
       FROM (
         SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
@@ -48,8 +49,8 @@ BEGIN
   END IF;
   OPEN asked;
   the_names: LOOP
-    FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden,
-      v_period, v_offset, v_anchor;
+    FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_concurrent,
+      v_overridden, v_period, v_offset, v_anchor;
     IF v_done THEN
       LEAVE the_names;
     END IF;
@@ -81,18 +82,18 @@ BEGIN
           v_check_id = IF(v_txns > 1, UUID_SHORT(), NULL);
       OPEN asked;
       the_buckets: LOOP
-        FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden,
-          v_period, v_offset, v_anchor;
+        FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_concurrent,
+          v_overridden, v_period, v_offset, v_anchor;
         IF v_done THEN
           LEAVE the_buckets;
         END IF;
         CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed since the first look
         SET v_velocity = NULL;
-        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied, v_mode, v_lockout, v_key_rule, v_overridden,
+        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,
           v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
           v_locked_until, v_override_id, v_action, v_reason);
         IF v_denied AND v_reason = 'lockout' THEN -- another bucket is denied, so none begins
-          CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_key_rule, FALSE,
+          CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_concurrent, v_key_rule, FALSE,
             v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
             v_locked_until, v_override_id, v_action, v_reason);
         END IF;

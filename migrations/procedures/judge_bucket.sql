@@ -5,6 +5,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE judge_bucket(
   IN    p_is_attempt     BOOLEAN,
   IN    p_mode           VARCHAR(8) CHARACTER SET ascii,
   IN    p_lockout        INT,
+  IN    p_concurrent     INT,
   IN    p_key_rule       VARCHAR(32) CHARACTER SET ascii,
   IN    p_is_overridden  BOOLEAN,
   IN    p_offset         INT,
@@ -21,7 +22,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE judge_bucket(
   OUT   p_locked_until   DATETIME(6),
   OUT   p_override_id    BIGINT UNSIGNED,
   OUT   p_action         VARCHAR(8) CHARACTER SET ascii,
-  OUT   p_reason         VARCHAR(9) CHARACTER SET ascii
+  OUT   p_reason         VARCHAR(10) CHARACTER SET ascii
 )
 COMMENT 'internal: the rule for one bucket'
 SQL SECURITY INVOKER
@@ -41,7 +42,7 @@ BEGIN
   --   p_counts:             an attempt that passes takes one of the bucket's places
   --   p_locked_until:       the end of a lockout that began before this attempt and locks, or NULL
   --   p_override_id, p_action: of the override in force, or NULL
-  --   p_reason:             why p_wait is not 0: full, locked, lockout (one begins now) or denied
+  --   p_reason:             why p_wait is not 0: full, locked, lockout (one begins now), denied or concurrent
   DECLARE v_own_rate, v_own_window, v_own_anchor INT;
   DECLARE v_expires_at, v_last_end, v_ignored, v_leaves DATETIME(6);
   DECLARE v_lockout_us BIGINT;
@@ -91,6 +92,10 @@ BEGIN
     END IF;
     -- With a rate of 0 there is no oldest txn: the answer is the window.
     SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_leaves), p_window * 1000000), p_reason = 'full';
+  END IF;
+
+  IF p_concurrent > 0 AND p_counts THEN
+    CALL judge_open(p_zone_id, p_bucket_key, p_now, p_concurrent, p_wait, p_reason);
   END IF;
 
   IF p_lockout > 0 AND p_counts THEN

@@ -18,23 +18,23 @@ BEGIN
   --   45404  the zone does not exist
   --   45400  the key is empty or too long, or it is no pseudonym in a zone whose key_form is hmac
   -- It sets the session's timestamp to its default.
-  DECLARE v_rate, v_window, v_lockout, v_velocity, v_offset, v_anchor INT;
+  DECLARE v_rate, v_window, v_lockout, v_concurrent, v_velocity, v_offset, v_anchor INT;
   DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
+  DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_overridden, v_counts BOOLEAN;
   DECLARE v_now, v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_wait BIGINT;
   DECLARE v_override_id BIGINT UNSIGNED;
 
-  SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, key_rule, overridden
-    INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_key_rule, v_overridden
+  SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, concurrent, key_rule, overridden
+    INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden
     FROM zone_master
    WHERE id = p_zone_id;
   CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET v_now = UTC_TIMESTAMP(6);
-  CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, v_mode, v_lockout, v_key_rule, v_overridden,
+  CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,
     v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
     v_locked_until, v_override_id, v_action, v_reason);
   SELECT p_zone_id AS zone_id,

@@ -6,7 +6,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE record_attempt(
   IN  p_blocked       BOOLEAN,
   IN  p_would_block   BOOLEAN,
   IN  p_counted       BOOLEAN,
-  IN  p_reason        VARCHAR(9) CHARACTER SET ascii,
+  IN  p_reason        VARCHAR(10) CHARACTER SET ascii,
   IN  p_override_id   BIGINT UNSIGNED,
   IN  p_attempt_id    VARCHAR(65) CHARACTER SET ascii,
   IN  p_check_id      BIGINT UNSIGNED,

@@ -51,7 +51,7 @@ BEGIN
           INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
           VALUES (v_id, v_now, 0, v_key, FALSE, FALSE, TRUE);
         END IF;
-        CALL judge_bucket(0, v_key, v_now, TRUE, 'enforce', 1, 'ip/32/64', TRUE, 0,
+        CALL judge_bucket(0, v_key, v_now, TRUE, 'enforce', 1, 1, 'ip/32/64', TRUE, 0,
           v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until,
           v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
       END IF;

@@ -31,5 +31,9 @@ BEGIN
   END IF;
   SET NEW.overridden = v_overrides > 0,
       NEW.revision = 1,
-      NEW.narrowed_at = IF(v_changes > 0, UTC_TIMESTAMP(6), '1970-01-01');
+      NEW.narrowed_at = CASE
+        WHEN NEW.concurrent > 0 THEN '9999-12-31' -- every check asks the whole rule
+        WHEN v_changes > 0 THEN UTC_TIMESTAMP(6)
+        ELSE '1970-01-01'
+      END;
 END

@@ -136,8 +136,12 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 		state := &ledger.Buckets[place]
 		state.Lockout, state.Series, ledger.Places[0][place] = m.lockouts[b], m.series[b], place
 		for _, i := range m.indexes[b] {
-			if txn := m.txns[i]; txn.Counted {
+			txn := m.txns[i]
+			if txn.Counted {
 				state.Counted = append(state.Counted, txn.CreatedAt)
+			}
+			if txn.Counted && txn.Outcome == "" {
+				state.Open = append(state.Open, txn.CreatedAt)
 			}
 		}
 	}

@@ -119,6 +119,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
+		Concurrent:     pick(r, 0, 0, 0, 1, 2, 4),
 	}
 	if r.IntN(3) == 0 {
 		zone.Calendar = service.Calendar{
