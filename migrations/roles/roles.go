@@ -88,7 +88,7 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
 		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_txn_mark"),
 		on([]string{"SELECT", "INSERT"}, "zone_event"),
-		on([]string{"SELECT", "INSERT", "UPDATE (locked_until)"}, "zone_lockout"), // a procedure deletes from it
+		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_lockout"), // a procedure deletes from it
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
