@@ -58,6 +58,8 @@ type Txn struct {
 	AttemptID  string          `json:"attempt_id,omitzero"`
 	Attempts   int             `json:"attempts"`
 	LastAt     Instant         `json:"last_at"`
+	// UncountedAt is left out for a txn that counts, or never did.
+	UncountedAt Instant `json:"uncounted_at,omitzero"`
 }
 
 // NewPeek returns the answer for a bucket.
@@ -66,7 +68,7 @@ func NewPeek(p service.Peek) Peek {
 		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
 		Rate: p.Rate, Window: service.WholeSeconds(p.Window),
 		ResetAfter: service.WholeSeconds(p.ResetAfter),
-		RetryAfter: service.WholeSeconds(p.RetryAfter), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil), Txns: make([]Txn, len(p.Txns)),
+		RetryAfter: service.WholeSeconds(p.RetryAfter), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil), Txns: newTxns(p.Txns),
 	}
 	if !p.Unmetered {
 		answer.Velocity, answer.Remaining = &p.Velocity, &p.Remaining
@@ -74,9 +76,6 @@ func NewPeek(p service.Peek) Peek {
 	if p.Override != nil {
 		o := NewOverride(*p.Override)
 		answer.Override = &o
-	}
-	for i, t := range p.Txns {
-		answer.Txns[i] = NewTxn(t)
 	}
 	return answer
 }
@@ -108,7 +107,7 @@ func NewTxn(t service.Txn) Txn {
 		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: ID(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
-		Attempts:  t.Attempts, LastAt: Instant(t.LastAt),
+		Attempts:  t.Attempts, LastAt: Instant(t.LastAt), UncountedAt: Instant(t.UncountedAt),
 	}
 }
 
@@ -118,6 +117,6 @@ func (t Txn) Txn() service.Txn {
 		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: uint64(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
-		Attempts:  t.Attempts, LastAt: t.LastAt.Time(),
+		Attempts:  t.Attempts, LastAt: t.LastAt.Time(), UncountedAt: t.UncountedAt.Time(),
 	}
 }

@@ -32,11 +32,7 @@ type Txns struct {
 
 // NewTxns returns the answer for a page.
 func NewTxns(page service.HistoryPage) Txns {
-	answer := Txns{Txns: make([]Txn, len(page.Txns)), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil)}
-	for i, t := range page.Txns {
-		answer.Txns[i] = NewTxn(t)
-	}
-	return answer
+	return Txns{Txns: newTxns(page.Txns), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil)}
 }
 
 // Page converts the answer to the type of package service.
@@ -61,19 +57,22 @@ const OutcomeNone = "none"
 // AppendTxnHeader appends the first line of txns as CSV: the names of the columns, which are those of Txn in JSON.
 func AppendTxnHeader(b []byte) []byte {
 	return appendCells(b, "id", "zone_id", "bucket_key", "created_at", "blocked", "would_block", "reason", "override_id", "counted", "outcome",
-		"attempt_id", "attempts", "last_at")
+		"attempt_id", "attempts", "last_at", "uncounted_at")
 }
 
 // AppendCSV appends the txn as a line of CSV (RFC 4180). Every cell is in quotes, and one that a spreadsheet would carry
 // out has an apostrophe before it. The cell of a member that is left out in JSON is empty.
 func (t Txn) AppendCSV(b []byte) []byte {
-	override := ""
+	override, uncounted := "", ""
 	if t.OverrideID != 0 {
 		override = strconv.FormatUint(uint64(t.OverrideID), 10)
 	}
+	if !t.UncountedAt.IsZero() {
+		uncounted = t.UncountedAt.String()
+	}
 	return appendCells(b, strconv.FormatUint(uint64(t.ID), 10), strconv.FormatInt(t.ZoneID, 10), t.BucketKey, t.CreatedAt.String(),
 		strconv.FormatBool(t.Blocked), strconv.FormatBool(t.WouldBlock), string(t.Reason), override, strconv.FormatBool(t.Counted),
-		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String())
+		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted)
 }
 
 // appendCells appends a line of cells. encoding/csv would leave quotes out where a comma separates, and a spreadsheet

@@ -10,6 +10,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/explain"
 )
 
 // Peek returns the view of a bucket for its next attempt, without making one. The key may be in any
@@ -73,6 +74,19 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 		return service.Peek{}, err
 	}
 	return answer.Peek(), nil
+}
+
+// Explain says why a recorded attempt was decided as it was, or returns an error that wraps service.ErrNotFound.
+func (c *Client) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
+	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
+	answer, err := ask[api.Explanation](ctx, c, r)
+	if err == nil && uint64(answer.Txn.ID) != txnID {
+		err = c.unreadable(r, "the answer is about another txn")
+	}
+	if err != nil {
+		return explain.Explanation{}, err
+	}
+	return answer.Explanation(), nil
 }
 
 // Txn returns one recorded attempt, or an error that wraps service.ErrNotFound.

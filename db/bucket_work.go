@@ -107,7 +107,7 @@ func (e bucketWork) commit(ctx context.Context, write func(*session.Packet)) err
 
 // uncount writes that the txns of a bucket which came after since do not count any more.
 func (e bucketWork) uncount(p *session.Packet, bucket service.Bucket, since time.Time) {
-	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE").WhereBucket(bucket).
+	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE, uncounted_at = ").Instant(e.now).WhereBucket(bucket).
 		SQL(" AND counted = TRUE AND created_at > ").Instant(since).SQL(";")
 }
 

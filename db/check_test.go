@@ -22,7 +22,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			return newBench(t, engine.Database(t))
+			return explainedBench{newBench(t, engine.Database(t))}
 		})
 	})
 }

@@ -250,7 +250,7 @@ func (p *Probe) plans(ctx context.Context, conn *session.Conn) []Plan {
 	b.read(&r)
 	statements := strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
 	for i := range plans {
-		plans[i].Index, plans[i].Err = explain(ctx, conn, statements[i])
+		plans[i].Index, plans[i].Err = indexOf(ctx, conn, statements[i])
 	}
 	return plans
 }
@@ -269,8 +269,8 @@ func decisionPlans() []Plan {
 	}
 }
 
-// explain returns the index that the engine would use for a statement on one table.
-func explain(ctx context.Context, conn *session.Conn, statement string) (index string, err error) {
+// indexOf returns the index that the engine would use for a statement on one table.
+func indexOf(ctx context.Context, conn *session.Conn, statement string) (index string, err error) {
 	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
 	if err != nil {
 		return "", err

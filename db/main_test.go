@@ -11,6 +11,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/explain"
 	"velocityd/service/servicetest"
 )
 
@@ -67,6 +68,13 @@ func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, re
 	return b.store.Release(ctx, bucket, principal, reason)
 }
 
+// explainedBench is a bench that explains what it blocks.
+type explainedBench struct{ bench }
+
+func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
+	return e.store.Explain(ctx, txnID)
+}
+
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	return b.store.History(ctx, query)
 }
@@ -75,7 +83,10 @@ func (b bench) ZoneReport(ctx context.Context, zone service.Zone, query service.
 	return b.store.ZoneReport(ctx, zone, query)
 }
 
-var _ servicetest.HistorySubject = bench{}
+var (
+	_ servicetest.Explainer      = explainedBench{}
+	_ servicetest.HistorySubject = bench{}
+)
 
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }

@@ -181,7 +181,7 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.TxnOfCheck) 
 		r.SQL("SELECT "+history.Columns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
-		r.Each(13, func(row []driver.Value) error {
+		r.Each(14, func(row []driver.Value) error {
 			txn, err := history.TxnOf(row)
 			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
 				return session.ErrMisfit
@@ -258,7 +258,7 @@ func (e bucketWork) recordOutcomes(p *session.Packet, settled []service.SettledT
 		of := txns[change]
 		p.SQL("UPDATE zone_txn FORCE INDEX (PRIMARY) SET outcome = ").Quote(string(change.outcome))
 		if change.givenBack {
-			p.SQL(", counted = FALSE")
+			p.SQL(", counted = FALSE, uncounted_at = ").Instant(e.now)
 		}
 		p.SQL(" WHERE id IN ").List(len(of), func(i int) { p.Uint(of[i].ID) }).
 			SQL(" AND created_at = ").Instant(of[0].CreatedAt).

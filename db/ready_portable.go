@@ -46,7 +46,7 @@ func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
 	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
 	p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET repeats = NULL, repeated_at = NULL WHERE "+noZone)
 	if reports {
-		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
+		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE, uncounted_at = NULL WHERE "+noZone)
 	}
 	if conn.Engine != engine.Vitess {
 		// vtgate gives a writer all rights at once.

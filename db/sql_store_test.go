@@ -228,7 +228,7 @@ func TestProceduresKeepTheContract(t *testing.T) {
 					b := newBench(t, engine.Database(t))
 					store := newSQLStore(t, b.Database, several)
 					b.OutcomeStore = store
-					return b.asking(store)
+					return explainedBench{b.asking(store)}
 				})
 			})
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/evidence"
 	"velocityd/db/history"
 	"velocityd/db/outbox"
 	"velocityd/db/records"
@@ -27,19 +28,20 @@ import (
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	*records.Tables         // zones, overrides, credentials and their audit
-	*history.Reader         // recorded attempts
-	*totals.Book            // numbers of attempts
-	*outbox.Outbox          // events
-	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
-	pool            *session.Pool
-	killer          *session.Killer
-	runner          *retention.Runner
-	prompt          *retention.Runner // for events
-	lockWait        time.Duration
-	hints           *hints
-	database        *session.Database
-	observe         func(session.Event) // or nil
+	*records.Tables             // zones, overrides, credentials and their audit
+	*history.Reader             // recorded attempts
+	*totals.Book                // numbers of attempts
+	*outbox.Outbox              // events
+	*evidence.Explainer         // why attempts were decided as they were
+	lanes               *sql.DB // decide checks; the only ones that take several statements in a packet
+	pool                *session.Pool
+	killer              *session.Killer
+	runner              *retention.Runner
+	prompt              *retention.Runner // for events
+	lockWait            time.Duration
+	hints               *hints
+	database            *session.Database
+	observe             func(session.Event) // or nil
 }
 
 var _ service.CheckStore = (*Store)(nil)
@@ -83,7 +85,7 @@ func Open(o session.Options) (*Store, error) {
 	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, retention.ForRetention, tasks(tables, ids)...)
 	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), lanes: lanes, pool: pool, killer: killer,
+		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer,
 		runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }

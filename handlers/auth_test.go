@@ -70,6 +70,7 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/follow?limit=1", ""}, // is refused, and so ends
 		{"GET", "/v1/txns/1", ""},
 		{"HEAD", "/v1/txns/1", ""},
+		{"GET", "/v1/txns/1/explanation", ""},
 		{"GET", "/v1/retention", ""},
 		{"GET", "/v1/events", ""},
 		{"HEAD", "/v1/events/follow", ""},
@@ -392,6 +393,7 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	absent := g.ask(t, "GET", "/v1/txns/99", "", headers...)
 	for _, id := range others {
 		sameBut(id, g.ask(t, "GET", "/v1/txns/"+id, "", headers...), absent)
+		sameBut(id, g.ask(t, "GET", "/v1/txns/"+id+"/explanation", "", headers...), absent)
 		if got := g.ask(t, "HEAD", "/v1/txns/"+id, "", headers...); got.status != http.StatusNotFound {
 			t.Errorf("HEAD of txn %s: %d", id, got.status)
 		}

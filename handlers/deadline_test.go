@@ -10,6 +10,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/event"
+	"velocityd/service/explain"
 	"velocityd/service/servicetest"
 )
 
@@ -19,7 +20,7 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	r := start(t, func(o *Options) { o.Reader, o.Retention = store, store })
 	for _, path := range []string{
 		"/v1/retention", "/v1/events",
-		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
+		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/txns/1/explanation", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
 		"/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
 		asked := time.Now()
@@ -128,6 +129,10 @@ func (s *slowStore) Events(ctx context.Context, _ event.Query) (event.Page, erro
 
 func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
 	return service.Txn{}, s.end(ctx)
+}
+
+func (s *slowStore) Explain(ctx context.Context, _ uint64) (explain.Explanation, error) {
+	return explain.Explanation{}, s.end(ctx)
 }
 
 func (s *slowStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {

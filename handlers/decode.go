@@ -112,12 +112,12 @@ func (d decoder) decode(body []byte, value any) error {
 	if err == nil {
 		return nil
 	}
-	return explain(err)
+	return explained(err)
 }
 
-// explain returns an error that says what is wrong with a body, and where. It does
+// explained returns an error that says what is wrong with a body, and where. It does
 // not repeat the decoder's text, which may quote a bucket key.
-func explain(err error) error {
+func explained(err error) error {
 	var own *requestError
 	var syntactic *jsontext.SyntacticError
 	var semantic *json.SemanticError

@@ -20,6 +20,7 @@ import (
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/event"
+	"velocityd/service/explain"
 	"velocityd/service/feed"
 )
 
@@ -38,6 +39,8 @@ type Reader interface {
 	service.TotalsStore
 	Zone(ctx context.Context, id int64) (service.Zone, error)
 	Txn(ctx context.Context, id uint64) (service.Txn, error)
+	// Explain says why an attempt was decided as it was.
+	Explain(ctx context.Context, txnID uint64) (explain.Explanation, error)
 	Attempt(ctx context.Context, id string) (service.Recall, error)
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error)
@@ -222,6 +225,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, pathEvents, s.listEvents)
 	get(e, pathFollowEvents, s.followEvents)
 	get(e, "/v1/txns/:id", s.showTxn)
+	get(e, pathExplanation, s.explainTxn)
 	get(e, pathAttemptShown, s.showAttempt)
 	get(e, pathRetention, s.showRetention)
 	get(e, "/v1/zones", s.listZones)

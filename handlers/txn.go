@@ -10,8 +10,37 @@ import (
 	"velocityd/service"
 )
 
+// pathExplanation is the path of why an attempt was decided as it was.
+const pathExplanation = "/v1/txns/:id/explanation"
+
 // showTxn answers GET /v1/txns/{id}.
 func (s *server) showTxn(x *exchange) error {
+	return s.lookUpTxn(x, func(ctx context.Context, id uint64) (service.Txn, any, error) {
+		found, err := s.Reader.Txn(ctx, id)
+		return found, api.NewTxn(found), err
+	})
+}
+
+// explainTxn answers GET /v1/txns/{id}/explanation.
+func (s *server) explainTxn(x *exchange) error {
+	return s.lookUpTxn(x, func(ctx context.Context, id uint64) (service.Txn, any, error) {
+		found, err := s.Reader.Explain(ctx, id)
+		if err != nil {
+			return service.Txn{}, nil, err
+		}
+		x.hideAttempts(found.Counted, found.Txn.AttemptID)
+		for _, beside := range []*service.Txn{found.Previous, found.Next} {
+			if beside != nil && x.caller.IsBound() {
+				beside.AttemptID = ""
+			}
+		}
+		return found.Txn, api.NewExplanation(found), nil
+	})
+}
+
+// lookUpTxn answers with that which find finds of the txn that the path names. To a caller who is bound to zones, a txn
+// of a check with other zones does not exist.
+func (s *server) lookUpTxn(x *exchange, find func(ctx context.Context, id uint64) (service.Txn, any, error)) error {
 	id, err := pathTxn(x)
 	if err != nil {
 		return err
@@ -24,12 +53,12 @@ func (s *server) showTxn(x *exchange) error {
 		return notFound(service.ErrNotFound, absent)
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.Reader.Txn(ctx, id)
+		txn, answer, err := find(ctx, id)
 		if err != nil {
 			return notFound(err, absent)
 		}
 		x.attrs = append(x.attrs,
-			slog.Any("zone_ids", []int64{found.Bucket.ZoneID}), slog.Bool("blocked", found.Blocked))
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewTxn(found))
+			slog.Any("zone_ids", []int64{txn.Bucket.ZoneID}), slog.Bool("blocked", txn.Blocked))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
 	})
 }

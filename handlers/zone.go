@@ -120,7 +120,7 @@ func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
 		ReserveTTL *int64 `json:"reserve_ttl"`
 	}
 	if err := json.Unmarshal(body, &given); err != nil { // it has been decoded before, so it cannot fail
-		return service.Zone{}, explain(err)
+		return service.Zone{}, explained(err)
 	}
 	switch {
 	case given.Rate == nil:

@@ -18,6 +18,8 @@ CREATE TABLE zone_txn (
   blocked       BOOLEAN NOT NULL COMMENT 'not let through, by this bucket or by another one of the same check',
   would_block   BOOLEAN NOT NULL COMMENT 'this bucket had no room, was locked or denied, whether or not its zone is enforced',
   counted       BOOLEAN NOT NULL COMMENT 'takes one of the bucket''s `rate` places while it is in the window',
+  uncounted_at  DATETIME(6) NULL DEFAULT NULL
+    COMMENT 'UTC: when its place was given back, by a success, a reset or a release; NULL: never, or it never had one',
   reason        ENUM('full', 'locked', 'lockout', 'denied', 'concurrent', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL
     COMMENT 'why there was no room: full, locked before, full so that a lockout began, denied, concurrent; or another bucket blocked',
   override_id   BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'of the override that denied; it may have gone since',

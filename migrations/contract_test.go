@@ -42,8 +42,12 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 			{"note_export", "p_zone_id int, p_principal varchar(129), p_filter json", "(0, NULL, '{}')", ""},
 			{
 				"list_txns", "p_zone_id int, p_bucket_key varchar(256), p_since datetime(6), p_until datetime(6), p_limit int",
-				"(1, 'alice', NULL, NULL, NULL)", "id created_at zone_id bucket_key blocked would_block counted reason override_id " +
+				"(1, 'alice', NULL, NULL, NULL)", "id created_at zone_id bucket_key blocked would_block counted uncounted_at reason override_id " +
 					"outcome attempt_id check_id check_buckets attempts last_at",
+			},
+			{
+				"explain_txn", "p_txn_id bigint unsigned", "(1)", "summary id created_at zone_id bucket_key blocked would_block counted uncounted_at " +
+					"reason override_id outcome attempt_id check_id check_buckets attempts last_at rate window period velocity opens_at",
 			},
 			{"first_txn_since", "p_since datetime(6), p_txn_id bigint unsigned", "(NULL, @first)", ""},
 		} {

@@ -93,11 +93,11 @@ func (c Check) pseudonymsBeside(i int) []Bucket {
 // lacksKeyOf says that a bucket is a pseudonym by a secret key that was not there when the
 // pseudonyms of the check were made.
 func (c Check) lacksKeyOf(bucket Bucket) bool {
-	id, inZone := keyIDOf(bucket.Key), false
+	id, inZone := KeyIDOf(bucket.Key), false
 	for i, rule := range c.KeyRules {
 		if b := c.Buckets[i]; rule.hides() && b.ZoneID == bucket.ZoneID {
 			inZone = true
-			if keyIDOf(b.Key) == id {
+			if KeyIDOf(b.Key) == id {
 				return false
 			}
 		}

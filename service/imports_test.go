@@ -48,32 +48,33 @@ func rules() map[string]rule {
 		"service/queue":       {ours: []string{"service"}},
 		"service/event":       {ours: []string{"service"}, never: []string{sql, http}},
 		"service/feed":        {ours: []string{"service", "service/event"}, never: []string{sql, http}},
+		"service/explain":     {ours: []string{"service"}, never: []string{sql, http}},
 		"service/backtest":    {ours: []string{"service"}, never: []string{sql, http}},
-		"service/servicetest": {ours: []string{"service", "service/access", "service/event"}},
+		"service/servicetest": {ours: []string{"service", "service/access", "service/event", "service/explain"}},
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
-		"api":                 {ours: []string{"service", "service/event", "service/backtest", "service/access"}},
-		"client":              {ours: []string{"api", "service", "service/event", "service/backtest", "service/access"}},
+		"api":                 {ours: []string{"service", "service/event", "service/backtest", "service/explain", "service/access"}},
+		"client":              {ours: []string{"api", "service", "service/event", "service/backtest", "service/explain", "service/access"}},
 		"migrations":          {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals",
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/event", "service/access", "service/backtest", "db", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
+			"service", "service/event", "service/access", "service/backtest", "service/explain", "db", "db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours:   []string{"service", "service/event", "service/access", "service/backtest", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
+			ours:   []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
 		"handlers/wire": {
-			ours: []string{"service", "service/event", "service/access", "service/backtest", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
+			ours: []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
@@ -88,22 +89,22 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
+				"db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
-		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/event", "service/feed", "api"}, never: []string{sql}},
+		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/event", "service/explain", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/totals": {ours: []string{"service"}},
 		"cmd/velocityd/txn": {
-			ours: []string{"service", "service/event", "service/access", "service/backtest", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
+			ours: []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
 			never: []string{sql},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
 		"cmd/velocityd/report": {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":          {ours: []string{"service", "service/event", "service/access", "service/backtest", "api", "client"}},
+		"examples/go":          {ours: []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the tests of what operators are given
 	}
@@ -116,13 +117,13 @@ func databaseRules() map[string]rule {
 	return map[string]rule{
 		"db": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "db/session", "db/records", "db/history", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow",
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			theirs: []string{driver, sqlx}, never: []string{http},
 		},
 		"db/history": {
-			ours: []string{"service", "service/backtest", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
+			ours: []string{"service", "service/backtest", "service/explain", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/outbox": {
 			ours: []string{"service", "service/event", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
@@ -142,8 +143,15 @@ func databaseRules() map[string]rule {
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/records": {
-			ours:   []string{"service", "service/event", "service/access", "service/backtest", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			ours:   []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
 			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/evidence": {
+			ours: []string{
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/history", "db/records", "db/session", "db/zonerow",
+				"db/address", "db/engine", "trusted",
+			},
+			never: []string{sql, http},
 		},
 		"db/session": {
 			ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash},

@@ -114,7 +114,7 @@ type Settlement struct {
 
 // SettledTxn is a txn as it is to be recorded.
 type SettledTxn struct {
-	Txn // with its Outcome, and Counted as it becomes
+	Txn // with its Outcome, and Counted and UncountedAt as they become
 	// GivenBack says that the txn counted until now.
 	GivenBack bool
 }
@@ -206,6 +206,9 @@ func (s *settler) settle(outcome Outcome, txn Txn) {
 	succeeded := outcome == OutcomeSuccess
 	settled := SettledTxn{Txn: txn, GivenBack: txn.Counted && succeeded && zone.Counts == CountsFailures}
 	settled.Outcome, settled.Counted = outcome, txn.Counted && !settled.GivenBack
+	if settled.GivenBack {
+		settled.UncountedAt = s.now
+	}
 	s.Settled = append(s.Settled, settled)
 	if succeeded && zone.ResetOnSuccess {
 		s.Resets = append(s.Resets, txn.Bucket)

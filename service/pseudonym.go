@@ -95,11 +95,11 @@ func (k SecretKey) pseudonym(bucket Bucket) string {
 
 // IsPseudonym says that a key has the form of a pseudonym. It does NOT know its secret key, or whether
 // there is one.
-func IsPseudonym(key string) bool { return keyIDOf(key) != "" }
+func IsPseudonym(key string) bool { return KeyIDOf(key) != "" }
 
-// keyIDOf returns the id of the secret key that a pseudonym names, or "" for a key that has
+// KeyIDOf returns the id of the secret key that a pseudonym names, or "" for a key that has
 // not the form of a pseudonym.
-func keyIDOf(key string) string {
+func KeyIDOf(key string) string {
 	rest, isOne := strings.CutPrefix(key, pseudonymPrefix)
 	id, mac, _ := strings.Cut(rest, ":")
 	strange := func(r rune) bool { return !isLetter(r) && !isDigit(r) && r != '-' && r != '_' }

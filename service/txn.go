@@ -40,6 +40,9 @@ type Txn struct {
 	// Counted says that the txn takes one of the bucket's places while it is
 	// inside the window.
 	Counted bool
+	// UncountedAt is the instant at which the txn stopped counting, by an outcome, a reset or a release. It is the zero
+	// time for a txn that counts, and for one that never did.
+	UncountedAt time.Time
 	// Outcome is how the login ended, or empty if nobody has said.
 	Outcome Outcome
 	// AttemptID is the caller's own name of the attempt, or empty.

@@ -2,20 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"velocityd/api"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
 
 type txnCmd struct {
-	List   txnListCmd   `cmd:"" help:"List recorded attempts, the newest first."`
-	Show   txnShowCmd   `cmd:"" help:"Show one recorded attempt."`
-	Follow txnFollowCmd `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
-	Export txnExportCmd `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
+	List    txnListCmd    `cmd:"" help:"List recorded attempts, the newest first."`
+	Show    txnShowCmd    `cmd:"" help:"Show one recorded attempt."`
+	Explain txnExplainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
+	Follow  txnFollowCmd  `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
+	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
 // Help is the longer explanation of the command.
@@ -136,6 +139,38 @@ func (c *txnShowCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	return c.writer(p).Write(found)
+}
+
+type txnExplainCmd struct {
+	ID            uint64 `arg:"" help:"The txn's id."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (txnExplainCmd) Help() string {
+	return `Decides the attempt again, by the rows that counted and by the zone, the overrides and the lockout as they were, and says in a sentence why it was decided so. Rows follow that counted, with whether their places were given back since. It also says which parts are not known any more. It records nothing and waits for no lock.
+
+Example:
+
+  velocityd txn explain 981`
+}
+
+// Run explains the txn.
+func (c *txnExplainCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	found, err := store.Explain(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(api.NewExplanation(found))
+	}
+	return txn.WriteExplanation(p.stdout, found, printable)
 }
 
 type txnFollowCmd struct {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/records"
 	"velocityd/service"
 )
 
@@ -100,35 +100,13 @@ func zoneBefore(ctx context.Context, store *db.Store, changes []service.Change) 
 			return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
 				service.ErrConflict, id, change.ID, id)
 		}
-		var row map[string]any
-		if err := json.Unmarshal(change.Before, &row); err != nil {
-			return zoneChange{}, fmt.Errorf("change %d: %w", change.ID, err)
-		}
-		for _, name := range []string{"reset_on_success", "totals"} { // a trigger writes 1 or 0
-			row[name] = row[name] == 1.0 || row[name] == true
-		}
-		if row["reserve_ttl"] == nil {
-			delete(row, "reserve_ttl")
-		}
-		before, err := zoneOf(row)
+		before, err := records.ZoneBefore(change)
 		if err != nil {
-			return zoneChange{}, fmt.Errorf("change %d: %w", change.ID, err)
+			return zoneChange{}, err
 		}
 		return zoneChange{now: now, wanted: before}, nil
 	}
 	return zoneChange{now: now, wanted: now}, nil // only overrides were changed
-}
-
-// overrideState is a row of zone_override in zone_audit.
-type overrideState struct {
-	Key       string                 `json:"bucket_key"`
-	Prefix    string                 `json:"prefix"`
-	Action    service.OverrideAction `json:"action"`
-	Rate      int                    `json:"rate"`
-	Window    int64                  `json:"window"`
-	ExpiresAt string                 `json:"expires_at"`
-	Reason    string                 `json:"reason"`
-	CreatedBy string                 `json:"created_by"`
 }
 
 // deletedOverrides returns the overrides that one of changes has deleted, as they were before the
@@ -160,7 +138,7 @@ func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Ch
 		if len(change.Before) == 0 {
 			continue // it was made after the moment that is restored
 		}
-		o, err := overrideBefore(change)
+		o, err := records.OverrideBefore(change)
 		if err != nil {
 			return nil, err
 		}
@@ -170,26 +148,6 @@ func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Ch
 		}
 	}
 	return deleted, nil
-}
-
-// overrideBefore returns the override before a change.
-func overrideBefore(change service.Change) (service.Override, error) {
-	var row overrideState
-	err := json.Unmarshal(change.Before, &row)
-	o := service.Override{
-		ID: change.OverrideID, ZoneID: change.ZoneID, Key: row.Key, Action: row.Action, Rate: row.Rate,
-		Window: service.Seconds(row.Window), Reason: row.Reason, CreatedBy: row.CreatedBy,
-	}
-	if err == nil && row.Prefix != "" {
-		o.Prefix, err = netip.ParsePrefix(row.Prefix)
-	}
-	if err == nil && row.ExpiresAt != "" {
-		o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt)
-	}
-	if err != nil {
-		return o, fmt.Errorf("change %d: override %d cannot be read", change.ID, change.OverrideID) // the text may hold its key
-	}
-	return o, nil
 }
 
 // restore writes the zone and adds the overrides, which get new ids.

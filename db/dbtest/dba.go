@@ -82,8 +82,8 @@ func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
 	tb.Helper()
 	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND, repeated_at = repeated_at - INTERVAL ? "+
-		"MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, us, bucket.ZoneID, bucket.Key)
+		"MICROSECOND, uncounted_at = uncounted_at - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
 	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND, "+
 		"blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL ? MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
@@ -95,7 +95,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	tb.Helper()
 	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
 		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0), "+
-		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at) FROM zone_txn "+
+		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at), uncounted_at FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
 		tb.Fatal(err)
@@ -104,10 +104,12 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	var txns []service.Txn
 	for rows.Next() {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
+		var uncounted sql.Null[time.Time]
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt); err != nil {
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt, &uncounted); err != nil {
 			tb.Fatal(err)
 		}
+		txn.UncountedAt = uncounted.V
 		txns = append(txns, txn)
 	}
 	if err := rows.Err(); err != nil {

@@ -26,11 +26,13 @@ type txnRow struct {
 	AttemptID  sql.Null[string] `db:"attempt_id"`
 	Attempts   int              `db:"attempts"`
 	LastAt     time.Time        `db:"last_at"`
+	// UncountedAt is nil for a txn that counts, or never did.
+	UncountedAt sql.Null[time.Time] `db:"uncounted_at"`
 }
 
 // Columns are those of which TxnOf makes a txn.
 const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
-	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at"
+	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at"
 
 func (r txnRow) id() uint64 { return r.ID }
 
@@ -39,6 +41,7 @@ func (r txnRow) txn() service.Txn {
 		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
 		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
+		UncountedAt: r.UncountedAt.V,
 	}
 }
 
@@ -62,7 +65,10 @@ func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
 		return txn, err
 	}
-	txn.LastAt, err = session.AsInstant(row[12])
+	if txn.LastAt, err = session.AsInstant(row[12]); err != nil || row[13] == nil {
+		return txn, err
+	}
+	txn.UncountedAt, err = session.AsInstant(row[13])
 	return txn, err
 }
 

@@ -11,7 +11,7 @@ COMMENT 'internal: since when txns count, and the end of the period'
 SQL SECURITY INVOKER
 NO SQL
 BEGIN
-  -- Called by judge_bucket and uncount_bucket. p_since is the instant after which txns
+  -- Called by judge_bucket, uncount_bucket and find_limit_then. p_since is the instant after which txns
   -- count at p_at, by a limit with this window or period. p_until is the first instant of the next period, or NULL
   -- without a period. The window of a period is the length of the longest one; no two periods together are
   -- shorter. service.Term is the same rule in Go.

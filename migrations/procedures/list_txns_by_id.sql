@@ -38,7 +38,7 @@ BEGIN
        AND (p_zone_id IS NULL OR zone_id = p_zone_id);
   END WHILE;
 
-  SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id, outcome, attempt_id,
+  SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, reason, override_id, outcome, attempt_id,
          check_id, check_buckets, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at
     FROM zone_txn FORCE INDEX (PRIMARY)
    WHERE id BETWEEN v_first AND v_highest

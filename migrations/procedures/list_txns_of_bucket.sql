@@ -44,7 +44,7 @@ BEGIN
         v_from = IF(v_days > 400, p_since, GREATEST(p_since, v_from - INTERVAL v_days DAY));
   END LOOP;
 
-  SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id, outcome, attempt_id,
+  SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, reason, override_id, outcome, attempt_id,
          check_id, check_buckets, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at
     FROM ((SELECT *
              FROM zone_txn FORCE INDEX (zone_txn_window)

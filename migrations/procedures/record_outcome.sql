@@ -58,6 +58,7 @@ BEGIN
       -- that edits the zone, while the buckets stay locked, and could deadlock with it.
       UPDATE zone_txn
          SET outcome = p_outcome,
+             uncounted_at = IF(counted AND v_is_given_back, p_now, uncounted_at), -- before counted changes
              counted = counted AND NOT v_is_given_back
        WHERE id = v_id
          AND created_at = p_created_at;

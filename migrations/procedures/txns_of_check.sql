@@ -5,7 +5,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE txns_of_check(
   OUT p_first_id   BIGINT UNSIGNED,
   OUT p_last_id    BIGINT UNSIGNED
 )
-COMMENT 'internal: called by record_outcomes'
+COMMENT 'internal: called by record_outcomes and explain_txn'
 SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN

@@ -7,7 +7,7 @@ COMMENT 'internal: called by record_outcome and release_bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Sets counted = FALSE for every txn that counts in the bucket at p_now. The caller
+  -- Sets counted = FALSE, and uncounted_at, for every txn that counts in the bucket at p_now. The caller
   -- holds the bucket's lock.
   DECLARE v_window, v_offset, v_anchor, v_own, v_own_anchor, v_rate, v_counted INT;
   DECLARE v_period VARCHAR(8) CHARACTER SET ascii;
@@ -37,7 +37,8 @@ BEGIN
   -- as well, which is another bucket's, and wait for the session that has just recorded that one. Without FORCE
   -- INDEX MariaDB may read the whole table.
   UPDATE zone_txn FORCE INDEX (zone_txn_window)
-     SET counted = FALSE
+     SET counted = FALSE,
+         uncounted_at = p_now
    WHERE zone_id = p_zone_id
      AND bucket_key = p_bucket_key
      AND counted = TRUE

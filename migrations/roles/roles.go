@@ -93,7 +93,8 @@ func serviceRights() []Right {
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
 		rollingUp(),
-		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"), // which zones have changed; the states hold bucket keys
+		// Which zones have changed, and how they were when an attempt was decided. Who changed them is for others.
+		on([]string{"SELECT (id, changed_at, subject, action, zone_id, override_id, state_before, state_after)"}, "zone_audit"),
 	)
 }
 
@@ -124,6 +125,7 @@ func dbaRights() []Right {
 func listing() []Right {
 	return []Right{
 		{[]string{"EXECUTE"}, Object{"PROCEDURE", "list_txns"}}, {[]string{"EXECUTE"}, Object{"PROCEDURE", "first_txn_since"}},
+		{[]string{"EXECUTE"}, Object{"PROCEDURE", "explain_txn"}},
 	}
 }
 

@@ -90,7 +90,7 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	}
 	lists := []string{
 		"CALL list_txns(1, 'alice', NULL, NULL, 9)", "CALL list_txns(NULL, NULL, NOW() - INTERVAL 1 DAY, NULL, NULL)",
-		"CALL first_txn_since(NOW() - INTERVAL 1 HOUR, @first)",
+		"CALL first_txn_since(NOW() - INTERVAL 1 HOUR, @first)", "CALL explain_txn(1)",
 	}
 	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
 	internal := slices.Concat(internals(), []string{

@@ -6,6 +6,6 @@
 -- that conditions use the indexes of zone_txn.
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW read_txn AS
 SELECT *
-  FROM (SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id, outcome, attempt_id,
-               check_id, check_buckets, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at
+  FROM (SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, reason, override_id, outcome,
+               attempt_id, check_id, check_buckets, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at
           FROM zone_txn) AS txn

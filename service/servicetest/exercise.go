@@ -37,7 +37,7 @@ type Subject interface {
 }
 
 // Exercise tests that the store that open returns keeps the contracts of
-// service.Checker and service.OutcomeStore, and decides as service.Decide does. It
+// service.Checker and service.OutcomeStore, decides as service.Decide does, and explains each attempt that it blocks, if it is an Explainer. It
 // calls open once for each claim; open must return a Subject without zones and txns.
 // Checks reach the Subject through a service.Limiter, as in the service.
 //
@@ -52,7 +52,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowanc
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := open(t)
-				holds(t, subject{Subject: b, allowed: allowed})
+				holds(t, subject{Subject: explaining(t, b), allowed: allowed})
 			})
 		}
 	}

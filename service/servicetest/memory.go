@@ -13,6 +13,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/event"
+	"velocityd/service/explain"
 )
 
 // Memory is the reference store: service.Decide over maps, under one mutex. Its data
@@ -32,6 +33,8 @@ type Memory struct {
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
 	audits       []Audit
+	changes      []explain.Change // the oldest first
+	releases     []explain.Release
 	rolledUp     rolledUp
 	retention    []service.RetentionTask
 	events       []event.Event

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/explain"
 )
 
 // Peek returns the view of a bucket, or the error of service.NewPeek.
@@ -41,6 +42,7 @@ func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, re
 	m.uncount(m.now(), bucket)
 	delete(m.lockouts, bucket)
 	m.tellRelease(m.now(), bucket)
+	m.releases = append(m.releases, explain.Release{At: m.now(), Bucket: bucket})
 	m.audit(Audit{
 		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,
 	})
@@ -55,6 +57,9 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	for _, i := range m.indexes[bucket] {
 		txn := &m.txns[i]
 		txn.CreatedAt, txn.LastAt = txn.CreatedAt.Add(-by), txn.LastAt.Add(-by)
+		if !txn.UncountedAt.IsZero() {
+			txn.UncountedAt = txn.UncountedAt.Add(-by)
+		}
 		ids[txn.AttemptID] = true
 	}
 	if lockout, ok := m.lockouts[bucket]; ok {
@@ -123,6 +128,6 @@ func (b memoryBench) SetOverride(tb testing.TB, o service.Override) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.overrides = slices.DeleteFunc(b.overrides, func(other service.Override) bool { return sameTarget(other, o) })
+	b.dropOverrides(func(other service.Override) bool { return sameTarget(other, o) })
 	b.add(o)
 }

@@ -87,7 +87,7 @@ func (m *Memory) succeed(now time.Time, txn *recorded) {
 		return // the zone is deleted, so it is not known what it counts
 	}
 	if zone.Counts == service.CountsFailures {
-		txn.Counted = false
+		txn.giveBack(now)
 	}
 	if zone.ResetOnSuccess {
 		m.uncount(now, txn.Bucket)
@@ -100,7 +100,14 @@ func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
 	under := zone.TermUnder(service.IndexOverrides(now, m.overrides).Of(zone, bucket))
 	for _, i := range m.indexes[bucket] {
 		if txn := &m.txns[i]; zone.Term().Until(txn.CreatedAt).After(now) || under.Until(txn.CreatedAt).After(now) {
-			txn.Counted = false
+			txn.giveBack(now)
 		}
+	}
+}
+
+// giveBack makes a txn stop counting.
+func (r *recorded) giveBack(now time.Time) {
+	if r.Counted {
+		r.Counted, r.UncountedAt = false, now
 	}
 }

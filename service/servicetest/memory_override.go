@@ -72,6 +72,7 @@ func (m *Memory) add(o service.Override) service.Override {
 	o.ID = m.lastOverride
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.overrides = append(m.overrides, o)
+	m.madeOverride(o)
 	return o
 }
 
@@ -79,14 +80,14 @@ func (m *Memory) add(o service.Override) service.Override {
 // returns ErrConflict if there is another one that has not expired.
 func (m *Memory) makeRoom(o service.Override) error {
 	now := m.now()
-	for i, other := range m.overrides {
+	for _, other := range m.overrides {
 		if other.ID == o.ID || !sameTarget(other, o) {
 			continue
 		}
 		if other.ExpiresAt.IsZero() || now.Before(other.ExpiresAt) {
 			return fmt.Errorf("override %d has the same key or prefix: %w", other.ID, service.ErrConflict)
 		}
-		m.overrides = slices.Delete(m.overrides, i, i+1)
+		m.dropOverrides(func(o service.Override) bool { return o.ID == other.ID })
 		return nil // a zone has only one override of a key or prefix
 	}
 	return nil
@@ -117,6 +118,7 @@ func (m *Memory) SetOverride(_ context.Context, o service.Override, principal st
 	}
 	o.CreatedBy = cmp.Or(o.CreatedBy, m.overrides[i].CreatedBy)
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
+	m.changedOverride(m.overrides[i])
 	m.overrides[i] = o
 	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: o.Reason})
 	return o, nil
@@ -131,7 +133,7 @@ func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, prin
 		return err
 	}
 	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal})
-	m.overrides = slices.Delete(m.overrides, i, i+1)
+	m.dropOverrides(func(o service.Override) bool { return o.ID == id })
 	return nil
 }
 
@@ -139,5 +141,5 @@ func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, prin
 func (m *Memory) DeleteOverrides(_ testing.TB, zoneID int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.overrides = slices.DeleteFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == zoneID })
+	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == zoneID })
 }

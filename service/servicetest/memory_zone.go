@@ -51,6 +51,7 @@ func (m *Memory) PutZone(_ context.Context, zone service.Zone, match service.Mat
 func (m *Memory) put(zone service.Zone) service.Zone {
 	zone = zone.WithDefaults()
 	zone.Revision = m.zones[zone.ID].Revision + 1
+	m.changedZone(zone.ID)
 	m.zones[zone.ID] = zone
 	return zone
 }
@@ -80,8 +81,9 @@ func (m *Memory) DeleteZone(_ context.Context, id int64, match service.Match, pr
 }
 
 func (m *Memory) drop(id int64) {
+	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == id })
+	m.changedZone(id)
 	delete(m.zones, id)
-	m.overrides = slices.DeleteFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == id })
 }
 
 // SetZone implements Subject: it creates or changes a zone.

@@ -88,8 +88,8 @@ func settleBoth(
 	for _, bucket := range settlement.Resets {
 		since := service.UncountSince(c.now, zones[bucket.ZoneID], nil)
 		for id, txn := range before {
-			if txn.Bucket == bucket && txn.CreatedAt.After(since) {
-				txn.Counted = false
+			if txn.Bucket == bucket && txn.CreatedAt.After(since) && txn.Counted {
+				txn.Counted, txn.UncountedAt = false, c.now
 				before[id] = txn
 			}
 		}

@@ -87,6 +87,7 @@ func Describe(t service.Txn) string {
 		{"would block", t.WouldBlock && !t.Blocked},
 		{string(t.Reason), t.Reason != ""},
 		{"counted", t.Counted},
+		{"its place was given back", !t.UncountedAt.IsZero()},
 		{string(t.Outcome), t.Outcome != ""},
 		{fmt.Sprintf("%d attempts, the last at %s", t.Attempts, t.LastAt.UTC().Format(time.RFC3339)), t.Attempts > 1},
 	} {

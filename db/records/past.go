@@ -1,0 +1,299 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
+	"velocityd/db/zonerow"
+	"velocityd/service"
+	"velocityd/service/explain"
+)
+
+// Past returns the zones of some buckets and the overrides that may hold for them as they are now, the changes and
+// releases since an instant, and the engine's clock. It takes no lock and sees everything as it was at one instant. Errors are
+// those of look-ups: service.ErrForbidden without the right to read zone_audit.
+func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.Time) (r explain.Records, now time.Time, err error) {
+	p := past{buckets: buckets, Records: explain.Records{Since: since}}
+	for _, b := range buckets {
+		if !slices.Contains(p.zones, b.ZoneID) {
+			p.zones = append(p.zones, b.ZoneID)
+		}
+	}
+	err = s.pool.InTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(tx *sqlx.Tx) error {
+		for _, read := range []func(context.Context, *sqlx.Tx) error{p.readClock, p.readZones, p.readOverrides} {
+			if err := read(ctx, tx); err != nil {
+				return err
+			}
+		}
+		for _, zone := range p.zones {
+			if err := p.readChanges(ctx, tx, zone, since); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return explain.Records{}, time.Time{}, fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
+	}
+	slices.SortStableFunc(p.Changes, func(a, b explain.Change) int { return b.At.Compare(a.At) })
+	return p.Records, p.now, nil
+}
+
+// past is the state of one call of Past.
+type past struct {
+	explain.Records
+	buckets []service.Bucket
+	zones   []int64
+	now     time.Time
+}
+
+// readClock reads the clock, and for how long zone_audit is kept.
+func (p *past) readClock(ctx context.Context, tx *sqlx.Tx) error {
+	var policy struct {
+		Now     time.Time `db:"now"`
+		Audit   int       `db:"audit_days"`
+		Minimum int       `db:"minimum_days"`
+	}
+	err := tx.GetContext(ctx, &policy, `
+SELECT UTC_TIMESTAMP(6) AS now, audit_days, minimum_days
+  FROM retention_policy`)
+	if p.now = policy.Now; err == nil && policy.Audit > 0 {
+		p.Since = later(p.Since, p.now.AddDate(0, 0, -max(policy.Audit, policy.Minimum)))
+	}
+	return err
+}
+
+func (p *past) readZones(ctx context.Context, tx *sqlx.Tx) error {
+	zones, err := selectZones(ctx, tx, `
+ WHERE id IN (`+placeholders(len(p.zones))+`)`, anys(p.zones)...)
+	p.Zones = make(map[int64]service.Zone, len(zones))
+	for _, zone := range zones {
+		p.Zones[zone.ID] = zone
+	}
+	return err
+}
+
+// readOverrides reads the overrides of the keys and of the networks that the buckets are in.
+func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
+	var where []string
+	var args []any
+	for _, b := range p.buckets {
+		where, args = append(where, "zone_id = ? AND bucket_key = ?"), append(args, b.ZoneID, b.Key)
+		network, isAddress := service.NetworkOf(b.Key)
+		if !isAddress {
+			continue
+		}
+		where = append(where, "zone_id = ? AND network IN ("+placeholders(network.Bits()+1)+")")
+		args = append(args, b.ZoneID)
+		for bits := range network.Bits() + 1 {
+			args = append(args, Network(netip.PrefixFrom(network.Addr(), bits).Masked()))
+		}
+	}
+	var rows []overrideRow
+	if err := tx.SelectContext(ctx, &rows, selectOverride+`
+ WHERE `+strings.Join(where, `
+    OR `), args...); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		o, err := row.override()
+		if err != nil {
+			return err
+		}
+		p.Overrides = append(p.Overrides, o)
+	}
+	return nil
+}
+
+// pastRow is a row of zone_audit.
+type pastRow struct {
+	ID         uint64           `db:"id"`
+	At         time.Time        `db:"changed_at"`
+	Subject    string           `db:"subject"`
+	Action     string           `db:"action"`
+	ZoneID     int64            `db:"zone_id"`
+	OverrideID sql.Null[uint64] `db:"override_id"`
+	Before     []byte           `db:"state_before"`
+	After      []byte           `db:"state_after"`
+}
+
+// readChanges reads the changes of one zone and the releases in it since an instant, page by page, the newest first.
+func (p *past) readChanges(ctx context.Context, tx *sqlx.Tx, zone int64, since time.Time) error {
+	most := explain.MostChanges / len(p.zones)
+	last := uint64(1 << 63)
+	for read := 0; ; {
+		var rows []pastRow
+		if err := tx.SelectContext(ctx, &rows, `
+SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
+  FROM zone_audit
+ WHERE zone_id = ?
+   AND id < ?
+ ORDER BY id DESC
+ LIMIT ?`, zone, last, auditPage); err != nil {
+			return err
+		}
+		for _, row := range rows {
+			last = row.ID
+			if row.At.Before(since) {
+				return nil
+			}
+			if err := p.add(row); err != nil {
+				return err
+			}
+		}
+		read += len(rows)
+		switch {
+		case len(rows) < auditPage:
+			return nil
+		case read >= most:
+			p.Since = later(p.Since, rows[len(rows)-1].At)
+			return nil
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// add adds what a row of zone_audit says.
+func (p *past) add(row pastRow) error {
+	of := service.Change{ID: row.ID, ZoneID: row.ZoneID, OverrideID: row.OverrideID.V, Before: row.Before}
+	change := explain.Change{At: row.At, ZoneID: row.ZoneID, OverrideID: row.OverrideID.V}
+	switch {
+	case row.Subject == "bucket" && row.Action == "release":
+		return p.addRelease(row)
+	case row.Subject != "zone" && row.Subject != "override":
+		return nil
+	case len(row.Before) == 0:
+	case row.Subject == "zone":
+		zone, err := ZoneBefore(of)
+		if err != nil {
+			return err
+		}
+		change.Zone = &zone
+	default:
+		o, err := OverrideBefore(of)
+		if err != nil {
+			return err
+		}
+		change.Override = &o
+	}
+	p.Changes = append(p.Changes, change)
+	return nil
+}
+
+func (p *past) addRelease(row pastRow) error {
+	var state struct {
+		Key string `json:"bucket_key"`
+	}
+	if err := json.Unmarshal(row.After, &state); err != nil {
+		return fmt.Errorf("release %d cannot be read", row.ID) // the text holds a key
+	}
+	if bucket := (service.Bucket{ZoneID: row.ZoneID, Key: state.Key}); slices.Contains(p.buckets, bucket) {
+		p.Releases = append(p.Releases, explain.Release{At: row.At, Bucket: bucket})
+	}
+	return nil
+}
+
+// ZoneBefore returns the zone before a change of it. Settings that zone_audit does not have, because they came
+// with a later program, have their defaults.
+func ZoneBefore(change service.Change) (service.Zone, error) {
+	zone := service.Zone{ID: change.ZoneID}
+	members := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(change.Before))
+	decoder.UseNumber()
+	if err := decoder.Decode(&members); err != nil {
+		return zone, fmt.Errorf("change %d: %w", change.ID, err)
+	}
+	for _, column := range zonerow.Settings {
+		value, isThere := members[column.Name]
+		if isThere && !slices.ContainsFunc(valuesOf(value), func(v driver.Value) bool { return column.Read(&zone, v) }) {
+			return zone, fmt.Errorf("change %d: %s cannot be read", change.ID, column.Name)
+		}
+	}
+	if number, isThere := members["revision"].(json.Number); isThere {
+		revision, _ := number.Int64()
+		zone.Revision = uint64(revision)
+	}
+	return zone.WithDefaults(), nil
+}
+
+// valuesOf returns the forms in which a driver may hand out a value of JSON.
+func valuesOf(value any) []driver.Value {
+	switch v := value.(type) {
+	case nil:
+		return []driver.Value{nil}
+	case bool:
+		if v {
+			return []driver.Value{int64(1)}
+		}
+		return []driver.Value{int64(0)}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return []driver.Value{n, []byte(v)}
+		}
+		return []driver.Value{[]byte(v)}
+	case string:
+		return []driver.Value{[]byte(v)}
+	}
+	return nil
+}
+
+// overrideState is a row of zone_override in zone_audit.
+type overrideState struct {
+	Key       string                 `json:"bucket_key"`
+	Prefix    string                 `json:"prefix"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      int                    `json:"rate"`
+	Window    int64                  `json:"window"`
+	Anchor    int                    `json:"period_anchor"`
+	ExpiresAt string                 `json:"expires_at"`
+	Reason    string                 `json:"reason"`
+	CreatedBy string                 `json:"created_by"`
+}
+
+// OverrideBefore returns the override before a change of it. The error does NOT quote it.
+func OverrideBefore(change service.Change) (service.Override, error) {
+	var row overrideState
+	err := json.Unmarshal(change.Before, &row)
+	o := service.Override{
+		ID: change.OverrideID, ZoneID: change.ZoneID, Key: row.Key, Action: row.Action, Rate: row.Rate,
+		Window: service.Seconds(row.Window), PeriodAnchor: row.Anchor, Reason: row.Reason, CreatedBy: row.CreatedBy,
+	}
+	if err == nil && row.Prefix != "" {
+		o.Prefix, err = netip.ParsePrefix(row.Prefix)
+	}
+	if err == nil && row.ExpiresAt != "" {
+		o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt)
+	}
+	if err != nil {
+		return o, fmt.Errorf("change %d: override %d cannot be read", change.ID, change.OverrideID) // the text may hold its key
+	}
+	return o, nil
+}
+
+// placeholders returns the inside of a list of n values.
+func placeholders(n int) string { return strings.TrimPrefix(strings.Repeat(", ?", n), ", ") }
+
+func anys[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, value := range list {
+		args[i] = value
+	}
+	return args
+}

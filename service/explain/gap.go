@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"velocityd/service"
+)
+
+// Part is a part of an explanation that may not be known any more.
+type Part string
+
+// The parts.
+const (
+	PartSettings Part = "settings" // the zone and its overrides as they were
+	PartRows     Part = "rows"     // the txns that counted
+	PartLockout  Part = "lockout"  // the lockout before, from which the next one grows
+	PartCheck    Part = "check"    // the other buckets of the check
+	PartDecision Part = "decision" // the reason of the decision
+)
+
+// Gap is a part that is not known any more, and why, in a sentence.
+type Gap struct {
+	Part Part
+	Why  string
+}
+
+// gaps returns the parts that are not known.
+func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
+	add := func(part Part, format string, args ...any) {
+		gaps = append(gaps, Gap{part, fmt.Sprintf(format, args...)})
+	}
+	at := d.Txn.CreatedAt
+	_, isKnown := d.Records.at(at)
+	switch {
+	case !isKnown:
+		add(PartSettings, "zone_audit holds the changes since %s alone, so the settings of the zones and their overrides are not known",
+			moment(d.Records.Since, at))
+	case d.decision.Err != nil:
+		add(PartSettings, "zone_audit says that a zone of the check did not exist then, so its settings are not known")
+	}
+	if d.Missing > 0 {
+		add(PartCheck, "%d of the %d txns of the check are not there any more", d.Missing, d.Missing+len(d.Check))
+	} else if d.hidesCause {
+		add(PartCheck, "another bucket of the check decided it too, and its attempt is counted in a txn of an earlier check")
+	}
+	// Retention keeps at least a day, and ids of attempts that were rolled back are missing in a young history, too.
+	isCut := d.Oldest.ID > 1 && (!x.Agrees || d.Now.Sub(d.Oldest.CreatedAt) > 24*time.Hour)
+	if since := d.Oldest.CreatedAt; x.Zone != nil && !x.Unmetered && isCut && x.Since.Before(since) {
+		add(PartRows, "the oldest txn that is kept is of %s, so the rows of the window before it are gone", moment(since, at))
+	}
+	if cut := d.Buckets[i].Cut; cut.After(x.Since) && !x.Agrees {
+		add(PartRows, "the bucket has more than %d rows in the window; rows up to %s were not looked at", MostRows, moment(cut, at))
+	}
+	if reason := d.Check[i].Reason; (reason == service.ReasonLocked || reason == service.ReasonLockout) && !d.knowsLockout(i) {
+		add(PartLockout, "the bucket's earlier lockouts are not all known, and the length of a lockout may have grown from theirs")
+	}
+	if !x.Agrees && len(gaps) == 0 {
+		add(PartDecision, "the rows, zone_audit and the lockouts that are there now lead to another decision, "+
+			"so one of them was changed without a record of it")
+	}
+	return gaps
+}
+
+// knowsLockout says that the lockout of a bucket of the check is known with its length.
+func (d *decided) knowsLockout(i int) bool {
+	if d.decision.Err != nil {
+		return false
+	}
+	l, applies := d.applied(i)
+	return applies && l.isKnown
+}
+
+// moment writes an instant to the millisecond, with its day unless that is the day of another instant.
+func moment(t, of time.Time) string {
+	t, of = t.UTC(), of.UTC()
+	if t.Format(time.DateOnly) == of.Format(time.DateOnly) {
+		return t.Format("15:04:05.000 UTC")
+	}
+	return t.Format("2006-01-02 15:04:05.000 UTC")
+}

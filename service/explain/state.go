@@ -1,0 +1,139 @@
+package explain
+
+import (
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// view is one way to read the evidence where the instants alone leave a choice.
+type view struct {
+	settings time.Time // the settings are those at this instant
+	// countsLast says that a txn which stopped counting in the microsecond of the check counted for the check.
+	countsLast bool
+	// isSetBack says that txns with lower ids and later instants came before: the clock was set back in between.
+	isSetBack bool
+	// isApart says that several pseudonyms of one bucket were decided each by itself, as for a caller by SQL.
+	isApart bool
+}
+
+// views returns the ways to read the evidence with the settings of an instant, the likeliest first.
+func views(settings time.Time) (views []view) {
+	for _, isSetBack := range []bool{false, true} {
+		for _, isApart := range []bool{false, true} {
+			views = append(views, view{settings, false, isSetBack, isApart}, view{settings, true, isSetBack, isApart})
+		}
+	}
+	return views
+}
+
+// counted returns the txns that counted in a bucket when its txn own was decided, but for those that had left the
+// window by then.
+func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
+	for _, row := range p.Rows {
+		at := row.CreatedAt
+		isBefore := at.Before(own.CreatedAt) || at.Equal(own.CreatedAt) && row.ID < own.ID ||
+			v.isSetBack && at.After(own.CreatedAt) && row.ID < own.ID
+		counts := row.Counted || row.UncountedAt.After(own.CreatedAt) || v.countsLast && row.UncountedAt.Equal(own.CreatedAt)
+		if isBefore && counts {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// lockedOut is a lockout, and the txn with which it began, if that is known.
+type lockedOut struct {
+	service.Lockout
+	by service.Txn
+	// isKnown is false if more lockouts may have been there, or the zone of one is not known: then the lockout and its
+	// length may have been others.
+	isKnown bool
+}
+
+func (l lockedOut) began() time.Time { return l.Until.Add(-l.Length) }
+
+// lockout returns the last lockout of a bucket before its txn own was decided.
+func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
+	before := e.lockoutsBefore(p, own)
+	if last := (lockedOut{Lockout: p.Last, isKnown: true}); last.Length > 0 {
+		if n := len(before); n > 0 && before[n-1].CreatedAt.Equal(last.began()) {
+			last.by = before[n-1]
+			return last
+		}
+		if last.began().Before(own.CreatedAt) {
+			return last
+		}
+	}
+	found := lockedOut{isKnown: true}
+	for i, txn := range append(before, own) {
+		w, isKnown := e.Records.at(txn.CreatedAt)
+		zone, exists := w.zones[txn.Bucket.ZoneID]
+		if !isKnown || !exists {
+			return lockedOut{}
+		}
+		if reach := zone.LockoutMax + zone.LockoutDecay; i == 0 && zone.Lockout > 0 && txn.CreatedAt.Add(-reach).Before(p.LockoutsSince) {
+			found.isKnown = false
+		}
+		if i < len(before) {
+			found.isKnown = found.isKnown && txn.Attempts <= 2 // of more, those in the middle are not known
+			found.Lockout, found.by = begin(zone, txn, found.Lockout), txn
+		}
+	}
+	return found
+}
+
+// lockoutsBefore returns the txns with which lockouts began before own, without those that a release has ended. Where a
+// txn counts later attempts that began lockouts, too, it is there once more with the instant of the last of them.
+func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn) {
+	released := e.Records.released(own.Bucket, own.CreatedAt)
+	add := func(txn service.Txn) {
+		isBefore := txn.CreatedAt.Before(own.CreatedAt) || txn.CreatedAt.Equal(own.CreatedAt) && txn.ID < own.ID
+		if isBefore && txn.CreatedAt.After(released) {
+			before = append(before, txn)
+		}
+	}
+	for _, txn := range p.Lockouts {
+		add(txn)
+		if txn.Attempts > 1 {
+			txn.CreatedAt = txn.LastAt
+			add(txn)
+		}
+	}
+	slices.SortStableFunc(before, func(a, b service.Txn) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return before
+}
+
+// begin returns the lockout that began with a txn of a zone as it was, after another one.
+func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Lockout {
+	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt}, Lockout: last}
+	ruling := service.Decide(txn.CreatedAt, service.Ledger{
+		Zones: map[int64]service.Zone{zone.ID: zone}, Buckets: []service.BucketState{full}, Places: [][]int{{0}},
+	}, []service.Check{{Buckets: []service.Bucket{txn.Bucket}}})
+	return ruling.Lockouts[txn.Bucket]
+}
+
+// named returns for each txn of a check the bucket that it stands for: the pseudonyms of one bucket by several secret
+// keys stand side by side. It is nil if there are none.
+func named(check []service.Txn) []int {
+	places := make([]int, len(check))
+	seen, several := map[string]bool{}, false
+	for i, txn := range check {
+		id := service.KeyIDOf(txn.Bucket.Key)
+		if i > 0 {
+			places[i] = places[i-1]
+			if id == "" || seen[id] || check[i-1].Bucket.ZoneID != txn.Bucket.ZoneID {
+				places[i]++
+				clear(seen)
+			} else {
+				several = true
+			}
+		}
+		seen[id] = true
+	}
+	if !several {
+		return nil
+	}
+	return places
+}
