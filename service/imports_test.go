@@ -134,7 +134,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/subject": {
 			ours: []string{
-				"service", "service/event", "service/access", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
+				"service", "service/event", "service/access", "service/explain", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
 			},
 			theirs: []string{sqlx}, never: []string{http},
 		},

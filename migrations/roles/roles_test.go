@@ -98,8 +98,8 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"CALL repeat_txns('[]', NOW())",
 	})
 	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
-	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
-	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
+	audit := []string{"SELECT * FROM zone_audit", "SELECT changed_by, principal FROM zone_audit"}
+	changed := []string{"SELECT id, changed_at, subject, zone_id, state_before, state_after FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	cases := map[roles.Role]struct{ may, mustNot []string }{
 		roles.Service: {
 			slices.Concat(tables, public, insert, changed),

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -60,9 +61,9 @@ func (d *desk) explain(t *testing.T, id uint64) explain.Explanation {
 
 func alice(zone int64) service.Bucket { return service.Bucket{ZoneID: zone, Key: "alice"} }
 
-func TestASentenceSaysWhyAnAttemptWasDecidedAsItWas(t *testing.T) {
-	t.Parallel()
-	for want, story := range map[string]func(t *testing.T, d *desk) uint64{
+// ofLimits are stories of limits and lockouts, by the sentences that say them.
+func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
+	return map[string]func(t *testing.T, d *desk) uint64{
 		"Allowed: it was attempt 2 of 2 in 60 s.": func(t *testing.T, d *desk) uint64 {
 			d.check(t, alice(1))
 			return d.check(t, alice(1))
@@ -94,6 +95,12 @@ func TestASentenceSaysWhyAnAttemptWasDecidedAsItWas(t *testing.T) {
 			d.check(t, alice(2))
 			return d.after(30*time.Minute).check(t, alice(2))
 		},
+	}
+}
+
+// ofSettings are stories of overrides, modes and other buckets.
+func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
+	return map[string]func(t *testing.T, d *desk) uint64{
 		"Blocked: override 1 denied the bucket, without an end.": func(t *testing.T, d *desk) uint64 {
 			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny})
 			return d.check(t, alice(1))
@@ -133,7 +140,14 @@ func TestASentenceSaysWhyAnAttemptWasDecidedAsItWas(t *testing.T) {
 			d.after(time.Second).check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
 		},
-	} {
+	}
+}
+
+func TestASentenceSaysWhyAnAttemptWasDecidedAsItWas(t *testing.T) {
+	t.Parallel()
+	stories := ofLimits()
+	maps.Copy(stories, ofSettings())
+	for want, story := range stories {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, service.Zone{ID: 1, Rate: 2, Window: time.Minute},
