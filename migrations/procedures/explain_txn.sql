@@ -79,6 +79,7 @@ BEGIN
                IF(v_counted < v_rate, '; an override had another limit, or some of the rows are gone', ''))
              WHEN reason = 'locked' THEN ', locked by a lockout that began before'
              WHEN reason = 'denied' THEN CONCAT(', denied by override ', override_id)
+             WHEN reason = 'concurrent' THEN ', because too many attempts were under way'
              WHEN reason = 'elsewhere' THEN ' by another bucket of its check'
              WHEN counted OR uncounted_at IS NOT NULL THEN CONCAT(': it was attempt ', v_counted + 1, ' of ', v_rate)
              ELSE ': it did not count, because the zone was off or an override allowed it'

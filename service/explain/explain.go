@@ -101,6 +101,9 @@ func (e *Evidence) decide(v view) decided {
 		state := service.BucketState{Lockout: lockout.Lockout}
 		for _, row := range rows {
 			state.Counted = append(state.Counted, row.CreatedAt)
+			if v.isOpen(row) {
+				state.Open = append(state.Open, row.CreatedAt)
+			}
 		}
 		check.Buckets = append(check.Buckets, own.Bucket)
 		ledger.Buckets, ledger.Places[0] = append(ledger.Buckets, state), append(ledger.Places[0], i)
@@ -245,7 +248,7 @@ func (d *decided) applied(i int) (l lockedOut, applies bool) {
 			}
 		}
 		return l, true
-	case service.ReasonFull, service.ReasonDenied, service.ReasonElsewhere:
+	case service.ReasonFull, service.ReasonDenied, service.ReasonConcurrent, service.ReasonElsewhere:
 	}
 	return l, false
 }
@@ -286,10 +289,30 @@ func (d *decided) opensBucket(i int) (opens time.Time, isKnown bool) {
 	if opens, isKnown = d.placeAt(i, o); !isKnown {
 		return opens, false
 	}
+	if open := d.openUntil(i); open.After(opens) {
+		opens = open
+	}
 	if l, applies := d.applied(i); applies && l.Until.After(opens) {
 		opens = l.Until
 	}
 	return opens, true
+}
+
+// openUntil returns the instant from which on fewer attempts of a bucket of the check than its zone's Concurrent would have
+// been under way without any outcome, or the zero time if there were fewer.
+func (d *decided) openUntil(i int) time.Time {
+	zone := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults()
+	var under []service.Txn
+	for _, row := range d.past[i] {
+		if d.isOpen(row) && row.CreatedAt.After(d.Txn.CreatedAt.Add(-zone.ReserveTTL)) {
+			under = append(under, row)
+		}
+	}
+	if zone.Concurrent == 0 || len(under) < zone.Concurrent {
+		return time.Time{}
+	}
+	slices.SortFunc(under, newestFirst)
+	return under[zone.Concurrent-1].CreatedAt.Add(zone.ReserveTTL)
 }
 
 // placeAt returns the instant from which on one bucket of the check had a place, or the zero time if it had.

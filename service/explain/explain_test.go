@@ -101,6 +101,12 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 // ofSettings are stories of overrides, modes and other buckets.
 func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 	return map[string]func(t *testing.T, d *desk) uint64{
+		"Blocked: 1 of 1 attempts were under way, without an outcome; a place opened with the next outcome, and at 10:00:30.000 UTC at " +
+			"the latest.": func(t *testing.T, d *desk) uint64 {
+			d.SetZone(t, service.Zone{ID: 1, Rate: 9, Window: time.Minute, ReserveTTL: 30 * time.Second, Concurrent: 1})
+			d.check(t, alice(1))
+			return d.after(time.Second).check(t, alice(1))
+		},
 		"Blocked: override 1 denied the bucket, without an end.": func(t *testing.T, d *desk) uint64 {
 			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny})
 			return d.check(t, alice(1))

@@ -14,6 +14,7 @@ type Part string
 const (
 	PartSettings Part = "settings" // the zone and its overrides as they were
 	PartRows     Part = "rows"     // the txns that counted
+	PartOutcomes Part = "outcomes" // when the outcomes of the txns came that counted
 	PartLockout  Part = "lockout"  // the lockout before, from which the next one grows
 	PartCheck    Part = "check"    // the other buckets of the check
 	PartDecision Part = "decision" // the reason of the decision
@@ -51,6 +52,9 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	}
 	if cut := d.Buckets[i].Cut; cut.After(x.Since) && !x.Agrees {
 		add(PartRows, "the bucket has more than %d rows in the window; rows up to %s were not looked at", MostRows, moment(cut, at))
+	}
+	if d.wasOpen && x.Agrees {
+		add(PartOutcomes, "the recorded decision follows if the outcomes came after it, and when they came is not recorded")
 	}
 	if reason := d.Check[i].Reason; (reason == service.ReasonLocked || reason == service.ReasonLockout) && !d.knowsLockout(i) {
 		add(PartLockout, "the bucket's earlier lockouts are not all known, and the length of a lockout may have grown from theirs")

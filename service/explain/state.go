@@ -16,13 +16,20 @@ type view struct {
 	isSetBack bool
 	// isApart says that several pseudonyms of one bucket were decided each by itself, as for a caller by SQL.
 	isApart bool
+	// wasOpen says that the outcomes of all txns which have one now came after the check.
+	wasOpen bool
 }
 
 // views returns the ways to read the evidence with the settings of an instant, the likeliest first.
 func views(settings time.Time) (views []view) {
 	for _, isSetBack := range []bool{false, true} {
 		for _, isApart := range []bool{false, true} {
-			views = append(views, view{settings, false, isSetBack, isApart}, view{settings, true, isSetBack, isApart})
+			for _, wasOpen := range []bool{false, true} {
+				v := view{settings: settings, isSetBack: isSetBack, isApart: isApart, wasOpen: wasOpen}
+				views = append(views, v)
+				v.countsLast = true
+				views = append(views, v)
+			}
 		}
 	}
 	return views
@@ -41,6 +48,12 @@ func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
 		}
 	}
 	return rows
+}
+
+// isOpen says that a txn that counted had no outcome when the check was decided. The outcome of one whose place was given
+// back came with that.
+func (v view) isOpen(row service.Txn) bool {
+	return v.wasOpen || row.Outcome == "" || !row.UncountedAt.IsZero()
 }
 
 // lockedOut is a lockout, and the txn with which it began, if that is known.

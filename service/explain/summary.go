@@ -100,6 +100,10 @@ func (d *decided) cause(i int) string {
 			d.tense(lockout.Until, "ended", "ends"), d.moment(lockout.Until), d.later(i, lockout.Until))
 	case service.ReasonFull:
 		return d.full(i) + d.later(i, time.Time{})
+	case service.ReasonConcurrent:
+		zone, until := d.world.zones[v.Bucket.ZoneID], d.openUntil(i)
+		return fmt.Sprintf("%d of %d attempts were under way, without an outcome; a place opened with the next outcome, and at %s at the latest",
+			zone.Concurrent, zone.Concurrent, d.moment(until))
 	case service.ReasonElsewhere:
 	}
 	return "it had room"
