@@ -270,6 +270,35 @@ func TestAnErasureMovesNoCountInsideAWindow(t *testing.T) {
 	})
 }
 
+func TestAReportOnAnErasedAttemptGivesItsPlaceBackAndBringsNoNameBack(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, w world) {
+		attempt := w.check(t, "login-1", at(failures, "alice"), at(addresses, "203.0.113.7"))
+		w.check(t, "", at(failures, "alice"))
+		key := w.erase(t, "alice")[failures]
+		errs, err := w.ReportAll(t.Context(), []service.Report{{AttemptID: "login-1", Outcome: service.OutcomeSuccess}})
+		if err != nil || errs[0] != nil {
+			t.Fatalf("report by the attempt id: %v %v", err, errs)
+		}
+		if peek, err := w.Peek(t.Context(), at(failures, key)); err != nil || peek.Velocity != 1 {
+			t.Errorf("%d attempts count, want 1 (%v)", peek.Velocity, err)
+		}
+		if txn, err := w.Txn(t.Context(), attempt.TxnID()); err != nil || txn.Outcome != service.OutcomeSuccess || txn.Bucket.Key != key {
+			t.Errorf("the txn is %+v, %v", txn, err)
+		}
+		for _, line := range w.dump(t) {
+			if strings.Contains(line, "alice") {
+				t.Errorf("left: %s", line)
+			}
+		}
+		retry := service.Check{Buckets: []service.Bucket{at(failures, "alice"), at(addresses, "203.0.113.7")}, AttemptID: "login-1"}
+		again, err := w.limiter.CheckAll(t.Context(), []service.Check{retry})
+		if err != nil || !errors.Is(again[0].Err, service.ErrConflict) {
+			t.Errorf("the attempt id again: %+v, %v; want a conflict", again, err)
+		}
+	})
+}
+
 func TestAnErasureThatBreaksOffGoesOnWithItsPseudonym(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w world) {
