@@ -105,9 +105,9 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	var rows []string
 	keys := keysOfBothShards(t, pool, "census", 12)
 	for _, key := range keys {
-		rows = append(rows, fmt.Sprintf("(%d, '%s', '2199-01-01')", zoneID, key))
+		rows = append(rows, fmt.Sprintf("(%d, '%s', '2026-01-01', '2199-01-01', 1)", zoneID, key))
 	}
-	dbtest.Exec(t, pool, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES "+strings.Join(rows, ",")+
+	dbtest.Exec(t, pool, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
 	if _, err := store.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
 		"ann"); err != nil {

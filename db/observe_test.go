@@ -74,8 +74,9 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		locking.Lockout = time.Hour
 		d := f.database(t, locking, zone(2, 1, time.Hour), zone(3, 1, time.Hour))
 		// Zone 2 has no lockouts, so that of x does not hold.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES (1, 'alice', '2199-01-01'), "+
-			"(1, 'bob', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), (1, 'carol', UTC_TIMESTAMP(6)), (1, 'dave', NULL), (2, 'x', '2199-01-01')")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+
+			"(1, 'alice', '2026-01-01', '2199-01-01', 1), (1, 'bob', '2026-01-01', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 2), "+
+			"(1, 'carol', '2026-01-01', UTC_TIMESTAMP(6), 3), (2, 'x', '2026-01-01', '2199-01-01', 4)")
 		for key, o := range map[string]service.Override{
 			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)},
 			"c": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)}, "d": {Action: service.OverrideAllow},

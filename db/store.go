@@ -14,6 +14,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/barred"
 	"velocityd/db/evidence"
 	"velocityd/db/history"
 	"velocityd/db/outbox"
@@ -32,6 +33,7 @@ type Store struct {
 	*history.Reader             // recorded attempts
 	*totals.Book                // numbers of attempts
 	*outbox.Outbox              // events
+	*barred.List                // lockouts that have not ended
 	*evidence.Explainer         // why attempts were decided as they were
 	lanes               *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool                *session.Pool
@@ -85,8 +87,8 @@ func Open(o session.Options) (*Store, error) {
 	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, retention.ForRetention, tasks(tables, ids)...)
 	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer,
-		runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), List: barred.New(pool),
+		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 

@@ -180,6 +180,9 @@ func column(t *testing.T, on *sql.DB, query string) (values []string) {
 		}
 		values = append(values, value)
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return values
 }
 

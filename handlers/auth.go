@@ -77,6 +77,10 @@ func routeNeeds() map[string]need {
 		"POST /v1/zones/:id/buckets/:key/release": one(access.ScopeRelease),
 		"POST " + pathReleases:                    one(access.ScopeRelease),
 
+		"GET " + pathLocked: one(access.ScopePeek),
+		"GET " + pathFull:   one(access.ScopePeek),
+		"GET " + pathDenied: one(access.ScopePeek),
+
 		"GET /v1/zones/:id/overrides":                 one(access.ScopeOverrides),
 		"POST /v1/zones/:id/overrides":                one(access.ScopeOverrides),
 		"GET /v1/zones/:id/overrides/:override_id":    one(access.ScopeOverrides),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/servicetest"
@@ -21,7 +22,7 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	for _, path := range []string{
 		"/v1/retention", "/v1/events",
 		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/txns/1/explanation", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
-		"/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
+		"/v1/zones/1/locked", "/v1/zones/1/full", "/v1/zones/1/denied.txt", "/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
 		asked := time.Now()
 		p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
@@ -114,6 +115,10 @@ func (s *slowStore) end(ctx context.Context) error {
 }
 
 func (s *slowStore) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
+
+func (s *slowStore) Locked(ctx context.Context, _ barred.Query) (barred.Page, error) {
+	return barred.Page{}, s.end(ctx)
+}
 
 func (s *slowStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
 	return service.Zone{}, s.end(ctx)

@@ -19,6 +19,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/feed"
@@ -50,6 +51,7 @@ type Reader interface {
 	service.ZoneReportStore
 	// Events takes keys as they are recorded, too.
 	event.Store
+	barred.Store
 }
 
 // Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
@@ -236,6 +238,9 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, zone+"/totals", s.showZoneTotals)
 	get(e, bucket, s.peek)
 	get(e, bucket+"/totals", s.showBucketTotals)
+	get(e, pathLocked, s.showLocked)
+	get(e, pathFull, s.showFull)
+	get(e, pathDenied, s.showDenied)
 	e.POST(pathReleases, adapted(s.releaseMany))
 	e.POST(bucket+"/release", adapted(s.release))
 	get(e, overrides, s.listOverrides)

@@ -15,6 +15,7 @@ import (
 type bucketCmd struct {
 	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without making one."`
 	Totals  bucketTotalsCmd  `cmd:"" help:"Print how many attempts a bucket had, in all and by hour, day or month."`
+	Locked  bucketLockedCmd  `cmd:"" help:"List the buckets of a zone that are locked out, or look for those that are full."`
 	Release bucketReleaseCmd `cmd:"" help:"Empty buckets and end their lockouts."`
 }
 

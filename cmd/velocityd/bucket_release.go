@@ -2,17 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"velocityd/service"
+	"velocityd/service/barred"
 )
 
 type bucketReleaseCmd struct {
-	Zone          int64    `arg:"" help:"Zone of the buckets."`
-	Keys          []string `arg:"" name:"key" help:"Bucket keys, in any spelling that the zone accepts."`
-	Reason        string   `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
-	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print each bucket as the HTTP interface gives it."`
+	Zone      int64    `arg:"" help:"Zone of the buckets."`
+	Keys      []string `arg:"" optional:"" name:"key" help:"Bucket keys, in any spelling that the zone accepts."`
+	AllLocked bool     `name:"all-locked" env:"-" help:"Release all buckets of the zone that are locked out now, in place of keys."`
+	Reason    string   `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
+	JSON      bool     `name:"json" env:"VELOCITY_JSON" help:"Print each bucket as the HTTP interface gives it."`
+
+	yesFlag       `embed:""`
 	endpointFlags `embed:""`
 }
 
@@ -20,12 +26,13 @@ type bucketReleaseCmd struct {
 func (bucketReleaseCmd) Help() string {
 	return `The buckets' txns in the window stop counting. A lockout ends, and the next one has the first length again. Overrides stay. zone_audit records each release, who did it and why.
 
-Each bucket is released by itself. If one cannot be, the command goes on with the others, and ends with exit code 1.
+Each bucket is released by itself. If one cannot be, the command goes on with the others, and ends with exit code 1. With --all-locked it asks first, begins with the newest lockout, and leaves alone those that begin meanwhile.
 
 Examples:
 
   velocityd bucket release 1 alice --reason 'called us, proved who she is'
-  velocityd bucket release 1 alice bob carol --reason 'the mail gateway had their old passwords'`
+  velocityd bucket release 1 alice bob carol --reason 'the mail gateway had their old passwords'
+  velocityd bucket release 1 --all-locked --reason 'the mail gateway had all old passwords'`
 }
 
 // Run releases the buckets and prints their new state.
@@ -33,34 +40,113 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	if err := service.ValidateReason(c.Reason); err != nil {
 		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
+	if c.AllLocked == (len(c.Keys) > 0) {
+		return usagef("give keys or --all-locked")
+	}
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	buckets := make([]service.Bucket, len(c.Keys))
-	for i, key := range c.Keys { // all of them first, so that a slip releases none
-		if buckets[i], err = (bucketFlags{Zone: c.Zone, Key: key}).bucket(ctx, store); err != nil {
-			return err
-		}
+	r := releasing{cmd: c, p: p, store: store}
+	if c.AllLocked {
+		err = r.allLocked(ctx)
+	} else {
+		err = r.named(ctx)
 	}
-	failed := 0
-	for _, bucket := range buckets {
-		err := store.Release(ctx, bucket, p.principal, c.Reason)
-		if err == nil {
-			err = bucketFlags{JSON: c.JSON}.show(ctx, p.stdout, store, bucket)
-		}
-		switch {
-		case err == nil:
-		case len(buckets) == 1 || ctx.Err() != nil:
-			return err
-		default:
-			failed++
-			fmt.Fprintf(p.stderr, "%s: %v\n", printable(bucket.Key), err)
-		}
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %s of zone %d were not released", failed, counted(len(buckets), "bucket"), c.Zone)
+	switch {
+	case err != nil:
+		return err
+	case r.failed > 0:
+		return fmt.Errorf("%d of %s of zone %d were not released", r.failed, counted(r.failed+r.released, "bucket"), c.Zone)
+	case c.AllLocked:
+		fmt.Fprintf(p.stderr, "released %s\n", counted(r.released, "bucket"))
 	}
 	return nil
+}
+
+// releasing is a run of bucketReleaseCmd.
+type releasing struct {
+	cmd              *bucketReleaseCmd
+	p                *process
+	store            endpoint
+	released, failed int
+}
+
+// named releases the buckets that are named.
+func (r *releasing) named(ctx context.Context) error {
+	buckets := make([]service.Bucket, len(r.cmd.Keys))
+	for i, key := range r.cmd.Keys { // all of them first, so that a slip releases none
+		var err error
+		if buckets[i], err = (bucketFlags{Zone: r.cmd.Zone, Key: key}).bucket(ctx, r.store); err != nil {
+			return err
+		}
+	}
+	for _, bucket := range buckets {
+		err := r.one(ctx, bucket)
+		if err == nil {
+			if err = (bucketFlags{JSON: r.cmd.JSON}).show(ctx, r.p.stdout, r.store, bucket); err != nil {
+				return fmt.Errorf("released %s, and then: %w", counted(r.released, "bucket"), err)
+			}
+		}
+		if err != nil && (len(buckets) == 1 || ctx.Err() != nil) {
+			return err
+		}
+	}
+	return nil
+}
+
+// one releases a bucket. It tells of an error, unless the command is interrupted, or it is about all buckets.
+func (r *releasing) one(ctx context.Context, bucket service.Bucket) error {
+	err := r.store.Release(ctx, bucket, r.p.principal, r.cmd.Reason)
+	if err == nil {
+		r.released++
+		return nil
+	}
+	r.failed++
+	if len(r.cmd.Keys) != 1 {
+		fmt.Fprintf(r.p.stderr, "%s: %v\n", printable(bucket.Key), err)
+	}
+	return err
+}
+
+// allLocked releases the buckets that are locked, page by page.
+func (r *releasing) allLocked(ctx context.Context) error {
+	locked := 0
+	if err := r.pages(ctx, func(page barred.Page) error {
+		locked += len(page.Lockouts)
+		return nil
+	}); err != nil || locked == 0 {
+		return err
+	}
+	question := fmt.Sprintf("Release the %s of zone %d?", counted(locked, "locked bucket"), r.cmd.Zone)
+	if err := r.cmd.confirmTyped(ctx, r.p, question, strconv.Itoa(locked)); err != nil {
+		return err
+	}
+	progress := newCounter(r.p, "released", locked)
+	defer progress.end()
+	return r.pages(ctx, func(page barred.Page) error {
+		for _, l := range page.Lockouts {
+			err := r.one(ctx, service.Bucket{ZoneID: r.cmd.Zone, Key: l.Key})
+			if ctx.Err() != nil || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound) {
+				return fmt.Errorf("%s were released: %w", counted(r.released, "bucket"), err)
+			}
+			progress.at(r.released + r.failed)
+		}
+		return nil
+	})
+}
+
+// pages calls each with the pages of the list of locked buckets.
+func (r *releasing) pages(ctx context.Context, each func(barred.Page) error) error {
+	for q := (barred.Query{ZoneID: r.cmd.Zone, Limit: barred.MaxLimit}); ; {
+		page, err := r.store.Locked(ctx, q)
+		if err != nil {
+			return explainNoZone(err)
+		}
+		if err := each(page); err != nil || page.Next == 0 {
+			return err
+		}
+		q.Cursor = page.Next
+	}
 }

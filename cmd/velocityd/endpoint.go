@@ -16,6 +16,7 @@ import (
 	"velocityd/daemon"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/barred"
 	"velocityd/trusted"
 )
 
@@ -62,6 +63,7 @@ type endpoint struct {
 	service.Checker
 	history txn.Source
 	events  events.Source
+	full    func(ctx context.Context, zoneID int64) (barred.Looked, error)
 	timeout time.Duration // of checks and reports
 	release func()        // closes the connections
 }
@@ -94,6 +96,9 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		Checker: service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
 		history: txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
 		events:  events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		full: func(ctx context.Context, zoneID int64) (barred.Looked, error) {
+			return barred.FindFull(ctx, hiding, zoneID)
+		},
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
@@ -120,7 +125,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote,
+		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote, full: remote.Full,
 		timeout: remoteTimeout, release: remote.Close,
 	}, nil
 }

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"velocityd/db"
 	"velocityd/db/subject"
@@ -128,12 +125,11 @@ func (c *subjectEraseCmd) Run(ctx context.Context, p *process) error {
 	if err := c.confirmTyped(ctx, p, question, "erase"); err != nil {
 		return err
 	}
-	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(p.stderr), progressbar.OptionSetVisibility(isTerminal(p.stderr)),
-		progressbar.OptionSetDescription("rows"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	progress := newCounter(p, "rows", -1)
 	done, err := store.Subjects().Erase(ctx, subject.Order{
-		Targets: targets, Principal: p.principal, Reason: c.Reason, Progress: func(rows int64) { _ = bar.Set64(rows) },
+		Targets: targets, Principal: p.principal, Reason: c.Reason, Progress: func(rows int64) { progress.at(int(rows)) },
 	})
-	_ = bar.Finish()
+	progress.end()
 	if err != nil {
 		return fmt.Errorf("the key is not erased everywhere, so give the command again: %w", err)
 	}

@@ -74,3 +74,50 @@ func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
 		}
 	})
 }
+
+func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		for _, key := range []string{"alice", "bob"} {
+			must(t, env, "check", "1", key)
+			if r := command(env, nil, "check", "1", key); r.code != exitBlocked {
+				t.Fatalf("%+v", r)
+			}
+		}
+		must(t, env, "check", "1", "carol")
+		i := start(t, env, "serve")
+		for _, at := range []environment{env, {"VELOCITY_URL": i.url}} {
+			lines := strings.Split(must(t, at, "bucket", "locked", "1"), "\n")
+			if len(lines) != 3 || !strings.HasPrefix(lines[0], "bob  since 20") || !strings.Contains(lines[1], "alice  since 20") {
+				t.Errorf("locked are %q", lines)
+			}
+			full := must(t, at, "bucket", "locked", "1", "--full")
+			if !strings.HasPrefix(full, "carol  1 of 1  free in 3") || !strings.Contains(full, "\n1 bucket full, among 5 txns since 20") {
+				t.Errorf("full are %q", full)
+			}
+		}
+		all := []string{"bucket", "release", "1", "--all-locked", "--reason", "false alarm"}
+		if r := command(env, strings.NewReader("yes\n"), all...); r.code != exitError || !strings.Contains(r.stderr, `Type "2" to go on`) {
+			t.Errorf("answered by yes: %+v", r)
+		}
+		if r := command(env, strings.NewReader("2\n"), all...); r.code != exitFine || !strings.Contains(r.stderr, "released 2 buckets") {
+			t.Errorf("answered by the number: %+v", r)
+		}
+		if got := must(t, env, "bucket", "locked", "1"); got != "no bucket of zone 1 is locked\n" {
+			t.Errorf("afterwards: %q", got)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%false alarm%'"); n != 2 {
+			t.Errorf("%d releases are recorded with their reason, want 2", n)
+		}
+		for _, wrong := range [][]string{{"1"}, {"1", "alice", "--all-locked"}} {
+			if r := command(env, nil, append(append([]string{"bucket", "release"}, wrong...), "--reason", "x")...); r.code != exitUsage {
+				t.Errorf("%v: %+v", wrong, r)
+			}
+		}
+		if r := command(env, nil, "bucket", "locked", "9"); r.code != exitError || !strings.Contains(r.stderr, "velocityd zone list") {
+			t.Errorf("of no zone: %+v", r)
+		}
+	})
+}

@@ -14,8 +14,7 @@ import (
 )
 
 // Census returns how many buckets are locked out and how many overrides there are, for every
-// zone. It takes no lock. It reads the lock rows of all buckets of those zones that have
-// lockouts, which takes about a second for some million buckets; where there are shards, it asks
+// zone. It takes no lock. Where there are shards, it asks
 // all of them. The error wraps service.ErrBusy if the engine, or one of its shards, is away.
 func (s *Tables) Census(ctx context.Context) ([]service.ZoneCensus, error) {
 	census, err := s.lockedBuckets(ctx)
@@ -61,17 +60,15 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 		return nil, err
 	}
 	var locking []int64
-	enforced := map[int64]bool{}
 	for _, zone := range zones {
-		if zone.Lockout > 0 { // a zone without lockouts has no locked bucket, whatever its rows say
+		if zone.Lockout > 0 && zone.Mode == service.ModeEnforce { // the others lock nobody out, whatever their rows say
 			locking = append(locking, zone.ID)
-			enforced[zone.ID] = zone.Mode == service.ModeEnforce
 		}
 	}
 	numbers := map[int64]int{}
 	if locking != nil {
 		var err error
-		if numbers, err = s.countLocked(ctx, locking, enforced, zones[0].ReadAt); err != nil {
+		if numbers, err = s.countLocked(ctx, locking, zones[0].ReadAt); err != nil {
 			return nil, err
 		}
 	}
@@ -82,21 +79,19 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 	return census, nil
 }
 
-// countLocked returns how many buckets of zones are locked out at an instant. A lockout that began in
-// a shadow locks nobody out of a zone that is enforced.
-func (s *Tables) countLocked(ctx context.Context, zones []int64, enforced map[int64]bool, at time.Time) (map[int64]int, error) {
+// countLocked returns how many buckets of zones are locked out at an instant. The list of locked buckets has the same rows.
+func (s *Tables) countLocked(ctx context.Context, zones []int64, at time.Time) (map[int64]int, error) {
 	query, args, err := sqlx.In(`
-SELECT zone_id, lockout_shadow, COUNT(*) AS number
-  FROM zone_bucket_lock
+SELECT zone_id, COUNT(*) AS number
+  FROM zone_lockout
  WHERE zone_id IN (?)
    AND locked_until > ?
- GROUP BY zone_id, lockout_shadow`, zones, at)
+ GROUP BY zone_id`, zones, at)
 	if err != nil {
 		return nil, err
 	}
 	var rows []struct {
 		ZoneID int64 `db:"zone_id"`
-		Shadow bool  `db:"lockout_shadow"`
 		Number int   `db:"number"`
 	}
 	if err := s.pool.SelectContext(ctx, &rows, query, args...); err != nil {
@@ -104,9 +99,7 @@ SELECT zone_id, lockout_shadow, COUNT(*) AS number
 	}
 	numbers := make(map[int64]int, len(rows))
 	for _, row := range rows {
-		if !row.Shadow || !enforced[row.ZoneID] {
-			numbers[row.ZoneID] += row.Number
-		}
+		numbers[row.ZoneID] = row.Number
 	}
 	return numbers, nil
 }

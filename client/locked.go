@@ -1,0 +1,47 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+
+	"velocityd/api"
+	"velocityd/service/barred"
+)
+
+var _ barred.Store = (*Client)(nil)
+
+// Locked implements barred.Store: it returns a page of the buckets of a zone that are locked out, the newest lockout first.
+func (c *Client) Locked(ctx context.Context, q barred.Query) (barred.Page, error) {
+	r := request{
+		action: fmt.Sprintf("list the locked buckets of zone %d", q.ZoneID), method: http.MethodGet,
+		path: fmt.Sprintf("%s/locked?after=%d&limit=%d", zonePath(q.ZoneID), q.Cursor, cmp.Or(q.Limit, barred.DefaultLimit)),
+	}
+	if err := q.Validate(); err != nil {
+		return barred.Page{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	answer, err := ask[api.Locked](ctx, c, r)
+	if err == nil && answer.ZoneID != q.ZoneID {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return barred.Page{}, err
+	}
+	return answer.Page(), nil
+}
+
+// Full returns the full buckets of a zone that a bounded look found among its newest attempts, and how far it looked.
+func (c *Client) Full(ctx context.Context, zoneID int64) (barred.Looked, error) {
+	r := request{
+		action: fmt.Sprintf("look for full buckets of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + "/full",
+	}
+	answer, err := ask[api.Full](ctx, c, r)
+	if err == nil && answer.ZoneID != zoneID {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return barred.Looked{}, err
+	}
+	return answer.Looked(), nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/barred"
+)
+
+type bucketLockedCmd struct {
+	Zone          int64 `arg:"" help:"Zone whose buckets to list."`
+	Full          bool  `env:"-" help:"Instead, look for buckets that are full and not locked, among the newest attempts of the window."`
+	JSON          bool  `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket, and with --full the answer of the HTTP interface."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (bucketLockedCmd) Help() string {
+	return `The newest lockout comes first. A zone that does not enforce has none. With --full it says how far it looked: at 5,000 attempts and 100 buckets at most.
+
+Example:
+
+  velocityd bucket locked 1`
+}
+
+// Run lists the buckets.
+func (c *bucketLockedCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	if c.Full {
+		return c.printFull(ctx, p.stdout, store)
+	}
+	out, n := c.row(p.stdout), 0
+	query := barred.Query{ZoneID: c.Zone, Limit: barred.MaxLimit}
+	for {
+		page, err := store.Locked(ctx, query)
+		if err != nil {
+			return explainNoZone(err)
+		}
+		for _, l := range api.NewLocked(page).Locked {
+			if err := out(page.At, l); err != nil {
+				return err
+			}
+			n++
+		}
+		if query.Cursor = page.Next; page.Next == 0 {
+			break
+		}
+	}
+	if n == 0 && !c.JSON {
+		fmt.Fprintf(p.stdout, "no bucket of zone %d is locked\n", c.Zone)
+	}
+	return nil
+}
+
+// row returns a function that prints a lockout.
+func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucket) error {
+	if c.JSON {
+		out := json.NewEncoder(w)
+		return func(_ time.Time, l api.LockedBucket) error { return out.Encode(l) }
+	}
+	return func(now time.Time, l api.LockedBucket) error {
+		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  txn %d\n", printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
+			l.Until.Time().UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Time().Sub(now)), l.TxnID)
+		return err
+	}
+}
+
+// printFull prints the full buckets.
+func (c *bucketLockedCmd) printFull(ctx context.Context, w io.Writer, store endpoint) error {
+	look, err := store.full(ctx, c.Zone)
+	if err != nil {
+		return explainNoZone(err)
+	}
+	if c.JSON {
+		return json.NewEncoder(w).Encode(api.NewFull(look))
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range look.Full {
+		fmt.Fprintf(table, "%s\t%d of %d\tfree in %d s\n", printable(f.Key), f.Velocity, f.Rate, service.WholeSeconds(f.RetryAfter))
+	}
+	_ = table.Flush() // run tells of it
+	fmt.Fprintf(w, "%s full, among %s", counted(len(look.Full), "bucket"), counted(look.Txns, "txn"))
+	if !look.Since.IsZero() {
+		fmt.Fprintf(w, " since %s", look.Since.UTC().Format(time.RFC3339))
+	}
+	if !look.IsWhole {
+		fmt.Fprint(w, "; the window has more")
+	}
+	fmt.Fprintln(w)
+	return nil
+}

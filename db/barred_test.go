@@ -1,0 +1,79 @@
+package db_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/db"
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
+	"velocityd/service/barred"
+)
+
+func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		const buckets = 7
+		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
+			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Mode: service.ModeShadow})
+		store, err := db.Open(session.Options{DSN: d.DSN})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
+		for i := range buckets {
+			for _, zone := range []int64{1, 2} {
+				for range 2 {
+					bucket := service.Bucket{ZoneID: zone, Key: fmt.Sprint("key ", i)}
+					decisions, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{bucket}}})
+					if err != nil || decisions[0].Err != nil {
+						t.Fatal(err, decisions)
+					}
+				}
+			}
+		}
+		census, err := store.Census(t.Context())
+		if err != nil || census[0].Locked != buckets || census[1].Locked != 0 {
+			t.Errorf("census %+v, %v", census, err)
+		}
+		seen := map[string]bool{}
+		for q := (barred.Query{ZoneID: 1, Limit: 3}); ; {
+			page, err := store.Locked(t.Context(), q)
+			if err != nil || len(page.Lockouts) > q.Limit {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			for _, l := range page.Lockouts {
+				if seen[l.Key] || l.Until.Sub(l.Since) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 && l.TxnID >= q.Cursor {
+					t.Errorf("lockout %+v behind %d", l, q.Cursor)
+				}
+				seen[l.Key] = true
+			}
+			if q.Cursor = page.Next; page.Next == 0 {
+				break
+			}
+		}
+		if len(seen) != buckets {
+			t.Errorf("the list has %d lockouts, want %d", len(seen), buckets)
+		}
+		if err := store.Release(t.Context(), service.Bucket{ZoneID: 1, Key: "key 3"}, "ann", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := barred.All(t.Context(), store, 1, buckets); err != nil || len(all) != buckets-1 {
+			t.Errorf("after a release: %+v, %v", all, err)
+		}
+		if _, err := barred.All(t.Context(), store, 1, 2); !errors.Is(err, service.ErrConflict) {
+			t.Errorf("more lockouts than are wanted: %v", err)
+		}
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		if page, err := store.Locked(t.Context(), barred.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
+			t.Errorf("without lockouts: %+v, %v", page, err)
+		}
+		if _, err := store.Locked(t.Context(), barred.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("of no zone: %v", err)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package servicetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"velocityd/service"
+	"velocityd/service/barred"
+	"velocityd/service/event"
+)
+
+// Locked implements barred.Store.
+func (m *Memory) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
+	if err := q.Validate(); err != nil {
+		return barred.Page{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	zone, exists := m.zones[q.ZoneID]
+	page := barred.Page{ZoneID: q.ZoneID, At: m.now()}
+	switch {
+	case !exists:
+		return page, fmt.Errorf("zone %d: %w", q.ZoneID, service.ErrNotFound)
+	case !barred.Binds(zone):
+		return page, nil
+	}
+	for _, l := range slices.Backward(m.events) {
+		if l.Type != event.BucketLocked || l.Bucket.ZoneID != q.ZoneID || q.Cursor != 0 && l.TxnID >= q.Cursor {
+			continue
+		}
+		standing, ok := m.standing[l.Bucket]
+		if !ok || standing.TxnID != l.TxnID || !page.At.Before(standing.Until) {
+			continue
+		}
+		if len(page.Lockouts) == cmp.Or(q.Limit, barred.DefaultLimit) {
+			page.Next = page.Lockouts[len(page.Lockouts)-1].TxnID
+			break
+		}
+		page.Lockouts = append(page.Lockouts, barred.Lockout{
+			Key: l.Bucket.Key, Since: l.At, Until: standing.Until, Reason: service.ReasonLockout, TxnID: l.TxnID,
+		})
+	}
+	return page, nil
+}
