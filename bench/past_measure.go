@@ -18,6 +18,7 @@ type pastMeasured struct {
 	histories []*lentPast
 	asked     []asked
 	leavings  []*leaving
+	replays   []*replayed
 	took      time.Duration
 }
 

@@ -156,7 +156,7 @@ func (m *pastMeasured) ordinary(as *lentPast) *lentPast {
 
 // writeClaims writes the claims that a long history must hold, with what was found.
 func (m *pastMeasured) writeClaims(b *strings.Builder) {
-	fmt.Fprintf(b, "## Three claims\n\n| | asked | found |\n|---|---|---|\n")
+	fmt.Fprintf(b, "## Claims\n\n| | asked | found |\n|---|---|---|\n")
 	for _, l := range m.histories {
 		if l.isOrdinary() {
 			median, slowest := m.timesOf(qNobody, l)
@@ -174,6 +174,9 @@ func (m *pastMeasured) writeClaims(b *strings.Builder) {
 			fmt.Fprintf(b, "| the newest 50 of a user beside a flood of one address: %s | as before the flood | %s × the time |\n",
 				l.title(), m.ratioOf(qNewest, l, m.ordinary(l)).text(decimal))
 		}
+	}
+	for _, r := range m.replays {
+		b.WriteString(r.row())
 	}
 	b.WriteString("\n")
 }

@@ -22,6 +22,7 @@ func samplePast() *pastMeasured {
 		options:   pastOptions{sizes: []size{{localdb.MySQL, 1_000_000}}, turns: 2, times: 10, pool: "4G"},
 		versions:  []string{"MySQL 9.7.4"},
 		histories: []*lentPast{plain, whole, flooded},
+		replays:   []*replayed{{history: plain, took: 9 * time.Second, peak: 99 << 20, Rows: 1_000_000, Attempts: 400_000}},
 		leavings: []*leaving{{history: plain, removed: 200_000, retention: 3 * time.Second, quiet: []result{ran(0, "", "", 100)}, busy: []result{{
 			Summary: round.Summary{Admitted: 10, Seconds: 1, P99: 6 * time.Millisecond, Max: 70 * time.Millisecond},
 		}}}},
@@ -43,6 +44,7 @@ func TestTheReportOfHistoriesSaysWhatWasFound(t *testing.T) {
 	m := samplePast()
 	text := m.report(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
 	for _, want := range []string{
+		"a back-test of 400,000 attempts (1,000,000 txns)", "| 9s, 99 MiB |",
 		"Written by `make bench-history ARGS='-fill mysql:1000000'` on 2026-03-04",
 		"| | MySQL, 1,000,000 txns |\n",
 		"| a key without rows | 3.00 ms (9.00 ms) |",

@@ -132,6 +132,11 @@ func (s *stage) measurePast(ctx context.Context, m *pastMeasured, kind localdb.E
 	if err := s.askAllPasts(ctx, m, histories); err != nil {
 		return err
 	}
+	replays, err := s.backtests(ctx, histories)
+	if err != nil {
+		return err
+	}
+	m.replays = append(m.replays, replays...)
 	longest := slices.MaxFunc(histories, func(a, b *lentPast) int { return a.plan.Rows - b.plan.Rows })
 	found, err := s.leave(ctx, m.ordinary(longest))
 	m.leavings = append(m.leavings, found)

@@ -73,7 +73,7 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		return nil, c.unreadable(r, fmt.Sprintf("the answer is longer than %d bytes", c.maxAnswer))
 	case response.StatusCode == http.StatusNoContent:
 		return nil, nil
-	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated:
+	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated && response.StatusCode != http.StatusAccepted:
 		return nil, c.refused(r, response, text)
 	}
 	if media := mediaOf(response); media != api.MediaJSON {

@@ -15,6 +15,7 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/backtest"
 	"velocityd/service/queue"
 	"velocityd/telemetry"
 )
@@ -33,6 +34,7 @@ type Instance struct {
 	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
 
+	backtests *backtest.Desk
 	limiter   *service.Limiter
 	fallback  *queue.Fallback
 	zones     *zoneMemory
@@ -65,6 +67,9 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, probe
+	s.backtests = backtest.NewDesk(store, store, func(fault error) {
+		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
+	})
 	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		err := doctor.ProveSchema(ctx, probe)
@@ -259,6 +264,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Exports, o.RecordedKeys, o.Retention = stored, stored.RecordedKeys, s.store.Retention()
+	o.Backtests = s.backtests
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Gates != nil {
@@ -289,5 +295,6 @@ func (s *Instance) shutdown(doors []door) error {
 	// The context of the service has ended, so this needs another.
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
 	defer cancel()
+	defer s.backtests.Close()
 	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.endChecks(ctx))
 }

@@ -17,6 +17,7 @@ import (
 	"velocityd/db/barred"
 	"velocityd/db/evidence"
 	"velocityd/db/history"
+	"velocityd/db/jobs"
 	"velocityd/db/outbox"
 	"velocityd/db/records"
 	"velocityd/db/retention"
@@ -32,6 +33,7 @@ type Store struct {
 	*records.Tables             // zones, overrides, credentials and their audit
 	*history.Reader             // recorded attempts
 	*totals.Book                // numbers of attempts
+	*jobs.Jobs                  // back-tests that instances make
 	*outbox.Outbox              // events
 	*barred.List                // lockouts that have not ended
 	*evidence.Explainer         // why attempts were decided as they were
@@ -87,7 +89,7 @@ func Open(o session.Options) (*Store, error) {
 	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, retention.ForRetention, tasks(tables, ids)...)
 	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Outbox: outbox.New(pool), List: barred.New(pool),
+		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
 		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
@@ -110,7 +112,7 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 
 // tasks are those of the runner of retention, in the order in which they run.
 func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
-	return append([]retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}}, retention.Tasks(tables.RemoveExpired)...)
+	return append([]retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}, jobs.Old{}}, retention.Tasks(tables.RemoveExpired)...)
 }
 
 // Subjects returns the rows that name buckets.

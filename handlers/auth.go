@@ -68,6 +68,9 @@ func routeNeeds() map[string]need {
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,
 		"GET " + pathReport:    one(access.ScopeHistory),
+		"POST " + pathBacktest: one(access.ScopeHistory),
+		"GET " + pathJob:       one(access.ScopeHistory),
+		"DELETE " + pathJob:    one(access.ScopeHistory),
 		"PUT /v1/zones/:id":    one(access.ScopeZones),
 		"DELETE /v1/zones/:id": one(access.ScopeZones),
 

@@ -79,6 +79,8 @@ type Options struct {
 	Exports service.ExportNoter
 	// Retention tells what one instance among all does again and again.
 	Retention service.RetentionReader
+	// Backtests makes back-tests. Nil means that there are no such paths.
+	Backtests Backtests
 	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
 	// keeps those. Nil means that every bucket is recorded under its key.
 	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
@@ -248,6 +250,11 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, override, s.showOverride)
 	e.PUT(override, adapted(s.setOverride))
 	e.DELETE(override, adapted(s.deleteOverride))
+	if s.Backtests != nil {
+		e.POST(pathBacktest, adapted(s.beginBacktest))
+		get(e, pathJob, s.showBacktest)
+		e.DELETE(pathJob, adapted(s.cancelBacktest))
+	}
 	if s.Metrics != nil {
 		get(e, pathMetrics, s.showMetrics)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/backtest"
 )
 
 func TestDescriptionIsServedAsItStands(t *testing.T) {
@@ -37,7 +38,7 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 			}
 		}
 	}
-	for _, route := range newEcho(Options{Metrics: http.NotFoundHandler()}).Routes() {
+	for _, route := range newEcho(Options{Metrics: http.NotFoundHandler(), Backtests: new(backtest.Desk)}).Routes() {
 		path := strings.Replace(regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"), "/*", "/{path}", 1)
 		if route.Method == anyMethod { // described as GET, with words for the others
 			routed = append(routed, "GET "+path, "HEAD "+path)
@@ -111,6 +112,10 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
 		{"ZoneReport", api.ZoneReport{}},
+		{"BacktestRequest", backtestRequest{}},
+		{"BacktestRequest", api.BacktestOrder{}},
+		{"BacktestJob", api.BacktestJob{}},
+		{"Backtest", api.Backtest{}},
 		{"Health", health{}},
 		{"Problem", api.Problem{}},
 	} {

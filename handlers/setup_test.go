@@ -17,14 +17,16 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/backtest"
 	"velocityd/service/servicetest"
 )
 
 // running is a service on a real socket, over the reference store.
 type running struct {
 	*servicetest.Memory
-	url string
-	log *logLines
+	url  string
+	log  *logLines
+	jobs *testJobs
 }
 
 // start serves with options that are complete but for what change sets. The log
@@ -32,9 +34,12 @@ type running struct {
 func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
+	r.jobs = newTestJobs(r.Memory)
+	desk := backtest.NewDesk(r.jobs, r.jobs, func(err error) { t.Errorf("fault of a back-test: %v", err) })
+	t.Cleanup(desk.Close)
 	o := Options{
 		Limiter: service.NewLimiter(r.Memory, service.LimiterOptions{Zones: r.Memory, Timeout: 10 * time.Second}),
-		Reader:  r.Memory, Writer: r.Memory, Exports: r.Memory, Retention: r.Memory,
+		Reader:  r.Memory, Writer: r.Memory, Exports: r.Memory, Retention: r.Memory, Backtests: desk,
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}

@@ -62,7 +62,7 @@ func rules() map[string]rule {
 		"daemon": {
 			ours: []string{
 				"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
-				"api", "db", "db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
+				"api", "db", "db/session", "db/records", "db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
@@ -70,7 +70,7 @@ func rules() map[string]rule {
 		},
 		"doctor": {ours: []string{
 			"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
-			"db/history", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
+			"db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
@@ -96,23 +96,24 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain",
 				"service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"db/session", "db/records", "db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/event", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
-		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/barred", "service/event", "service/explain", "service/feed", "api"}, never: []string{sql}},
+		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/backtest", "service/barred", "service/event", "service/explain", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/totals": {ours: []string{"service"}},
 		"cmd/velocityd/txn": {
 			ours: []string{"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
 			never: []string{sql},
 		},
-		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
-		"cmd/velocityd/report": {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":          {ours: []string{"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "api", "client"}},
-		"docs":                 {}, // the test of the pages
-		"deploy":               {}, // the tests of what operators are given
+		"cmd/velocityd/replay":   {ours: []string{"service"}, never: []string{sql, http}},
+		"cmd/velocityd/backtest": {ours: []string{"service", "service/backtest"}, never: []string{sql, http}},
+		"cmd/velocityd/report":   {ours: []string{"service"}, never: []string{sql, http}},
+		"examples/go":            {ours: []string{"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "api", "client"}},
+		"docs":                   {}, // the test of the pages
+		"deploy":                 {}, // the tests of what operators are given
 	}
 	maps.Copy(all, databaseRules())
 	return all
@@ -124,7 +125,7 @@ func databaseRules() map[string]rule {
 		"db": {
 			ours: []string{
 				"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "db/session", "db/records",
-				"db/history", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow",
+				"db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			theirs: []string{driver, sqlx}, never: []string{http},
@@ -134,6 +135,10 @@ func databaseRules() map[string]rule {
 		},
 		"db/outbox": {
 			ours: []string{"service", "service/event", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
+		},
+		"db/jobs": {
+			ours:   []string{"service", "service/backtest", "service/event", "db/retention", "db/session", "db/address", "db/engine", "trusted"},
+			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/totals": {
 			ours:   []string{"service", "service/event", "db/retention", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
@@ -145,7 +150,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/subject": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/explain", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
 			},
 			theirs: []string{sqlx}, never: []string{http},
 		},
@@ -159,7 +164,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/evidence": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/history", "db/records", "db/session", "db/zonerow",
+				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/history", "db/jobs", "db/records", "db/session", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			never: []string{sql, http},

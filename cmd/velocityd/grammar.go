@@ -26,6 +26,7 @@ type cli struct {
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
 	Report   reportCmd   `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
+	Backtest backtestCmd `cmd:"" help:"Replay the recorded attempts of a zone under other limits, and show who would have been blocked."`
 	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`

@@ -93,8 +93,9 @@ func serviceRights() []Right {
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
 		rollingUp(),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest"),
 		// Which zones have changed, and how they were when an attempt was decided. Who changed them is for others.
-		on([]string{"SELECT (id, changed_at, subject, action, zone_id, override_id, state_before, state_after)"}, "zone_audit"),
+		on([]string{"SELECT (action, changed_at, id, override_id, state_after, state_before, subject, zone_id)"}, "zone_audit"),
 	)
 }
 
@@ -110,7 +111,7 @@ func rollingUp() []Right {
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
-		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since",
+		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since", "zone_backtest",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
 		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.

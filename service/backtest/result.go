@@ -269,6 +269,19 @@ func (r *Replay) Result() Result {
 	return result
 }
 
+// withoutKeys returns the result without the keys of samples, which their txns have.
+func (r Result) withoutKeys() *Result {
+	r.Proposals = slices.Clone(r.Proposals)
+	for i := range r.Proposals {
+		p := &r.Proposals[i]
+		p.Samples = slices.Clone(p.Samples)
+		for j := range p.Samples {
+			p.Samples[j].Key = ""
+		}
+	}
+	return &r
+}
+
 // spread counts the elements of a set for each plan.
 func (c *counts) spread(set map[uint64]uint64, number func(*Numbers) *int64) {
 	for _, plans := range set {

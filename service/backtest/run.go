@@ -46,8 +46,8 @@ func (q Query) Validate() error {
 // Source has the recorded attempts.
 type Source interface {
 	Zone(ctx context.Context, id int64) (service.Zone, error)
-	// Past returns the settings at an instant, and their changes since.
-	Past(ctx context.Context, since time.Time) (Past, error)
+	// SettingsSince returns the settings at an instant, and their changes since.
+	SettingsSince(ctx context.Context, since time.Time) (Past, error)
 	// Replay calls take for the txns of a time, by id, until it returns false.
 	Replay(ctx context.Context, since, until time.Time, take func(Row) (goesOn bool)) error
 }
@@ -96,12 +96,12 @@ func prepare(ctx context.Context, source Source, q Query) (s Setup, begin time.T
 	}
 	begin = q.Since
 	for range 2 { // the settings of before may ask for an earlier begin
-		if s.Past, err = source.Past(ctx, begin); err != nil {
+		if s.Past, err = source.SettingsSince(ctx, begin); err != nil {
 			return s, begin, err
 		}
 		begin = q.Since.Add(-s.Warmup())
 	}
-	s.Past, err = source.Past(ctx, begin)
+	s.Past, err = source.SettingsSince(ctx, begin)
 	return s, begin, err
 }
 

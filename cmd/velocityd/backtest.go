@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"velocityd/api"
+	view "velocityd/cmd/velocityd/backtest"
+	"velocityd/service"
+	"velocityd/service/backtest"
+)
+
+type backtestCmd struct {
+	Zone          int64            `env:"-" placeholder:"ZONE" help:"Zone to test. With --sshd it is not needed."`
+	Rate          []int            `env:"-" placeholder:"N" help:"Rates to try. Left out: the zone's."`
+	Window        []durationFlag   `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
+	Period        []service.Period `env:"-" placeholder:"PERIOD" help:"Periods of the calendar to try: second, minute, hour, day, week, month."`
+	Lockout       []durationFlag   `env:"-" placeholder:"TIME" help:"Lockouts to try; 0 is none. Left out: the zone's."`
+	Counts        []service.Counts `env:"-" placeholder:"KIND" help:"Kinds of counting to try: attempts, failures. Left out: the zone's."`
+	Since         string           `env:"-" default:"7d" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
+	Until         string           `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
+	MostRows      int              `name:"most-rows" env:"-" default:"20000000" placeholder:"N" help:"How many txns to read, at most, of all zones."`
+	SSHD          string           `name:"sshd" env:"-" placeholder:"FILE" help:"Take the attempts from this log of sshd, in place of a database; - reads standard input. --since and --until do not matter."`
+	By            string           `env:"-" enum:"user,address" default:"user" help:"With --sshd: user or address, which the limit is for."`
+	JSON          bool             `name:"json" env:"VELOCITY_JSON" help:"Print the result as the HTTP interface gives it."`
+	HTML          string           `name:"html" env:"-" placeholder:"FILE" help:"Write the result as one page of HTML, which loads nothing; - writes it to standard output."`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (backtestCmd) Help() string {
+	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout and kind of counting, up to 31 together, in one pass. All buckets of a check are decided together; the other zones keep the settings that they had. A proposal is enforced, also in a zone that only watches.
+
+For each proposal it shows the attempts that would have been blocked, the failures among them, the people hurt (those with a success that would have been blocked), and some answers that would have been others. The distribution of attempts shows how many of them buckets make in a window, and where each rate cuts it. The rate that is proposed lets 99.9 % of the bursts with a success pass as they were. Outcomes must have been reported for that.
+
+People who are blocked behave otherwise than the record tells: the result says what it assumes. Changes nothing. Ctrl-C prints the result of the attempts until then. The account must read zone_audit for the settings as they were: it is the schema owner's or one of 'velocityd migrate roles --dba'. Other accounts get a result by the settings of now.
+
+Examples:
+
+  velocityd backtest --zone 1 --rate 3,5,10 --window 60,300 --since 7d
+  velocityd backtest --zone 1 --counts failures --lockout 0,15m --html backtest.html
+  velocityd backtest --sshd /var/log/auth.log --rate 3,5,10 --window 1m,10m --by address`
+}
+
+// grid returns the proposals that the flags name.
+func (c *backtestCmd) grid() backtest.Grid {
+	lengths := func(flags []durationFlag) (list []time.Duration) {
+		for _, f := range flags {
+			list = append(list, time.Duration(f))
+		}
+		return list
+	}
+	return backtest.Grid{Rates: c.Rate, Windows: lengths(c.Window), Periods: c.Period, Lockouts: lengths(c.Lockout), Counts: c.Counts}
+}
+
+// Run makes the back-test and prints it. If it is interrupted, it prints what it has.
+func (c *backtestCmd) Run(ctx context.Context, p *process) error {
+	switch {
+	case c.JSON && c.HTML != "":
+		return usagef("--json and --html are two forms: leave one out")
+	case c.SSHD == "" && c.Zone == 0:
+		return usagef("name --zone, or a log with --sshd")
+	}
+	var shown view.View
+	var err error
+	if c.SSHD != "" {
+		shown, err = c.ofLog(ctx, p)
+	} else {
+		shown, err = c.ofDatabase(ctx, p)
+	}
+	if err != nil && (ctx.Err() == nil || shown.Result.Attempts == 0) {
+		return err
+	}
+	shown.Key = printable
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: the result is that of the first %s", counted(int(shown.Result.Attempts), "attempt"))
+	}
+	return errors.Join(err, c.print(p, shown))
+}
+
+// ofDatabase replays the attempts of a database.
+func (c *backtestCmd) ofDatabase(ctx context.Context, p *process) (shown view.View, err error) {
+	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
+	if query.Since, err = before(c.Since); err != nil {
+		return shown, usagef("--since %w", err)
+	}
+	query.Until = time.Now()
+	if c.Until != "" {
+		if query.Until, err = before(c.Until); err != nil {
+			return shown, usagef("--until %w", err)
+		}
+	}
+	if err := query.Validate(); err != nil {
+		return shown, usageError{err: err}
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return shown, err
+	}
+	defer store.Close()
+	if shown.Zone, err = store.Zone(ctx, c.Zone); err != nil {
+		return shown, explainNoZone(err)
+	}
+	bar := newReplayBar(p.stderr)
+	shown.Result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
+		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
+		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))
+	})
+	_ = bar.Finish()
+	if errors.Is(err, service.ErrInvalid) {
+		err = usageError{err: err}
+	}
+	return shown, err
+}
+
+// barLength is how long the progress bar is.
+const barLength = 1000
+
+// newReplayBar returns a progress bar that is visible only on a terminal.
+func newReplayBar(stderr io.Writer) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(barLength, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(isTerminal(stderr)),
+		progressbar.OptionSetDescription("back-test"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish())
+}
+
+// print prints the result in the form that the flags name. Keys are people, so a file is for its owner alone.
+func (c *backtestCmd) print(p *process, shown view.View) error {
+	switch {
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(api.NewBacktest(shown.Result))
+	case c.HTML == "-":
+		return shown.Page(p.stdout)
+	case c.HTML == "":
+		return shown.Table(p.stdout)
+	}
+	var page bytes.Buffer
+	if err := shown.Page(&page); err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	fmt.Fprintf(p.stdout, "the back-test is in %s\n", c.HTML)
+	return nil
+}

@@ -1,0 +1,100 @@
+package backtest
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/backtest"
+)
+
+// sample is a result with keys that attackers choose.
+func sample(t *testing.T) View {
+	t.Helper()
+	zone := service.Zone{ID: 1, Description: `login <b>per</b> "user"`, Rate: 5, Window: time.Minute}.WithDefaults()
+	proposals, err := backtest.Grid{Rates: []int{3, 10, 5000}, Lockouts: []time.Duration{0, 15 * time.Minute}}.Proposals(zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: proposals, Past: backtest.Past{Zones: []service.Zone{zone}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	for i := range 3000 {
+		at = at.Add(time.Second)
+		key, outcome := "user"+strconv.Itoa(i%40), service.OutcomeSuccess
+		if i%3 == 0 {
+			key, outcome = "<script>alert(1)</script>", service.OutcomeFailure
+		}
+		r.Add(backtest.Attempt{ID: uint64(i + 1), At: at, Outcome: outcome, Places: []backtest.Place{
+			{Bucket: service.Bucket{ZoneID: 1, Key: key}, TxnID: uint64(i + 1)},
+		}})
+	}
+	result := r.Result()
+	result.Rows = 3000
+	return View{Zone: zone, Result: result, Key: strconv.Quote}
+}
+
+func TestPageLoadsAndRunsNothingWhateverTheKeysAre(t *testing.T) {
+	t.Parallel()
+	var page bytes.Buffer
+	if err := sample(t).Page(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<script", "<b>per", "http://", "https://", "src=", "href=", "@import", "ZgotmplZ"} {
+		if strings.Contains(page.String(), bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	for _, wanted := range []string{
+		"&lt;script&gt;alert(1)", "default-src 'none'", "prefers-color-scheme: dark", `role="img" aria-label="attempts of a bucket in 1 minute: `,
+		"3 in 1 minute, lockout 15 minutes", "url(#hatch)", "rate 3: ", "passed, would be blocked", "People who are blocked behave otherwise",
+	} {
+		if !strings.Contains(page.String(), wanted) {
+			t.Errorf("the page lacks %q", wanted)
+		}
+	}
+	chart := page.String()[strings.Index(page.String(), `<svg class="figure"`):]
+	decoder := xml.NewDecoder(strings.NewReader(chart[:strings.Index(chart, "</svg>")+len("</svg>")]))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTableShowsEachProposalItsLineAndItsSamples(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := sample(t).Table(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, wanted := range []string{
+		"3,000 attempts, of which 2,000 have a success and 1,000 have a failure.", "as it happened", "3 in 1 minute, lockout 15 minutes",
+		"5,000 in 1 minute", "---- rate 10: 1 burst above", "answers that 3 in 1 minute would change", `"<script>alert(1)</script>"`, "assumptions",
+		"A rate of 2 lets 99.9 % of the 1,013 bursts with a success pass", "3,000 txns of all zones were read.",
+	} {
+		if !strings.Contains(out.String(), wanted) {
+			t.Errorf("the table lacks %q:\n%s", wanted, out.String())
+		}
+	}
+}
+
+func TestAResultWithoutAttemptsCanBeShown(t *testing.T) {
+	t.Parallel()
+	v := sample(t)
+	v.Result = backtest.Result{Proposals: v.Result.Proposals[:1], Demands: []backtest.Demand{{Window: time.Minute}}}
+	var out bytes.Buffer
+	if err := errors.Join(v.Table(&out), v.Page(&out)); err != nil || !strings.Contains(out.String(), "Nobody has attempted anything") {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}

@@ -1,0 +1,179 @@
+// Package jobs keeps the back-tests that instances make for callers, so that any instance can tell their state. It must not
+// know how a back-test is made.
+package jobs
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/retention"
+	"velocityd/db/session"
+	"velocityd/service"
+	"velocityd/service/backtest"
+)
+
+// Jobs is the table zone_backtest.
+type Jobs struct{ pool *session.Pool }
+
+var _ backtest.JobStore = (*Jobs)(nil)
+
+// New returns a Jobs that uses a pool.
+func New(pool *session.Pool) *Jobs { return &Jobs{pool} }
+
+// jobRow is a row of zone_backtest.
+type jobRow struct {
+	ID       string              `db:"id"`
+	State    string              `db:"state"`
+	Question []byte              `db:"question"`
+	By       string              `db:"asked_by"`
+	BeganAt  time.Time           `db:"began_at"`
+	EndedAt  sql.Null[time.Time] `db:"ended_at"`
+	Rows     int64               `db:"txns_read"`
+	At       sql.Null[time.Time] `db:"read_to"`
+	Fault    string              `db:"fault"`
+	Result   []byte              `db:"result"`
+	IsSilent bool                `db:"is_silent"`
+}
+
+// AddJob implements backtest.JobStore.
+func (j *Jobs) AddJob(ctx context.Context, job backtest.Job) error {
+	question, err := json.Marshal(job.Query)
+	if err != nil {
+		return fmt.Errorf("write back-test %s as JSON: %w", job.ID, err)
+	}
+	err = j.pool.Exec(ctx, `
+INSERT INTO zone_backtest (id, zone_id, state, question, asked_by, began_at, seen_at)
+VALUES (?, ?, 'running', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`, job.ID, job.Query.ZoneID, string(question), job.By)
+	if err != nil {
+		return fmt.Errorf("add back-test %s: %w", job.ID, session.WriteError(err))
+	}
+	return nil
+}
+
+// Job implements backtest.JobStore. The error wraps service.ErrBusy if the engine is away.
+func (j *Jobs) Job(ctx context.Context, id string) (job backtest.Job, err error) {
+	rows, err := session.SelectFitting(ctx, j.pool, func(row jobRow) bool { return row.ID == id }, `
+SELECT id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fault, result,
+       seen_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS is_silent
+  FROM zone_backtest
+ WHERE id = ?`, int64(backtest.JobSilence.Seconds()), id)
+	switch {
+	case err != nil:
+		return job, fmt.Errorf("read a back-test: %w", session.LookupError(err))
+	case len(rows) == 0:
+		return job, fmt.Errorf("back-test: %w", service.ErrNotFound)
+	}
+	return rows[0].job()
+}
+
+// job returns the job of a row.
+func (r jobRow) job() (backtest.Job, error) {
+	job := backtest.Job{
+		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: r.BeganAt, EndedAt: r.EndedAt.V, Rows: r.Rows, At: r.At.V, Fault: r.Fault,
+	}
+	if job.State == backtest.JobRunning && r.IsSilent {
+		job.State, job.Fault = backtest.JobLost, "its instance gives no sign any more"
+	}
+	err := json.Unmarshal(r.Question, &job.Query)
+	if len(r.Result) > 0 {
+		job.Result = new(backtest.Result)
+		err = errors.Join(err, json.Unmarshal(r.Result, job.Result))
+	}
+	if err != nil {
+		return job, fmt.Errorf("back-test %s cannot be read: another version of the program wrote it", r.ID) // err would quote keys
+	}
+	return job, nil
+}
+
+// BeatJob implements backtest.JobStore.
+func (j *Jobs) BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error) {
+	var read *time.Time
+	if !at.IsZero() {
+		read = &at
+	}
+	err = j.pool.Exec(ctx, `
+UPDATE zone_backtest
+   SET seen_at = UTC_TIMESTAMP(6),
+       txns_read = ?,
+       read_to = ?
+ WHERE id = ?
+   AND state = 'running'`, rows, read, id)
+	var states []string
+	if err == nil {
+		err = j.pool.SelectContext(ctx, &states, "SELECT state FROM zone_backtest WHERE id = ?", id)
+	}
+	if err != nil {
+		return false, session.WriteError(err)
+	}
+	return len(states) == 0 || states[0] != string(backtest.JobRunning), nil
+}
+
+// EndJob implements backtest.JobStore.
+func (j *Jobs) EndJob(ctx context.Context, job backtest.Job) error {
+	var result *string
+	if job.Result != nil {
+		text, err := json.Marshal(job.Result)
+		if err != nil {
+			return fmt.Errorf("write the result of back-test %s as JSON: %w", job.ID, err)
+		}
+		result = new(string(text))
+	}
+	return session.WriteError(j.pool.Exec(ctx, `
+UPDATE zone_backtest
+   SET state = ?,
+       ended_at = UTC_TIMESTAMP(6),
+       txns_read = ?,
+       fault = ?,
+       result = ?
+ WHERE id = ?
+   AND state IN ('running', 'cancelled')`, job.State, job.Rows, job.Fault, result, job.ID))
+}
+
+// CancelJob implements backtest.JobStore.
+func (j *Jobs) CancelJob(ctx context.Context, id string) error {
+	err := j.pool.Exec(ctx, `
+UPDATE zone_backtest
+   SET state = 'cancelled',
+       ended_at = UTC_TIMESTAMP(6),
+       fault = 'cancelled by a caller'
+ WHERE id = ?
+   AND state = 'running'`, id)
+	if err != nil {
+		return fmt.Errorf("cancel a back-test: %w", session.WriteError(err))
+	}
+	return nil
+}
+
+// Old is the task of retention that forgets old back-tests.
+type Old struct{}
+
+var _ retention.Task = Old{}
+
+// Name implements retention.Task.
+func (Old) Name() string { return "old_backtests" }
+
+// Every implements retention.Task.
+func (Old) Every() time.Duration { return time.Hour }
+
+// mostForgotten is how many back-tests one statement forgets.
+const mostForgotten = 100
+
+// Run implements retention.Task.
+func (Old) Run(ctx context.Context, on *sqlx.Conn, _ string) (r retention.Result, err error) {
+	done, err := on.ExecContext(ctx, fmt.Sprintf(`
+DELETE FROM zone_backtest
+ WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL %d SECOND
+ LIMIT %d`, int64(backtest.JobKept.Seconds()), mostForgotten))
+	if err != nil {
+		return r, fmt.Errorf("forget old back-tests: %w", err)
+	}
+	r.Removed, err = done.RowsAffected()
+	r.Backlog = r.Removed == mostForgotten
+	return r, err
+}

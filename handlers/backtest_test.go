@@ -1,0 +1,156 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/backtest"
+	"velocityd/service/servicetest"
+)
+
+// testJobs keeps jobs in memory, and has no attempts to replay.
+type testJobs struct {
+	*servicetest.Memory
+	mu    sync.Mutex
+	jobs  map[string]backtest.Job
+	waits chan struct{} // closed: readings of attempts end
+}
+
+func newTestJobs(m *servicetest.Memory) *testJobs {
+	return &testJobs{Memory: m, jobs: map[string]backtest.Job{}, waits: make(chan struct{})}
+}
+
+func (j *testJobs) SettingsSince(ctx context.Context, _ time.Time) (backtest.Past, error) {
+	zones, err := j.Zones(ctx)
+	return backtest.Past{Zones: zones}, err
+}
+
+func (j *testJobs) Replay(ctx context.Context, _, _ time.Time, _ func(backtest.Row) bool) error {
+	select {
+	case <-j.waits:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (j *testJobs) AddJob(_ context.Context, job backtest.Job) error {
+	job.BeganAt = time.Now()
+	return j.set(job)
+}
+
+func (j *testJobs) set(job backtest.Job) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.jobs[job.ID] = job
+	return nil
+}
+
+func (j *testJobs) Job(_ context.Context, id string) (backtest.Job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	job, ok := j.jobs[id]
+	if !ok {
+		return job, fmt.Errorf("back-test: %w", service.ErrNotFound)
+	}
+	return job, nil
+}
+
+func (j *testJobs) BeatJob(ctx context.Context, id string, _ int64, _ time.Time) (bool, error) {
+	job, err := j.Job(ctx, id)
+	return job.State != backtest.JobRunning, err
+}
+
+func (j *testJobs) EndJob(_ context.Context, job backtest.Job) error { return j.set(job) }
+
+func (j *testJobs) CancelJob(ctx context.Context, id string) error {
+	job, err := j.Job(ctx, id)
+	if err == nil && job.State == backtest.JobRunning {
+		job.State = backtest.JobCancelled
+		err = j.set(job)
+	}
+	return err
+}
+
+// startBacktests serves with a zone.
+func startBacktests(t *testing.T) *running {
+	t.Helper()
+	r := start(t, nil)
+	if _, err := r.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
+	r := startBacktests(t)
+	begun := r.post(t, "/v1/zones/1/backtest", `{"rates":[3,5],"windows":[60],"since":"2026-08-17T00:00:00Z"}`)
+	var job api.BacktestJob
+	if err := json.Unmarshal([]byte(begun.body), &job); err != nil || begun.status != http.StatusAccepted || job.State != backtest.JobRunning {
+		t.Fatalf("%d %s", begun.status, begun.body)
+	}
+	at := begun.header.Get("Location")
+	if at != "/v1/zones/1/backtest/"+job.ID {
+		t.Errorf("Location is %q", at)
+	}
+	if other := r.post(t, "/v1/zones/1/backtest", `{}`); other.status != http.StatusServiceUnavailable || other.header.Get("Retry-After") == "" {
+		t.Errorf("a second one: %d %s", other.status, other.body)
+	}
+	close(r.jobs.waits)
+	for deadline := time.Now().Add(20 * time.Second); job.State == backtest.JobRunning && time.Now().Before(deadline); {
+		if err := json.Unmarshal([]byte(r.ask(t, http.MethodGet, at, "").body), &job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if job.State != backtest.JobDone || job.Result == nil || len(job.Result.Proposals) != 2 {
+		t.Errorf("%+v", job)
+	}
+	for path, status := range map[string]int{"/v1/zones/1/backtest/none": http.StatusNotFound, strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound} {
+		if got := r.ask(t, http.MethodGet, path, ""); got.status != status {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+}
+
+func TestABacktestCanBeCancelled(t *testing.T) {
+	t.Parallel()
+	r := startBacktests(t)
+	at := r.post(t, "/v1/zones/1/backtest", `{}`).header.Get("Location")
+	if got := r.ask(t, http.MethodDelete, at, ""); got.status != http.StatusOK || !strings.Contains(got.body, `"state":"cancelled"`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	status := http.StatusServiceUnavailable // until the instance has ended it
+	for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		status = r.post(t, "/v1/zones/1/backtest", `{}`).status
+	}
+	if status != http.StatusAccepted {
+		t.Errorf("another one afterwards: %d", status)
+	}
+}
+
+func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {
+	t.Parallel()
+	r := startBacktests(t)
+	for body, status := range map[string]int{
+		`{"rates":[-1]}`: http.StatusBadRequest, `{"rates":["3"]}`: http.StatusBadRequest, `{"rate":[3]}`: http.StatusBadRequest,
+		`{"since":"yesterday"}`: http.StatusBadRequest, `{"since":"2999-01-01T00:00:00Z"}`: http.StatusBadRequest,
+		`{"most_rows":0}`: http.StatusBadRequest, `{"most_rows":10000001}`: http.StatusBadRequest, `{"periods":["year"]}`: http.StatusBadRequest,
+		`{"windows":[9223372036854775807]}`: http.StatusBadRequest, `{"rates":[1,2,3,4,5,6],"windows":[1,2,3,4,5,6]}`: http.StatusBadRequest, ``: http.StatusBadRequest,
+	} {
+		if got := r.post(t, "/v1/zones/1/backtest", body); got.status != status {
+			t.Errorf("%s: %d %s", body, got.status, got.body)
+		}
+	}
+	if got := r.post(t, "/v1/zones/7/backtest", `{}`); got.status != http.StatusNotFound {
+		t.Errorf("a zone that does not exist: %d %s", got.status, got.body)
+	}
+}

@@ -1,0 +1,202 @@
+package backtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// JobRows bounds the txns of a back-test that an instance makes for a caller.
+	JobRows = 10_000_000
+	// JobTime bounds how long it takes.
+	JobTime = 10 * time.Minute
+	// JobKept is for how long the result of such a back-test is kept.
+	JobKept = 7 * 24 * time.Hour
+	// JobSilence is after how long without a sign of its instance a job is lost.
+	JobSilence = time.Minute
+
+	beat     = 2 * time.Second
+	farewell = 10 * time.Second // for the last state of a job
+	idChars  = 20
+)
+
+// JobState is the state of a back-test that an instance makes for a caller.
+type JobState string
+
+// The states.
+const (
+	JobRunning   JobState = "running"
+	JobDone      JobState = "done"
+	JobFailed    JobState = "failed"
+	JobCancelled JobState = "cancelled" // by a caller, or because its instance stopped
+	JobLost      JobState = "lost"      // its instance gives no sign any more
+)
+
+// Job is a back-test that an instance makes for a caller. All instants are by the engine's clock.
+type Job struct {
+	ID    string
+	State JobState
+	Query Query
+	By    string // principal; may be empty
+	// BeganAt and EndedAt are its begin and end; EndedAt is zero while it runs.
+	BeganAt, EndedAt time.Time
+	// Rows are the txns that were read, and At is the instant of the last one.
+	Rows int64
+	At   time.Time
+	// Fault says why it failed or was cancelled. It holds no key.
+	Fault string
+	// Result is there when it is done. Its samples name txns and no keys, so that no key is kept with a job.
+	Result *Result
+}
+
+// JobStore keeps jobs, so that any instance can tell their state.
+type JobStore interface {
+	// AddJob adds a running job.
+	AddJob(ctx context.Context, job Job) error
+	// Job returns a job, or service.ErrNotFound. A running one without a sign for JobSilence is lost.
+	Job(ctx context.Context, id string) (Job, error)
+	// BeatJob notes a sign of a running job, and says whether somebody has cancelled it.
+	BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error)
+	// EndJob notes the state, the rows, the fault and the result of a job that runs, or was cancelled.
+	EndJob(ctx context.Context, job Job) error
+	// CancelJob cancels a running job. It changes no other one.
+	CancelJob(ctx context.Context, id string) error
+}
+
+// Desk makes back-tests for callers: one at a time.
+type Desk struct {
+	source  Source
+	store   JobStore
+	fault   func(error) // is told of faults that no caller sees
+	place   chan struct{}
+	running context.Context
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// NewDesk returns a desk. fault is told of faults that no caller sees.
+func NewDesk(source Source, store JobStore, fault func(error)) *Desk {
+	d := &Desk{source: source, store: store, fault: fault, place: make(chan struct{}, 1)}
+	d.running, d.stop = context.WithCancel(context.Background())
+	return d
+}
+
+// Close cancels the job that runs, and waits for its end.
+func (d *Desk) Close() {
+	d.stop()
+	d.work.Wait()
+}
+
+// Begin begins a job, which goes on when the context ends. The error wraps service.ErrBusy if another one runs on this
+// instance, service.ErrNotFound if there is no such zone, and service.ErrInvalid if the query is not valid.
+func (d *Desk) Begin(ctx context.Context, q Query, by string) (Job, error) {
+	if q.MostRows == 0 {
+		q.MostRows = JobRows
+	}
+	if q.MostRows > JobRows {
+		return Job{}, service.NewFieldError("most_rows", "must be 1 to %d", JobRows)
+	}
+	if err := q.Validate(); err != nil {
+		return Job{}, err
+	}
+	zone, err := d.source.Zone(ctx, q.ZoneID)
+	if err != nil {
+		return Job{}, err
+	}
+	if _, err := q.Grid.Proposals(zone); err != nil {
+		return Job{}, err
+	}
+	select {
+	case d.place <- struct{}{}:
+	default:
+		return Job{}, fmt.Errorf("%w: this instance makes another back-test", service.ErrBusy)
+	}
+	job := Job{ID: strings.ToLower(rand.Text()[:idChars]), State: JobRunning, Query: q, By: by}
+	if err := d.store.AddJob(ctx, job); err != nil {
+		<-d.place
+		return Job{}, err
+	}
+	d.work.Go(func() {
+		defer func() { <-d.place }()
+		d.make(job)
+	})
+	return d.store.Job(ctx, job.ID)
+}
+
+// Job returns a job of any instance, or service.ErrNotFound.
+func (d *Desk) Job(ctx context.Context, id string) (Job, error) { return d.store.Job(ctx, id) }
+
+// Cancel cancels a job of any instance, and returns its state. Its instance ends it within seconds.
+func (d *Desk) Cancel(ctx context.Context, id string) (Job, error) {
+	if err := d.store.CancelJob(ctx, id); err != nil {
+		return Job{}, err
+	}
+	return d.store.Job(ctx, id)
+}
+
+// errCancelled is the cause of the end of a job that somebody has cancelled.
+var errCancelled = errors.New("cancelled by a caller")
+
+// make makes a back-test, and notes its end.
+func (d *Desk) make(job Job) {
+	bounded, end := context.WithTimeout(d.running, JobTime)
+	defer end()
+	ctx, cancel := context.WithCancelCause(bounded)
+	defer cancel(nil)
+	var at atomic.Pointer[Progress]
+	at.Store(&Progress{})
+	var beats sync.WaitGroup
+	beats.Go(func() { d.beat(ctx, job.ID, &at, cancel) })
+	result, err := Run(ctx, d.source, job.Query, func(p Progress) { at.Store(&p) })
+	cause := context.Cause(ctx)
+	cancel(nil)
+	beats.Wait()
+	job.Rows, job.At = at.Load().Rows, at.Load().At
+	switch {
+	case errors.Is(cause, errCancelled):
+		job.State, job.Fault = JobCancelled, errCancelled.Error()
+	case d.running.Err() != nil:
+		job.State, job.Fault = JobCancelled, "its instance stopped"
+	case errors.Is(err, context.DeadlineExceeded):
+		job.State, job.Fault = JobFailed, fmt.Sprintf("it took longer than %s: ask for less time", JobTime)
+	case err != nil:
+		job.State, job.Fault = JobFailed, "a fault of the service, which its log tells"
+		d.fault(fmt.Errorf("back-test %s of zone %d: %w", job.ID, job.Query.ZoneID, err))
+	default:
+		job.State, job.Rows, job.Result = JobDone, result.Rows, result.withoutKeys()
+	}
+	ctx, cancelEnd := context.WithTimeout(context.Background(), farewell)
+	defer cancelEnd()
+	if err := d.store.EndJob(ctx, job); err != nil {
+		d.fault(fmt.Errorf("note the end of back-test %s: %w", job.ID, err))
+	}
+}
+
+// beat gives signs of a job until its context ends, and cancels it if somebody wants so.
+func (d *Desk) beat(ctx context.Context, id string, at *atomic.Pointer[Progress], cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		p := at.Load()
+		isCancelled, err := d.store.BeatJob(ctx, id, p.Rows, p.At)
+		switch {
+		case isCancelled:
+			cancel(errCancelled)
+		case err != nil && ctx.Err() == nil:
+			d.fault(fmt.Errorf("give a sign of back-test %s: %w", id, err))
+		}
+	}
+}
