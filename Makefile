@@ -98,6 +98,12 @@ bench-history: toolchain ## fill long histories, keep them for the next run, and
 	@go build -o bin/bench ./bench
 	@exec bin/bench history $(ARGS)
 
+.PHONY: bench-proof
+bench-proof: toolchain ## fill long histories, or use those that are kept, and measure the audit of them (ARGS='-fill mysql:20000000')
+	@scripts/engines.sh mysql mariadb
+	@go build -o bin/bench ./bench
+	@exec bin/bench proof $(ARGS)
+
 .PHONY: bench-smoke
 bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing
 	@scripts/engines.sh mysql mariadb

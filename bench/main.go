@@ -47,10 +47,13 @@ func main() {
 	}
 }
 
-// command runs the benchmark, or that of long histories.
+// command runs the benchmark, or that of long histories, or that of their audits.
 func command(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == "history" {
+	switch {
+	case len(args) > 0 && args[0] == "history":
 		return runPast(ctx, args[1:])
+	case len(args) > 0 && args[0] == "proof":
+		return runProofs(ctx, args[1:])
 	}
 	return run(ctx, args)
 }

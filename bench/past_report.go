@@ -50,12 +50,15 @@ func (m *pastMeasured) writeHead(b *strings.Builder, now time.Time) {
 }
 
 // command returns the command that repeats the run, without the folder and the file of this machine.
-func (m *pastMeasured) command() string {
+func (m *pastMeasured) command() string { return "make bench-history ARGS='" + m.options.fills() + "'" }
+
+// fills returns the options that name the histories.
+func (o pastOptions) fills() string {
 	var fills []string
-	for _, one := range m.options.sizes {
+	for _, one := range o.sizes {
 		fills = append(fills, fmt.Sprintf("-fill %s:%d", one.engine, one.rows))
 	}
-	return "make bench-history ARGS='" + strings.Join(fills, " ") + "'"
+	return strings.Join(fills, " ")
 }
 
 // of returns what a question took on a history, by turn.

@@ -115,9 +115,7 @@ func runPast(ctx context.Context, args []string) error {
 // measurePast measures all histories of an engine, on a stage that is closed before the next engine starts: each wants
 // memory.
 func (s *stage) measurePast(ctx context.Context, m *pastMeasured, kind localdb.Engine) error {
-	settings := append(serverSettings(), "--innodb-buffer-pool-size="+m.options.pool, "--innodb-fill-factor=90", "--local-infile=ON",
-		"--loose-innodb-redo-log-capacity=1G", "--loose-innodb-log-file-size=1G")
-	e, err := startEngine(ctx, m.options.data, kind, settings)
+	e, err := startEngine(ctx, m.options.data, kind, pastSettings(m.options.pool))
 	if err != nil {
 		return err
 	}
@@ -141,4 +139,10 @@ func (s *stage) measurePast(ctx context.Context, m *pastMeasured, kind localdb.E
 	found, err := s.leave(ctx, m.ordinary(longest))
 	m.leavings = append(m.leavings, found)
 	return err
+}
+
+// pastSettings are those of an engine with long histories.
+func pastSettings(pool string) []string {
+	return append(serverSettings(), "--innodb-buffer-pool-size="+pool, "--innodb-fill-factor=90", "--local-infile=ON",
+		"--loose-innodb-redo-log-capacity=1G", "--loose-innodb-log-file-size=1G")
 }

@@ -23,7 +23,7 @@ func longLines() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join([]string{
 		`/testdata/`,
 		`(^|/)go\.sum$`, `/package-lock\.json$`, // written by tools
-		`^bench/(report|history)\.(md|svg)$`,        // written by make bench and make bench-history
+		`^bench/(report|history|proof)\.(md|svg)$`,  // written by make bench, bench-history and bench-proof
 		`^deploy/grafana/`,                          // exported by Grafana
 		`^migrations/000004_zone_attempt\.up\.sql$`, // a line for one engine, and a COMMENT, which cannot be broken
 		`^db/session/redact_test\.go$`,              // an engine's own words

@@ -53,6 +53,7 @@ func rules() map[string]rule {
 		"service/feed":        {ours: []string{"service", "service/event"}, never: []string{sql, http}},
 		"service/explain":     {ours: []string{"service"}, never: []string{sql, http}},
 		"service/backtest":    {ours: []string{"service"}, never: []string{sql, http}},
+		"service/proof":       {ours: []string{"service"}, never: []string{sql, http}},
 		"service/servicetest": {ours: []string{"service", "service/access", "service/barred", "service/event", "service/explain"}},
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
 		"api":                 {ours: []string{"service", "service/event", "service/backtest", "service/explain", "service/access", "service/barred"}},
@@ -61,16 +62,16 @@ func rules() map[string]rule {
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
-				"api", "db", "db/session", "db/records", "db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
+				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
+				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
-			"db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
+			"service", "service/event", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
+			"db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
@@ -94,9 +95,9 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
 				"service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
@@ -124,8 +125,8 @@ func databaseRules() map[string]rule {
 	return map[string]rule{
 		"db": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "db/session", "db/records",
-				"db/history", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow",
+				"service", "service/event", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db/session", "db/records",
+				"db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			theirs: []string{driver, sqlx}, never: []string{http},
@@ -140,6 +141,7 @@ func databaseRules() map[string]rule {
 			ours:   []string{"service", "service/backtest", "service/event", "db/retention", "db/session", "db/address", "db/engine", "trusted"},
 			theirs: []string{sqlx}, never: []string{http},
 		},
+		"db/prover": {ours: []string{"service", "service/proof", "db/zonerow"}, never: []string{http}},
 		"db/totals": {
 			ours:   []string{"service", "service/event", "db/retention", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
 			theirs: []string{sqlx}, never: []string{http},
@@ -179,7 +181,7 @@ func databaseRules() map[string]rule {
 		"db/localdb": {never: []string{sql}},
 		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
 		"db/dbtest": {
-			ours:   []string{"service", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
+			ours:   []string{"service", "service/proof", "db/prover", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
 			theirs: []string{driver},
 		},
 		"db/dbtest/vitess": {ours: []string{"db/localdb"}, never: []string{sql}},

@@ -22,6 +22,7 @@ type cli struct {
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release some."`
 	Subject  subjectCmd  `cmd:"" help:"Export or erase all that is recorded of one key."`
+	Audit    auditCmd    `cmd:"" help:"Prove from the recorded rows that the limits were kept."`
 	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`

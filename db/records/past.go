@@ -1,10 +1,8 @@
 package records
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -213,76 +211,18 @@ func (p *past) addRelease(row pastRow) error {
 // ZoneBefore returns the zone before a change of it. Settings that zone_audit does not have, because they came
 // with a later program, have their defaults.
 func ZoneBefore(change service.Change) (service.Zone, error) {
-	zone := service.Zone{ID: change.ZoneID}
-	members := map[string]any{}
-	decoder := json.NewDecoder(bytes.NewReader(change.Before))
-	decoder.UseNumber()
-	if err := decoder.Decode(&members); err != nil {
+	zone, err := zonerow.ReadZone(change.ZoneID, change.Before)
+	if err != nil {
 		return zone, fmt.Errorf("change %d: %w", change.ID, err)
 	}
-	for _, column := range zonerow.Settings {
-		value, isThere := members[column.Name]
-		if isThere && !slices.ContainsFunc(valuesOf(value), func(v driver.Value) bool { return column.Read(&zone, v) }) {
-			return zone, fmt.Errorf("change %d: %s cannot be read", change.ID, column.Name)
-		}
-	}
-	if number, isThere := members["revision"].(json.Number); isThere {
-		revision, _ := number.Int64()
-		zone.Revision = uint64(revision)
-	}
-	return zone.WithDefaults(), nil
-}
-
-// valuesOf returns the forms in which a driver may hand out a value of JSON.
-func valuesOf(value any) []driver.Value {
-	switch v := value.(type) {
-	case nil:
-		return []driver.Value{nil}
-	case bool:
-		if v {
-			return []driver.Value{int64(1)}
-		}
-		return []driver.Value{int64(0)}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return []driver.Value{n, []byte(v)}
-		}
-		return []driver.Value{[]byte(v)}
-	case string:
-		return []driver.Value{[]byte(v)}
-	}
-	return nil
-}
-
-// overrideState is a row of zone_override in zone_audit.
-type overrideState struct {
-	Key       string                 `json:"bucket_key"`
-	Prefix    string                 `json:"prefix"`
-	Action    service.OverrideAction `json:"action"`
-	Rate      int                    `json:"rate"`
-	Window    int64                  `json:"window"`
-	Anchor    int                    `json:"period_anchor"`
-	ExpiresAt string                 `json:"expires_at"`
-	Reason    string                 `json:"reason"`
-	CreatedBy string                 `json:"created_by"`
+	return zone, nil
 }
 
 // OverrideBefore returns the override before a change of it. The error does NOT quote it.
 func OverrideBefore(change service.Change) (service.Override, error) {
-	var row overrideState
-	err := json.Unmarshal(change.Before, &row)
-	o := service.Override{
-		ID: change.OverrideID, ZoneID: change.ZoneID, Key: row.Key, Action: row.Action, Rate: row.Rate,
-		Window: service.Seconds(row.Window), PeriodAnchor: row.Anchor, Reason: row.Reason, CreatedBy: row.CreatedBy,
-	}
-	if err == nil && row.Prefix != "" {
-		o.Prefix, err = netip.ParsePrefix(row.Prefix)
-	}
-	if err == nil && row.ExpiresAt != "" {
-		o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt)
-	}
+	o, err := zonerow.ReadOverride(change.ZoneID, change.OverrideID, change.Before)
 	if err != nil {
-		return o, fmt.Errorf("change %d: override %d cannot be read", change.ID, change.OverrideID) // the text may hold its key
+		return o, fmt.Errorf("change %d: %w", change.ID, err)
 	}
 	return o, nil
 }

@@ -127,6 +127,7 @@ func TestExpiredAttemptsOverridesAndOldAuditLeave(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
+		d.LeaveUnaudited()
 		for name, ago := range map[string]string{"old": "2 HOUR", "fresh": "1 MINUTE"} {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES (?, UTC_TIMESTAMP(), UTC_TIMESTAMP() - INTERVAL "+
 				ago+", '[]')", name)

@@ -1,0 +1,156 @@
+// Package prover reads what a database has recorded and lets service/proof judge it. It reads by plain SELECTs of some
+// thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do. It must
+// not decide anything, and it writes nothing.
+package prover
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/service/proof"
+)
+
+// Querier reads rows: a connection, or a pool of them.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Options say what is to be proven.
+type Options struct {
+	// Since is the instant from which on rows are judged; the zero time is the begin.
+	Since time.Time
+	// FirstID returns an id below those of all rows from an instant on. Without it all rows are read.
+	FirstID func(ctx context.Context, since time.Time) (uint64, error)
+	// Zones are those whose rows are read, if there are any. No check may name a bucket of one of them and of another zone.
+	Zones []int64
+	// Rules are in force in place of those that the database tells.
+	Rules *proof.Rules
+	// Lag is for how long rows are left out after their instant: beside sessions at work, they are committed a little later.
+	Lag time.Duration
+	// Findings is how many findings end the proof.
+	Findings int
+	// Places bounds memory: see proof.NewWindows.
+	Places int
+	// Progress is called after each statement; it may be nil.
+	Progress func(Progress)
+}
+
+// Progress is how far a proof is.
+type Progress struct {
+	Rows  int64     // that were read
+	At    time.Time // instant of the last of them
+	ID    uint64    // its id
+	First uint64    // the id at which the reading began
+	Last  uint64    // the highest id
+	Parts int       // further readings, for the windows of the other buckets
+}
+
+// Result is the outcome of a proof.
+type Result struct {
+	Rows     int64     // txns that were read
+	Checked  int64     // attempt ids whose txns were looked up
+	Hours    int64     // of zones, whose totals were compared
+	Unknown  int64     // txns of which it is not known which limit was in force
+	Readings int       // of all rows
+	Findings int       // that were told
+	IsCut    bool      // there may be more findings
+	Until    time.Time // by the engine's clock: later rows were not read
+}
+
+// errEnough ends a proof with many findings.
+var errEnough = errors.New("enough findings")
+
+// prover is one proof under way.
+type prover struct {
+	Options
+
+	on     Querier
+	tell   func(proof.Finding)
+	result Result
+	hours  proof.Hours
+	oldest time.Time // instant of the oldest row
+	// kept and audited are the instants from which on retention has removed no txn, and no row of zone_audit.
+	kept, audited time.Time
+	failed        error // errEnough
+	// suspects are the checks to be read again after the present statement.
+	suspects [][]proof.Row
+}
+
+// Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not come
+// to its end: it wraps the context's, or one of the engine.
+func Run(ctx context.Context, on Querier, o Options, found func(proof.Finding)) (Result, error) {
+	p := &prover{Options: o, on: on, tell: found, hours: proof.Hours{}}
+	err := p.run(ctx)
+	if errors.Is(err, errEnough) {
+		p.result.IsCut, err = true, nil
+	}
+	return p.result, err
+}
+
+func (p *prover) run(ctx context.Context) error {
+	if err := p.readClock(ctx); err != nil {
+		return err
+	}
+	if p.Rules == nil {
+		p.Rules = proof.NewRules()
+		p.Rules.Complete = p.audited
+		if err := readRules(ctx, p.on, p.Rules); err != nil {
+			return err
+		}
+	}
+	p.Rules.Settle()
+	first := uint64(0)
+	if !p.Since.IsZero() && p.FirstID != nil {
+		var err error
+		// The windows of the first rows hold earlier ones.
+		if first, err = p.FirstID(ctx, p.Since.Add(-p.Rules.Longest(p.Since))); err != nil {
+			return err
+		}
+	}
+	if err := p.proveRows(ctx, first); err != nil {
+		return err
+	}
+	if len(p.Zones) > 0 {
+		return nil
+	}
+	if err := p.proveAnswers(ctx); err != nil {
+		return err
+	}
+	return p.proveHours(ctx)
+}
+
+// found tells a finding.
+func (p *prover) found(f proof.Finding) {
+	if p.failed == nil {
+		p.tell(f)
+		if p.result.Findings++; p.result.Findings == p.Findings {
+			p.failed = errEnough
+		}
+	}
+}
+
+// readClock reads how far rows are read, and how far back they and the changes of zones are kept. The policy is that of all
+// zones: some rows that it would remove may still be there.
+func (p *prover) readClock(ctx context.Context) error {
+	var now time.Time
+	daysAgo := func(days int64) time.Time {
+		if days == 0 {
+			return time.Time{}
+		}
+		return now.AddDate(0, 0, -int(days))
+	}
+	const days = "COALESCE((SELECT MAX(CASE WHEN %[1]s = 0 THEN 0 ELSE GREATEST(%[1]s, minimum_days) END) FROM retention_policy), 0)"
+	err := p.each(ctx, "SELECT "+microseconds("UTC_TIMESTAMP(6)")+", "+fmt.Sprintf(days, "keep_days")+", "+fmt.Sprintf(days, "audit_days"),
+		func(row reading) {
+			now = row.instant(0)
+			p.kept, p.audited = daysAgo(row.int(1)), daysAgo(row.int(2))
+		})
+	if err != nil {
+		return fmt.Errorf("read the clock: %w", err)
+	}
+	p.result.Until = now.Add(-p.Lag)
+	return nil
+}

@@ -1,0 +1,101 @@
+package prover
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const (
+	// rowsAtOnce is how many rows one statement reads at most.
+	rowsAtOnce = 20_000
+	// instantFormat is how instants are written in SQL.
+	instantFormat = "2006-01-02 15:04:05.000000"
+	// statementTime is the deadline of a statement.
+	statementTime = 2 * time.Minute
+)
+
+// microseconds returns the SQL of an instant as a number.
+func microseconds(instant string) string {
+	return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + instant + ")"
+}
+
+// reading is a row, whose values are valid until the next one.
+type reading struct {
+	values []sql.RawBytes
+	err    *error // the first of a value that is no number
+}
+
+// int is a value of whole numbers, and 0 for NULL.
+func (r reading) int(column int) int64 {
+	text := r.values[column]
+	if text == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil && *r.err == nil {
+		*r.err = errNoNumber
+	}
+	return n
+}
+
+// uint is int for ids.
+func (r reading) uint(column int) uint64 {
+	text := r.values[column]
+	if text == nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil && *r.err == nil {
+		*r.err = errNoNumber
+	}
+	return n
+}
+
+// instant is a value of microseconds, and the zero time for NULL.
+func (r reading) instant(column int) time.Time {
+	if r.values[column] == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(r.int(column)).UTC()
+}
+
+func (r reading) text(column int) string { return string(r.values[column]) }
+
+var errNoNumber = errors.New("the engine's answer does not fit the question: a value is no number")
+
+// each calls do with every row of a SELECT.
+func (p *prover) each(ctx context.Context, query string, do func(reading)) error {
+	return each(ctx, p.on, query, do)
+}
+
+func each(ctx context.Context, on Querier, query string, do func(reading)) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	rows, err := on.QueryContext(ctx, query)
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	row := reading{values: make([]sql.RawBytes, len(columns)), err: &err}
+	into := make([]any, len(columns))
+	for i := range into {
+		into[i] = &row.values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return fmt.Errorf("read: %w", err)
+		}
+		if do(row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

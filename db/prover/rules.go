@@ -1,0 +1,142 @@
+package prover
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"velocityd/db/zonerow"
+	"velocityd/service"
+	"velocityd/service/proof"
+)
+
+// readRules reads the changes of zones and overrides, the releases, and what there is now.
+func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
+	if err := readChanges(ctx, on, rules); err != nil {
+		return fmt.Errorf("zone_audit: %w", err)
+	}
+	if err := readZones(ctx, on, rules); err != nil {
+		return fmt.Errorf("zone_master: %w", err)
+	}
+	if err := readOverrides(ctx, on, rules); err != nil {
+		return fmt.Errorf("zone_override: %w", err)
+	}
+	return nil
+}
+
+// readChanges reads zone_audit by pieces of its primary key.
+func readChanges(ctx context.Context, on Querier, rules *proof.Rules) error {
+	var wrong error
+	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce && wrong == nil; {
+		n = 0
+		err := each(ctx, on, fmt.Sprintf(`
+SELECT id, %s, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
+  FROM zone_audit
+ WHERE id > %d
+   AND (subject IN ('zone', 'override') OR subject = 'bucket' AND action = 'release')
+ ORDER BY id
+ LIMIT %d`, microseconds("changed_at"), last, rowsAtOnce), func(r reading) {
+			n++
+			last = r.uint(0)
+			if err := addChange(rules, r); err != nil && wrong == nil {
+				wrong = fmt.Errorf("row %d: %w", last, err)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return wrong
+}
+
+// addChange adds a row of zone_audit.
+func addChange(rules *proof.Rules, r reading) (err error) {
+	at, zoneID, id := r.instant(1), r.int(3), r.uint(4)
+	switch r.text(2) {
+	case "zone":
+		var before, after *service.Zone
+		if before, err = zoneOf(zoneID, r.values[5]); err == nil {
+			after, err = zoneOf(zoneID, r.values[6])
+		}
+		rules.AddChange(at, zoneID, before, after)
+	case "override":
+		var before, after *service.Override
+		if before, err = overrideOf(zoneID, id, r.values[5]); err == nil {
+			after, err = overrideOf(zoneID, id, r.values[6])
+		}
+		rules.AddOverrideChange(at, id, before, after)
+	default:
+		rules.AddRelease(at, zoneID)
+	}
+	return err
+}
+
+// zoneOf returns the zone of a row in JSON, or nil for none.
+func zoneOf(id int64, state []byte) (*service.Zone, error) {
+	if len(state) == 0 {
+		return nil, nil //nolint:nilnil // there was no zone
+	}
+	zone, err := zonerow.ReadZone(id, state)
+	return &zone, err
+}
+
+// overrideOf returns the override of a row in JSON, or nil for none.
+func overrideOf(zoneID int64, id uint64, state []byte) (*service.Override, error) {
+	if len(state) == 0 {
+		return nil, nil //nolint:nilnil // there was no override
+	}
+	o, err := zonerow.ReadOverride(zoneID, id, state)
+	return &o, err
+}
+
+func readZones(ctx context.Context, on Querier, rules *proof.Rules) error {
+	rows, err := on.QueryContext(ctx, `
+SELECT id, revision, `+zonerow.Settings.List("")+`
+  FROM zone_master
+ ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var zone service.Zone
+		if err := rows.Scan(append([]any{&zone.ID, &zone.Revision}, zonerow.Settings.Into(&zone)...)...); err != nil {
+			return err
+		}
+		rules.AddZone(zone)
+	}
+	return rows.Err()
+}
+
+// readOverrides reads zone_override by pieces of its primary key.
+func readOverrides(ctx context.Context, on Querier, rules *proof.Rules) error {
+	var wrong error
+	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce; {
+		n = 0
+		err := each(ctx, on, fmt.Sprintf(`
+SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, %s
+  FROM zone_override
+ WHERE id > %d
+ ORDER BY id
+ LIMIT %d`, microseconds("expires_at"), last, rowsAtOnce), func(r reading) {
+			n++
+			last = r.uint(0)
+			o := service.Override{
+				ID: last, ZoneID: r.int(1), Key: r.text(2), Action: service.OverrideAction(r.text(4)), Rate: int(r.int(5)),
+				Window: service.Seconds(r.int(6)), PeriodAnchor: int(r.int(7)), ExpiresAt: r.instant(8),
+			}
+			if text := r.text(3); text != "" {
+				prefix, err := netip.ParsePrefix(text)
+				if err != nil {
+					wrong = fmt.Errorf("the prefix of override %d cannot be read", last)
+				}
+				o.Prefix = prefix
+			}
+			rules.AddOverride(o)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return wrong
+}

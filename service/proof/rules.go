@@ -1,0 +1,316 @@
+package proof
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// slack is by how much later than its time in zone_audit a change may come into force: when its transaction is committed.
+const slack = 2 * time.Minute
+
+// Rules are the limits that were in force at each time. The changes of each zone, and of each override, are added in
+// their order, then the present zones and overrides; then Settle is called.
+type Rules struct {
+	// Complete is the time from which on all changes were added. The zero time is the begin.
+	Complete time.Time
+	// ClockWasSet says that the clock went back at times, by itself or by somebody's hand. Then the instant at which a place
+	// was given back tells nothing of later txns, and such a place is taken to be free.
+	ClockWasSet bool
+
+	zones     map[int64][]version
+	overrides map[uint64]*exception // by their ids
+	exact     map[service.Bucket][]*exception
+	networks  map[int64]networks
+	released  map[int64]time.Time // the newest release of each zone
+	hidden    map[int64]bool      // zones of pseudonyms with overrides of keys
+	hasSeries bool
+}
+
+// networks are the overrides of a zone by their prefixes, and the lengths of these.
+type networks struct {
+	lengths map[int]bool
+	of      map[netip.Prefix][]*exception
+}
+
+// version is a zone as it was from a time on, until the next one.
+type version struct {
+	from    time.Time
+	zone    *service.Zone // nil: there was none, or it is not known
+	isKnown bool
+	longest time.Duration // for which a txn counts by this version or a later one
+}
+
+// exception is an override as it was at each time.
+type exception struct {
+	states []state
+	// longest is for how long a txn counts by any of its states.
+	longest time.Duration
+	// isUnsure says that no change made it: it is there now, and nobody knows since when.
+	isUnsure bool
+}
+
+// state is an override as it was from a time on, until the next state; nil: there was none.
+type state struct {
+	from     time.Time
+	override *service.Override
+}
+
+// NewRules returns rules without zones.
+func NewRules() *Rules {
+	return &Rules{
+		zones: map[int64][]version{}, overrides: map[uint64]*exception{}, exact: map[service.Bucket][]*exception{},
+		networks: map[int64]networks{}, released: map[int64]time.Time{}, hidden: map[int64]bool{},
+	}
+}
+
+// AddChange adds a change of a zone. before and after are nil where there was none.
+func (r *Rules) AddChange(at time.Time, id int64, before, after *service.Zone) {
+	versions := r.zones[id]
+	switch last := len(versions) - 1; {
+	case last < 0:
+		// The first revision was never changed before.
+		isFirst := before == nil || before.Revision <= 1 || !r.Complete.IsZero()
+		versions = append(versions, version{zone: before, isKnown: isFirst})
+	case !same(versions[last].zone, before):
+		versions[last].isKnown = false // a change in between is missing
+	}
+	r.zones[id] = append(versions, version{from: at, zone: after, isKnown: true})
+}
+
+// AddZone adds a zone as it is now. If the changes do not end in it, it is not known since when it is so.
+func (r *Rules) AddZone(zone service.Zone) {
+	versions := r.zones[zone.ID]
+	switch last := len(versions) - 1; {
+	case last < 0:
+		isFirst := zone.Revision <= 1 || !r.Complete.IsZero()
+		r.zones[zone.ID] = []version{{zone: &zone, isKnown: isFirst}}
+	case !same(versions[last].zone, &zone):
+		versions[last].isKnown = false
+	}
+}
+
+// same says that two states of a zone are one.
+func same(a, b *service.Zone) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.WithDefaults() == b.WithDefaults()
+}
+
+// AddRelease notes that a bucket of a zone was released.
+func (r *Rules) AddRelease(at time.Time, zoneID int64) {
+	if at.After(r.released[zoneID]) {
+		r.released[zoneID] = at
+	}
+}
+
+// AddOverrideChange adds a change of an override. before and after are nil where there was none.
+func (r *Rules) AddOverrideChange(at time.Time, id uint64, before, after *service.Override) {
+	e := r.exceptionOf(id)
+	if len(e.states) == 0 && before != nil {
+		e.states = append(e.states, state{override: before})
+	}
+	e.states = append(e.states, state{from: at, override: after})
+}
+
+// AddOverride adds an override as it is now. Without a change that made it, it may have been in force at each time.
+func (r *Rules) AddOverride(o service.Override) {
+	if e := r.exceptionOf(o.ID); len(e.states) == 0 {
+		e.states, e.isUnsure = []state{{override: &o}}, true
+	}
+}
+
+func (r *Rules) exceptionOf(id uint64) *exception {
+	e := r.overrides[id]
+	if e == nil {
+		e = &exception{}
+		r.overrides[id] = e
+	}
+	return e
+}
+
+// Settle makes the rules ready for questions.
+func (r *Rules) Settle() {
+	for _, versions := range r.zones {
+		for i := range slices.Backward(versions) {
+			v := &versions[i]
+			if v.zone != nil {
+				zone := v.zone.WithDefaults()
+				v.zone, v.longest = &zone, zone.Window
+				r.hasSeries = r.hasSeries || zone.HasSeries()
+			}
+			if i+1 < len(versions) {
+				v.longest = max(v.longest, versions[i+1].longest)
+			}
+		}
+	}
+	for _, e := range r.overrides {
+		for _, s := range e.states {
+			if o := s.override; o != nil {
+				e.longest = max(e.longest, o.Window)
+			}
+		}
+		r.index(e)
+	}
+}
+
+// index enters an exception where its buckets find it.
+func (r *Rules) index(e *exception) {
+	for _, s := range e.states {
+		switch o := s.override; {
+		case o == nil:
+		case o.Key != "":
+			b := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
+			r.hidden[o.ZoneID] = r.hidden[o.ZoneID] || service.IsPseudonym(o.Key)
+			if !slices.Contains(r.exact[b], e) {
+				r.exact[b] = append(r.exact[b], e)
+			}
+		default:
+			r.indexNetwork(o, e)
+		}
+	}
+}
+
+func (r *Rules) indexNetwork(o *service.Override, e *exception) {
+	n, exists := r.networks[o.ZoneID]
+	if !exists {
+		n = networks{map[int]bool{}, map[netip.Prefix][]*exception{}}
+		r.networks[o.ZoneID] = n
+	}
+	if n.lengths[o.Prefix.Bits()] = true; !slices.Contains(n.of[o.Prefix], e) {
+		n.of[o.Prefix] = append(n.of[o.Prefix], e)
+	}
+}
+
+// exceptionsOf returns the overrides that a bucket ever had, and those of networks that hold it.
+func (r *Rules) exceptionsOf(bucket service.Bucket) []*exception {
+	list := r.exact[bucket]
+	n, exists := r.networks[bucket.ZoneID]
+	if !exists {
+		return list
+	}
+	network, isAddress := service.NetworkOf(bucket.Key)
+	if !isAddress {
+		return list
+	}
+	list = slices.Clone(list)
+	for bits := range n.lengths {
+		if prefix, err := network.Addr().Prefix(bits); err == nil && bits <= network.Bits() {
+			list = append(list, n.of[prefix]...)
+		}
+	}
+	return list
+}
+
+// Longest returns the longest time for which a txn counts in any zone from a time on.
+func (r *Rules) Longest(at time.Time) (longest time.Duration) {
+	for id := range r.zones {
+		r.eachVersion(id, at, func(v *version) { longest = max(longest, v.longest) })
+	}
+	for _, e := range r.overrides {
+		longest = max(longest, e.longest)
+	}
+	return longest
+}
+
+// zonesAt returns the states of a zone of which one was in force at a time. It is not known which they are if zone_audit
+// does not reach so far.
+func (r *Rules) zonesAt(id int64, at time.Time) (zones []*service.Zone, known bool) {
+	known = !at.Before(r.Complete)
+	r.eachVersion(id, at, func(v *version) {
+		if known = known && v.isKnown; v.zone != nil {
+			zones = append(zones, v.zone)
+		}
+	})
+	return zones, known && len(zones) > 0
+}
+
+// eachVersion calls do with the versions of a zone of which one was in force at a time.
+func (r *Rules) eachVersion(id int64, at time.Time, do func(*version)) {
+	versions := r.zones[id]
+	next, _ := slices.BinarySearchFunc(versions, at, func(v version, at time.Time) int {
+		if v.from.After(at) {
+			return 1
+		}
+		return -1
+	})
+	for i := next - 1; i >= 0 && (i == next-1 || at.Before(versions[i+1].from.Add(slack))); i-- {
+		do(&versions[i])
+	}
+}
+
+// longest returns for how long a txn of a bucket can count from a time on.
+func (r *Rules) longest(bucket service.Bucket, at time.Time) (longest time.Duration) {
+	r.eachVersion(bucket.ZoneID, at, func(v *version) { longest = max(longest, v.longest) })
+	for _, e := range r.exceptionsOf(bucket) {
+		longest = max(longest, e.longest)
+	}
+	return longest
+}
+
+// limit is a limit that was, or may have been, in force for a bucket.
+type limit struct {
+	rate      int
+	term      service.Term
+	isMetered bool // attempts take places
+}
+
+func limitOf(zone *service.Zone, o *service.Override) limit {
+	l := limit{rate: zone.Rate, term: zone.TermUnder(o), isMetered: zone.Mode != service.ModeOff}
+	if o != nil && zone.Mode != service.ModeOff {
+		l.rate, l.isMetered = o.Rate, o.Action == service.OverrideLimit
+	}
+	return l
+}
+
+// limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed shortly
+// before. It is not known for a pseudonym whose bucket may have an override under another one.
+func (r *Rules) limitsOf(row *Row) (limits []limit, known bool) {
+	bucket, at := row.Bucket, row.CreatedAt
+	zones, known := r.zonesAt(bucket.ZoneID, at)
+	if !known || row.CheckID != 0 && r.hidden[bucket.ZoneID] && service.IsPseudonym(bucket.Key) {
+		return nil, false
+	}
+	sure, maybe := r.overridesAt(bucket, at)
+	for _, zone := range zones {
+		limits = append(limits, limitOf(zone, service.InForce(at, *zone, bucket, sure)))
+		for i := range maybe {
+			// With each of those that may have been in force, by itself and beside those that were for sure.
+			limits = append(limits, limitOf(zone, service.InForce(at, *zone, bucket, append(slices.Clone(sure), maybe[i]))),
+				limitOf(zone, service.InForce(at, *zone, bucket, maybe[i:i+1])))
+		}
+	}
+	return limits, true
+}
+
+// overridesAt returns the overrides of a bucket that were in force for sure at a time, and those that may have been. An
+// override that was changed shortly before is among the latter in both states.
+func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []service.Override) {
+	for _, e := range r.exceptionsOf(bucket) {
+		for i, s := range e.states {
+			isLast := i+1 == len(e.states)
+			switch {
+			case s.override == nil || at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
+			case !e.isUnsure && (s.from.IsZero() || !at.Before(s.from.Add(slack))) && (isLast || at.Before(e.states[i+1].from)):
+				sure = append(sure, *s.override)
+			default:
+				maybe = append(maybe, *s.override)
+			}
+		}
+	}
+	return sure, maybe
+}
+
+// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it: rows
+// may come from a program that did not note it.
+func (r *Rules) mayGiveBack(row *Row) bool {
+	if row.CreatedAt.Before(r.released[row.Bucket.ZoneID]) {
+		return true
+	}
+	return slices.ContainsFunc(r.zones[row.Bucket.ZoneID], func(v version) bool {
+		return v.zone != nil && (v.zone.ResetOnSuccess || v.zone.Counts == service.CountsFailures && row.Outcome == service.OutcomeSuccess)
+	})
+}
+
+// HasSeries says that some zone counted blocked attempts in txns of earlier ones.
+func (r *Rules) HasSeries() bool { return r.hasSeries }
