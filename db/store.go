@@ -90,7 +90,8 @@ func Open(o session.Options) (*Store, error) {
 	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
 		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
-		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner,
+		prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
@@ -112,7 +113,8 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 
 // tasks are those of the runner of retention, in the order in which they run.
 func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
-	return append([]retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}, jobs.Old{}}, retention.Tasks(tables.RemoveExpired)...)
+	first := []retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age{}, jobs.Old{}}
+	return append(first, retention.Tasks(tables.RemoveExpired)...)
 }
 
 // Subjects returns the rows that name buckets.

@@ -11,7 +11,8 @@ CREATE TABLE zone_backtest (
   ended_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC',
   txns_read  BIGINT NOT NULL DEFAULT 0,
   read_to    DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the instant of the last of them',
-  fault      VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '' COMMENT 'why it failed or was cancelled',
+  fault      VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT ''
+    COMMENT 'why it failed or was cancelled',
   result     JSON NULL COMMENT 'as the program writes it; it names no key',
   PRIMARY KEY (id),
   KEY zone_backtest_began (began_at)

@@ -17,7 +17,8 @@ import (
 func begin() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }
 
 func lone(id uint64, at time.Time, key string, outcome service.Outcome) backtest.Attempt {
-	return backtest.Attempt{ID: id, At: at, Outcome: outcome, Places: []backtest.Place{{Bucket: service.Bucket{ZoneID: 1, Key: key}, TxnID: id}}}
+	bucket := service.Bucket{ZoneID: 1, Key: key}
+	return backtest.Attempt{ID: id, At: at, Outcome: outcome, Places: []backtest.Place{{Bucket: bucket, TxnID: id}}}
 }
 
 // TestManyAttemptsInAWindowAreCountedOneByOne holds the counting of busy buckets against the definition of a limit, which
@@ -120,7 +121,8 @@ func TestAttemptsBeforeTheTimeFillBucketsAndAreNotCounted(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	from := begin().Add(10 * time.Second)
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, From: from, Proposals: []service.Zone{zone}, Past: backtest.Past{Zones: []service.Zone{zone}}})
+	zones := []service.Zone{zone}
+	r, err := backtest.New(backtest.Setup{ZoneID: 1, From: from, Proposals: zones, Past: backtest.Past{Zones: zones}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,8 @@ func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	failures := zone
 	failures.Counts = service.CountsFailures
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: []service.Zone{zone, failures}, Past: backtest.Past{Zones: []service.Zone{zone}}})
+	zones := []service.Zone{zone, failures}
+	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: zones, Past: backtest.Past{Zones: zones[:1]}})
 	if err != nil {
 		t.Fatal(err)
 	}

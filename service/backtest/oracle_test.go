@@ -179,7 +179,8 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 		}
 		return
 	}
-	o := service.Override{ZoneID: b.ZoneID, Key: b.Key, Action: pick(p.random, service.OverrideAllow, service.OverrideDeny, service.OverrideLimit)}
+	actions := []service.OverrideAction{service.OverrideAllow, service.OverrideDeny, service.OverrideLimit}
+	o := service.Override{ZoneID: b.ZoneID, Key: b.Key, Action: pick(p.random, actions...)}
 	if o.Action == service.OverrideLimit {
 		o.Rate, o.Window = p.random.IntN(4), pick(p.random, 0, 10*time.Minute, 3*time.Hour)
 	}

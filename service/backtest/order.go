@@ -41,7 +41,8 @@ func (o *Order) Add(row Row, yield func(Attempt)) {
 	}
 	if !o.join(row) {
 		o.insert(waitingAttempt{checkID: row.CheckID, Attempt: Attempt{
-			ID: row.Place.TxnID, At: row.At, Blocked: row.Blocked, Outcome: row.Outcome, Places: append(make([]Place, 0, max(row.Buckets, 1)), row.Place),
+			ID: row.Place.TxnID, At: row.At, Blocked: row.Blocked, Outcome: row.Outcome,
+			Places: append(make([]Place, 0, max(row.Buckets, 1)), row.Place),
 		}})
 	}
 	ripe := 0
