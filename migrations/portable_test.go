@@ -99,11 +99,15 @@ func TestPortableTextsHaveTheLinesOfTheirEngine(t *testing.T) {
 	}
 }
 
+// portableActions is how many statements the first migration carries out: one for each step but the marker of the
+// routines, and three for the version.
+func portableActions() int { return int(migrations.Latest()) - 1 + 3 }
+
 func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
 	done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
-	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != 25 {
+	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != portableActions() {
 		t.Errorf("the first migration did %+v, %v", done, err)
 	}
 	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
@@ -216,7 +220,7 @@ func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := actions.Load(); n != 25 {
+	if n := int(actions.Load()); n != portableActions() {
 		t.Errorf("they carried out %d statements, want those of one migration", n)
 	}
 }

@@ -122,7 +122,7 @@ UPDATE zone_attempt
 	return nil
 }
 
-// moveEvents gives the events of a bucket its pseudonym, those of the erasure itself included, and takes from them the
+// moveEvents gives the events of a bucket that were written before it was erased its pseudonym, and takes from them the
 // texts that somebody has written about it.
 func (e *erasing) moveEvents(ctx context.Context, tx *sqlx.Tx, i int) error {
 	t, pseudonym := e.Targets[i], e.begun[i].Pseudonym
@@ -133,7 +133,8 @@ UPDATE zone_event
          JSON_REPLACE(data, '$.reason', ?),
          JSON_REPLACE(data, '$.before.bucket_key', ?, '$.after.bucket_key', ?, '$.before.reason', ?, '$.after.reason', ?))
  WHERE zone_id = ?
-   AND bucket_key IN (?, ?)`, pseudonym, Erased, pseudonym, pseudonym, Erased, Erased, t.ZoneID, t.Key, pseudonym)
+   AND bucket_key = ?
+   AND created_at <= ?`, pseudonym, Erased, pseudonym, pseudonym, Erased, Erased, t.ZoneID, t.Key, e.begun[i].at)
 	return err
 }
 
