@@ -12,8 +12,9 @@ type Bucket struct {
 
 // Check is the body of POST /v1/check, in the form that lists its buckets.
 type Check struct {
-	Buckets   []Bucket `json:"buckets"`
-	AttemptID string   `json:"attempt_id,omitzero"`
+	Buckets    []Bucket `json:"buckets"`
+	AttemptID  string   `json:"attempt_id,omitzero"`
+	SecretHash string   `json:"secret_hash,omitzero"`
 }
 
 // Checks is the body of POST /v1/checks.
@@ -23,7 +24,7 @@ type Checks struct {
 
 // NewCheck returns the request that asks a check.
 func NewCheck(check service.Check) Check {
-	c := Check{Buckets: make([]Bucket, len(check.Buckets)), AttemptID: check.AttemptID}
+	c := Check{Buckets: make([]Bucket, len(check.Buckets)), AttemptID: check.AttemptID, SecretHash: check.SecretHash}
 	for i, b := range check.Buckets {
 		c.Buckets[i] = Bucket{ZoneID: b.ZoneID, BucketKey: b.Key}
 	}

@@ -14,29 +14,30 @@ import (
 // answer that a writer decides. A request may leave out settings that have defaults:
 // DefaultSettings has these.
 type ZoneSettings struct {
-	Description    string            `json:"description"`
-	Rate           int               `json:"rate"`
-	Window         int64             `json:"window"`
-	Period         service.Period    `json:"period"`
-	PeriodOffset   int               `json:"period_offset"`
-	PeriodAnchor   int               `json:"period_anchor"`
-	Mode           service.Mode      `json:"mode"`
-	Counts         service.Counts    `json:"counts"`
-	ReserveTTL     int64             `json:"reserve_ttl"`
-	ResetOnSuccess bool              `json:"reset_on_success"`
-	Concurrent     int               `json:"concurrent"`
-	Lockout        int64             `json:"lockout"`
-	LockoutFactor  float64           `json:"lockout_factor"`
-	LockoutMax     int64             `json:"lockout_max"`
-	LockoutDecay   int64             `json:"lockout_decay"`
-	KeyKind        service.KeyKind   `json:"key_kind"`
-	KeyForm        service.KeyForm   `json:"key_form"`
-	IPv4Prefix     int               `json:"ipv4_prefix"`
-	IPv6Prefix     int               `json:"ipv6_prefix"`
-	OnFailure      service.OnFailure `json:"on_failure"`
-	RecordBlocked  int               `json:"record_blocked"`
-	KeepDays       int               `json:"keep_days"`
-	Totals         bool              `json:"totals"`
+	Description    string               `json:"description"`
+	Rate           int                  `json:"rate"`
+	Window         int64                `json:"window"`
+	Period         service.Period       `json:"period"`
+	PeriodOffset   int                  `json:"period_offset"`
+	PeriodAnchor   int                  `json:"period_anchor"`
+	Mode           service.Mode         `json:"mode"`
+	Counts         service.Counts       `json:"counts"`
+	ReserveTTL     int64                `json:"reserve_ttl"`
+	ResetOnSuccess bool                 `json:"reset_on_success"`
+	Concurrent     int                  `json:"concurrent"`
+	RepeatSecret   service.RepeatSecret `json:"repeat_secret"`
+	Lockout        int64                `json:"lockout"`
+	LockoutFactor  float64              `json:"lockout_factor"`
+	LockoutMax     int64                `json:"lockout_max"`
+	LockoutDecay   int64                `json:"lockout_decay"`
+	KeyKind        service.KeyKind      `json:"key_kind"`
+	KeyForm        service.KeyForm      `json:"key_form"`
+	IPv4Prefix     int                  `json:"ipv4_prefix"`
+	IPv6Prefix     int                  `json:"ipv6_prefix"`
+	OnFailure      service.OnFailure    `json:"on_failure"`
+	RecordBlocked  int                  `json:"record_blocked"`
+	KeepDays       int                  `json:"keep_days"`
+	Totals         bool                 `json:"totals"`
 }
 
 // Zone is a use case with a limit, with all its settings.
@@ -58,8 +59,8 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
 		Period: z.Calendar.Period, PeriodOffset: z.Calendar.Offset, PeriodAnchor: z.Calendar.Anchor,
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Concurrent: z.Concurrent,
-		Lockout:    service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
+		Concurrent: z.Concurrent, RepeatSecret: z.RepeatSecret,
+		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
 		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked, KeepDays: z.KeepDays, Totals: z.Totals,
@@ -76,8 +77,8 @@ func (s ZoneSettings) Zone(id int64) service.Zone {
 		ID: id, Description: s.Description, Rate: s.Rate, Window: length(s.Window),
 		Calendar: service.Calendar{Period: s.Period, Offset: s.PeriodOffset, Anchor: s.PeriodAnchor},
 		Mode:     s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
-		Concurrent: s.Concurrent,
-		Lockout:    length(s.Lockout), LockoutFactor: s.LockoutFactor,
+		Concurrent: s.Concurrent, RepeatSecret: s.RepeatSecret,
+		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
 		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
 		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
 		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked, KeepDays: s.KeepDays, Totals: s.Totals,

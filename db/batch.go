@@ -42,6 +42,9 @@ type share struct {
 	lock    state
 	tally   *tally // of its lock row, or nil
 	renewed *tally // if it was counted, at now
+	// hasSecret says that some check that names it has a secret, and keyUntil until when the key of its imprints holds.
+	hasSecret bool
+	keyUntil  time.Time
 }
 
 // locks is what a batch knows of its transaction. See lock.go.
@@ -129,6 +132,7 @@ func (b *batch) order(n int) {
 		}
 		last := len(b.buckets) - 1
 		b.of[last].asked++
+		b.of[last].hasSecret = b.of[last].hasSecret || b.checks[n.check].SecretHash != ""
 		b.ledger.Places[n.check][n.at] = last
 	}
 	b.ledger.Buckets = make([]service.BucketState, len(b.buckets))
@@ -214,6 +218,7 @@ func (b *batch) read(r *session.Reading) {
 	b.readSeries(r)
 	b.listTxns(r)
 	b.listOpen(r)
+	b.readImprints(r)
 }
 
 // isKnown says that all zones of a check exist.
@@ -246,6 +251,7 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.hints.stuck.has(bucket)
 	}
 	b.ledger.AttemptsHeld = b.locks.leavesAttempts
+	b.renewImprintKeys()
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
 }
@@ -287,7 +293,7 @@ func (b *batch) replan() (changed bool) {
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
-			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open || len(plan.lengths) != len(had.lengths)
+			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open || plan.secrets != had.secrets || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys || plan.isQuota != had.isQuota
 		if isNew {
 			b.known.plans[id] = plan
@@ -312,6 +318,9 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	}
 	if plan.guarded = zone.isGuarded(); b.known.guards {
 		plan.open = openPlan{zone.Concurrent, zone.ReserveTTL}
+		if zone.RepeatSecret == service.RepeatFree {
+			plan.secrets = zone.Term()
+		}
 	}
 	if !plan.networks {
 		return plan

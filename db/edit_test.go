@@ -174,7 +174,7 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()
 	const instant = " BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"
 	for _, query := range []string{
-		"SELECT 0, id, description, rate, `window`, period, period_offset, period_anchor, mode, counts, reserve_ttl, reset_on_success, concurrent, lockout, lockout_factor, lockout_max, " +
+		"SELECT 0, id, description, rate, `window`, period, period_offset, period_anchor, mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, " +
 			"lockout_decay, " +
 			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, revision FROM zone_master WHERE id " +
 			"BETWEEN ? AND ? ORDER BY id",

@@ -130,6 +130,8 @@ type zonePlan struct {
 	// guarded says that more settings of the zone are read: zonerow.Guarding. open is read by them.
 	guarded bool
 	open    openPlan
+	// secrets is how long the txns count whose imprints are read. 0 reads none.
+	secrets service.Term
 }
 
 // openPlan says which attempts under way are read of a bucket: the newest so many, as long as each is waited for.

@@ -192,6 +192,7 @@ func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *b
 	b.known.plans[id] = zonePlan{
 		known: true, term: service.Term{Window: time.Second}, overridden: true, networks: true, hasSeries: true,
 		lengths: []prefixLength{{id, 4, 32}}, guarded: true, open: openPlan{most: 1, reserve: time.Second},
+		secrets: service.Term{Window: time.Second},
 	}
 	return b
 }
@@ -238,7 +239,7 @@ func proveCall(ctx context.Context, conn *session.Conn, procedure, statement str
 
 // proveBatch sends what a batch sends, as one packet.
 func proveBatch(ctx context.Context, conn *session.Conn, hints *hints) error {
-	b := batchOfNoZone(conn, hints, service.Check{Buckets: []service.Bucket{noBucket()}, AttemptID: "readyz"})
+	b := batchOfNoZone(conn, hints, service.Check{Buckets: []service.Bucket{noBucket()}, AttemptID: "readyz", SecretHash: "of-readyz"})
 	var p proof
 	b.open(&p.Reading)
 	p.add("SELECT", "table zone_bucket_lock", func(r *session.Reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
@@ -249,12 +250,14 @@ func proveBatch(ctx context.Context, conn *session.Conn, hints *hints) error {
 	p.add("SELECT", "table zone_bucket_lock", b.readSeries)
 	p.add("SELECT", "table zone_txn", b.listTxns)
 	p.add("SELECT", "table zone_txn", b.listOpen)
+	p.add("SELECT", "tables zone_txn and zone_bucket_lock", b.readImprints)
 	p.add("SELECT", "table zone_txn", lookForLastIDs)
 	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
-		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL WHERE FALSE")
-	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
+		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL, "+
+		"imprint_key = NULL, imprint_until = NULL WHERE FALSE")
+	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns+imprintColumn))
 	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.Engine).attemptColumns()))
 	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
 	p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")

@@ -36,13 +36,13 @@ func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
 	var p proof
 	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, "+
 		"tallied_at, "+
-		seriesColumns+" FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
+		seriesColumns+", imprint_key, imprint_until FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
 	p.read("table zone_attempt", "SELECT "+dialectOf(conn.Engine).attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
-	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
+	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+imprintColumn+", outcome FROM zone_txn WHERE "+noZone)
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
 		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id "+
-		"= NULL WHERE "+noZone)
+		"= NULL, imprint_key = NULL, imprint_until = NULL WHERE "+noZone)
 	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
 	p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET repeats = NULL, repeated_at = NULL WHERE "+noZone)
 	if reports {

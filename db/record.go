@@ -29,6 +29,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
 	b.writeSeries(p, ruling)
+	b.writeImprintKeys(p, ruling)
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
 	first, err := b.dialect.record(ctx, b, &r, before, ruling)
@@ -66,6 +67,7 @@ const (
 	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted, reason"
 	longTxnRowColumns = ", override_id, attempt_id, check_id, check_buckets"
 	repeatColumns     = ", repeats, repeated_at"
+	imprintColumn     = ", imprint"
 	allTxnRowColumns  = txnRowColumns + longTxnRowColumns + repeatColumns
 )
 
@@ -85,6 +87,9 @@ func (b *batch) insertTxns(p *session.Packet, ruling *service.Ruling) {
 	}
 	if counts {
 		p.SQL(repeatColumns)
+	}
+	if len(ruling.Imprints) > 0 {
+		p.SQL(imprintColumn)
 	}
 	p.SQL(") VALUES ")
 	created := string(new(session.Packet).Instant(ruling.Txns[0].CreatedAt).Text) // that of all txns of a batch
@@ -112,6 +117,9 @@ func (b *batch) insertTxns(p *session.Packet, ruling *service.Ruling) {
 			p.SQL(",").Int(int64(txn.Attempts - 1)).SQL(",").SQL(created)
 		case counts:
 			p.SQL(",NULL,NULL")
+		}
+		if len(ruling.Imprints) > 0 {
+			writeImprint(p, ruling.Imprints[i])
 		}
 		p.SQL("),")
 	}

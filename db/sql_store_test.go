@@ -98,7 +98,7 @@ func (s sqlStore) anyStale(ctx context.Context, checks []service.Check) error {
 func (s sqlStore) once(ctx context.Context, check service.Check) (d service.Decision, err error) {
 	query, args := "CALL check_velocity_buckets(?, ?)",
 		[]any{bucketsOf(check), sql.Null[string]{V: check.AttemptID, Valid: check.AttemptID != ""}}
-	if len(check.Buckets) == 1 && check.AttemptID == "" && !s.several {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !s.several {
 		query, args = "CALL check_velocity_by_rule(?, ?, ?, TRUE)", []any{check.Buckets[0].ZoneID, check.Buckets[0].Key, ruleOf(check, 0)}
 	}
 	rows, err := s.conns.QueryContext(ctx, query, args...)
@@ -209,6 +209,9 @@ func bucketsOf(check service.Check) string {
 		buckets[i] = map[string]any{"zone_id": b.ZoneID, "bucket_key": b.Key}
 		if rule := ruleOf(check, i); rule != nil {
 			buckets[i]["key_rule"] = rule
+		}
+		if check.SecretHash != "" {
+			buckets[i]["secret_hash"] = check.SecretHash
 		}
 	}
 	encoded, err := json.Marshal(buckets)

@@ -38,6 +38,9 @@ func (l *timeline) randomCheck() service.Check {
 		return retry
 	}
 	check := service.Check{Buckets: l.randomBuckets()}
+	if l.random.IntN(2) == 0 {
+		check.SecretHash = pick(l.random, "secret-1", "secret-2", "secret-3")
+	}
 	if l.random.IntN(3) == 0 {
 		l.named++
 		check.AttemptID = l.attemptName(l.named)

@@ -257,6 +257,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
 		Concurrent:     pick(r, 0, 0, 0, 1, 2, mostListed+2),
+		RepeatSecret:   pick(r, service.RepeatCount, service.RepeatCount, service.RepeatFree),
 		Calendar:       l.calendar(),
 	}
 	if !zone.Calendar.IsNone() {

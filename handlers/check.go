@@ -21,10 +21,11 @@ const (
 // checkRequest is one check: either ZoneID and BucketKey, or Buckets. Pointers
 // tell a missing value from zero.
 type checkRequest struct {
-	ZoneID    *int64          `json:"zone_id"`
-	BucketKey *string         `json:"bucket_key"`
-	Buckets   []bucketRequest `json:"buckets"`
-	AttemptID *string         `json:"attempt_id"`
+	ZoneID     *int64          `json:"zone_id"`
+	BucketKey  *string         `json:"bucket_key"`
+	Buckets    []bucketRequest `json:"buckets"`
+	AttemptID  *string         `json:"attempt_id"`
+	SecretHash *string         `json:"secret_hash"`
 }
 
 type bucketRequest struct {
@@ -178,6 +179,11 @@ func (r checkRequest) question() (question, error) {
 	if r.AttemptID != nil {
 		if check.AttemptID = *r.AttemptID; check.AttemptID == "" {
 			return question{}, invalidField("attempt_id", "attempt_id must not be empty.")
+		}
+	}
+	if r.SecretHash != nil {
+		if check.SecretHash = *r.SecretHash; check.SecretHash == "" {
+			return question{}, invalidField("secret_hash", "secret_hash must not be empty.")
 		}
 	}
 	return question{check: check, listed: listed}, nil

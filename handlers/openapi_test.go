@@ -337,7 +337,7 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 	accepted := map[string][]string{
 		"ZoneRequest": {
 			`{"rate":0,"window":1}`, `{"rate":1000000,"window":31622400,"description":"` + strings.Repeat("é", 255) + `"}`,
-			`{"rate":5,"window":60,"mode":"off","counts":"failures","reserve_ttl":60,"reset_on_success":true,"concurrent":1000}`,
+			`{"rate":5,"window":60,"mode":"off","counts":"failures","reserve_ttl":60,"reset_on_success":true,"concurrent":1000,"repeat_secret":"free"}`,
 			`{"rate":5,"window":60,"lockout":0,"lockout_factor":1.15,"lockout_max":1,"lockout_decay":31622400}`,
 			`{"rate":5,"window":60,"lockout":31622400,"lockout_factor":100}`,
 			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`,
@@ -365,7 +365,7 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"key_form":"x"}`,
 			`{"rate":5,"window":60,"ipv4_prefix":33}`,
 			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"concurrent":1001}`,
-			`{"rate":5,"window":60,"record_blocked":-1}`, `{"rate":5,"window":60,"keep_days":36501}`, `{"rate":5,"window":60,"totals":1}`,
+			`{"rate":5,"window":60,"record_blocked":-1}`, `{"rate":5,"window":60,"repeat_secret":"never"}`, `{"rate":5,"window":60,"keep_days":36501}`, `{"rate":5,"window":60,"totals":1}`,
 			`{"rate":5,"period":"none"}`, `{"rate":5,"period":"year"}`, `{"rate":5,"period":"day","period_offset":841}`, `{"rate":5,"period":"month","period_anchor":0}`, `{"rate":5,"period":"month","period_anchor":32}`,
 			`{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`, `{"rate":5,"window":60,"description":"a\nb"}`,
 			`{"rate":5,"window":60,"description":"\u007f"}`,

@@ -19,7 +19,8 @@
 -- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
 --
 -- A bucket may hold more than rate txns from before narrowed_at. So a plain count of them is bounded a window later, and
--- checks are content with it. In a zone with concurrent narrowed_at is 9999-12-31: a plain count is never enough there.
+-- checks are content with it. In a zone with concurrent or repeat_secret narrowed_at is 9999-12-31: a plain count is never enough
+-- there.
 --
 -- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
 -- comment that TiDB alone obeys.
@@ -44,6 +45,8 @@ CREATE TABLE zone_master (
     COMMENT 'a reported success releases all that counts in the bucket',
   concurrent       INT          NOT NULL DEFAULT 0
     COMMENT 'how many counted attempts of a bucket may have no outcome, each for reserve_ttl; then others are blocked; 0: any number',
+  repeat_secret    ENUM('count', 'free') CHARACTER SET ascii NOT NULL DEFAULT 'count'
+    COMMENT 'free: an attempt takes no place if one that counts, and is no success, had the same secret_hash',
   lockout          INT          NOT NULL DEFAULT 0
     COMMENT 'seconds for which the attempt that finds a bucket full locks it; 0: never',
   lockout_factor   DECIMAL(5,2) NOT NULL DEFAULT 2.00
@@ -103,6 +106,8 @@ CREATE TABLE zone_master (
     CHECK (reset_on_success IN (0, 1)),
   CONSTRAINT `concurrent must be 0 to 1000`
     CHECK (concurrent BETWEEN 0 AND 1000),
+  CONSTRAINT `repeat_secret must be count or free`
+    CHECK (repeat_secret <> ''),
   CONSTRAINT `lockout must be 0 to 31622400 seconds`
     CHECK (lockout BETWEEN 0 AND 31622400),
   CONSTRAINT `lockout_factor must be 1 to 100`

@@ -38,6 +38,8 @@ CREATE TABLE zone_bucket_lock (
   blocked_reason ENUM('full', 'locked', 'lockout', 'denied', 'concurrent', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL
       COMMENT 'its reason',
   blocked_override_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'its override_id',
+  imprint_key  BINARY(16) NULL DEFAULT NULL COMMENT 'random: the secrets that are tried in the bucket are hashed by it',
+  imprint_until DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: later no secret counts that was hashed by imprint_key, and it is forgotten',
   PRIMARY KEY (zone_id, bucket_key),
   CONSTRAINT zone_bucket_lock_key CHECK (
     bucket_key <> ''

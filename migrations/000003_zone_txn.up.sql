@@ -34,6 +34,8 @@ CREATE TABLE zone_txn (
   repeats       INT UNSIGNED NULL DEFAULT NULL
     COMMENT 'how many later blocked attempts of the bucket the txn stands for, in a zone with record_blocked; NULL: none',
   repeated_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when the newest of them was made',
+  imprint       BINARY(16) NULL DEFAULT NULL
+    COMMENT 'of the secret that was tried: a hash by imprint_key of the bucket, without which it says nothing; NULL: none',
   PRIMARY KEY (id, created_at),
   KEY zone_txn_window (zone_id, bucket_key, counted, created_at DESC, id DESC)
 ) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'every attempt, allowed or blocked, one row for each bucket it names'

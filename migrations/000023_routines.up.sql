@@ -1,1 +1,1 @@
--- routines sha256: 84789d4932e1673274524bc5eb148fa13ff9570b6e25b474fbe4c1fea86e7421
+-- routines sha256: e8922e2cc64bc8fa72db03d7c67dc9a7fdebbf9fb66ac0f3bdf132a33abe725b

@@ -211,10 +211,10 @@ func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 	t.Parallel()
 	hidden := map[string][]string{
 		"zone_master": {"narrowed_at", "overridden"}, "zone_override": {"network"},
-		"zone_txn": {"repeated_at", "repeats"}, // in attempts and last_at
+		"zone_txn": {"imprint", "repeated_at", "repeats"}, // in attempts and last_at
 		"zone_bucket_lock": {
 			"blocked_began", "blocked_override_id", "blocked_reason", "blocked_txn_at", "blocked_txn_id", "blocked_txns",
-			"tallied_at", "tally", "tally_from", "tally_until",
+			"imprint_key", "imprint_until", "tallied_at", "tally", "tally_from", "tally_until",
 		},
 	}
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -19,6 +19,7 @@ func badSettings() []string {
 		"reserve_ttl = 0", "reserve_ttl = -1", "reserve_ttl = 61", "reserve_ttl = 'soon'", "reserve_ttl = 99999999999",
 		"reset_on_success = 2", "reset_on_success = -1", "reset_on_success = NULL",
 		"concurrent = -1", "concurrent = 1001", "concurrent = NULL",
+		"repeat_secret = 'never'", "repeat_secret = NULL",
 		"lockout = -1", "lockout = 31622401", "lockout = 99999999999", "lockout = NULL",
 		"lockout_factor = 0.5", "lockout_factor = 0.99", "lockout_factor = 100.01", "lockout_factor = 101",
 		"lockout_factor = 0", "lockout_factor = -2", "lockout_factor = 'twice'", "lockout_factor = NULL",
@@ -39,7 +40,7 @@ func badSettings() []string {
 	}
 }
 
-const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, concurrent, lockout, lockout_factor, lockout_max, lockout_decay, " +
+const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, lockout_decay, " +
 	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, `window`, " +
 	"period, period_offset, period_anchor FROM zone_master WHERE id = 1"
 
@@ -49,7 +50,7 @@ func TestZonesHaveDefaults(t *testing.T) {
 		for mode, setting := range modes() {
 			d := engine.Database(t)
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
-			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | concurrent=0 | lockout=0 | lockout_factor=2.00 | " +
+			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | concurrent=0 | repeat_secret=count | lockout=0 | lockout_factor=2.00 | " +
 				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
 				"record_blocked=0 | keep_days=0 | totals=0 | key_rule=opaque | " +
 				"overridden=0 | window=60 | period=none | period_offset=0 | period_anchor=1"
@@ -101,6 +102,7 @@ func TestBadSettingsGetNoRow(t *testing.T) {
 				"reserve_ttl":      {"0", "61", "'soon'"},
 				"reset_on_success": {"2"},
 				"concurrent":       {"-1", "1001"},
+				"repeat_secret":    {"''", "'never'"},
 				"lockout":          {"-1", "31622401"},
 				"lockout_factor":   {"0.5", "101", "NULL"},
 				"lockout_max":      {"0", "NULL"},
@@ -143,7 +145,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
 		for _, good := range []string{
 			"mode = 'off'", "mode = 'shadow'", "counts = 'failures'", "reserve_ttl = 1", "reserve_ttl = 31622400",
-			"reset_on_success = TRUE", "concurrent = 1000", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
+			"reset_on_success = TRUE", "concurrent = 1000", "repeat_secret = 'free'", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
 			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
 			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
 			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "keep_days = 1", "totals = TRUE",

@@ -3,6 +3,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,6 +27,10 @@ type Check struct {
 	// recorded nor charged again. The id is remembered for the longest window of the
 	// check's buckets, and for MinAttemptLife at least.
 	AttemptID string
+	// SecretHash is a keyed hash of the secret that is tried, such as the user and the password, which the caller has
+	// made and truncated, or empty. It matters in zones with RepeatFree alone, and stores keep no more of it than
+	// an Imprint. It has MinSecretHash to MaxSecretHash characters of hexadecimal or of base64 for URLs.
+	SecretHash string
 	// KeyRules are the rules by which the keys of Buckets were normalised, one for each
 	// bucket. Checks may share the slice, and nobody may change it. If it is nil, the store
 	// takes the keys as normal. Only a Limiter sets it.
@@ -68,14 +73,14 @@ func (c Check) Validate() error {
 			return &BucketError{Bucket: i, cause: fmt.Errorf("bucket %d: %w", i, err)}
 		}
 	}
-	return validateAttemptID(c.AttemptID)
+	return cmp.Or(validateAttemptID(c.AttemptID), validateSecretHash(c.SecretHash))
 }
 
 // distinct returns the check with each bucket once, and for each bucket of c its place
 // there.
 func (c Check) distinct() (Check, []int) {
 	places := make([]int, 0, MaxBuckets)
-	once := Check{AttemptID: c.AttemptID}
+	once := Check{AttemptID: c.AttemptID, SecretHash: c.SecretHash}
 	for i, b := range c.Buckets {
 		place := slices.Index(once.Buckets, b)
 		if place < 0 {

@@ -32,8 +32,11 @@ type BucketState struct {
 	Velocity *Velocity
 	// Open holds the instants of the counted txns without an outcome, in any order, in a zone with
 	// Concurrent: all of its ReserveTTL, or the newest Concurrent of them.
-	Open    []time.Time
-	Lockout Lockout
+	Open []time.Time
+	// Imprints are the secrets that were tried, in a zone with RepeatFree, if a check of the bucket has a SecretHash;
+	// otherwise nil.
+	Imprints *Imprints
+	Lockout  Lockout
 	// Series is the series of blocked attempts, in a zone that HasSeries.
 	Series Series
 	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
@@ -65,6 +68,8 @@ type Ruling struct {
 	// Lockouts are those that begin now, and Series those in which a txn is recorded.
 	Lockouts map[Bucket]Lockout
 	Series   map[Bucket]Series
+	// Imprints are to be kept beside the txns of these places in Txns.
+	Imprints map[int]Imprint
 }
 
 // IsEmpty says that there is nothing to record.
@@ -128,15 +133,16 @@ func clearKey(zones map[int64]Zone, check Check) error {
 
 // decider is the state of one call of Decide.
 type decider struct {
-	now       time.Time
-	ledger    Ledger
-	zones     map[int64]*Zone // with their defaults
-	overrides OverrideIndex
-	accounts  []account      // of Ledger.Buckets, opened when a check names them
-	opened    []*account     // of the check that is decided now
-	verdicts  []Verdict      // of all checks; each decision has a part of them
-	attempts  map[string]int // the checks of this call that had an AttemptID and were decided
-	ruling    Ruling
+	now        time.Time
+	ledger     Ledger
+	zones      map[int64]*Zone // with their defaults
+	overrides  OverrideIndex
+	accounts   []account      // of Ledger.Buckets, opened when a check names them
+	opened     []*account     // of the check that is decided now
+	verdicts   []Verdict      // of all checks; each decision has a part of them
+	hasSecrets bool           // a check so far has a SecretHash
+	attempts   map[string]int // the checks of this call that had an AttemptID and were decided
+	ruling     Ruling
 }
 
 func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
@@ -209,8 +215,12 @@ func (d *decider) judge(i int, check Check) []Verdict {
 	d.open(i, check)
 	d.shareLockouts(check)
 	isDenied := d.denies(check)
+	if check.SecretHash != "" || d.hasSecrets {
+		d.hasSecrets = true
+		d.trySecret(check)
+	}
 	for j, b := range check.Buckets {
-		d.verdicts = append(d.verdicts, d.opened[j].judge(d.now, b, !isDenied))
+		d.verdicts = append(d.verdicts, d.opened[j].judge(d.now, b, !isDenied && !d.opened[j].tried.isRepeat()))
 	}
 	d.shareLockouts(check)
 	check.level(d.verdicts[first:])
@@ -249,7 +259,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 	for j := range decision.Verdicts {
 		v := &decision.Verdicts[j]
 		account := d.opened[j]
-		counted := !decision.Blocked && !v.WouldBlock && account.counts
+		counted := !decision.Blocked && !v.WouldBlock && account.counts && !account.tried.isRepeat()
 		if counted {
 			account.charge(d.now)
 			v.Velocity++ // the answer counts this attempt
@@ -265,6 +275,9 @@ func (d *decider) record(i int, check Check, decision Decision) {
 			v.TxnID = d.blocked(i, account, txn)
 		} else {
 			v.TxnID = d.add(i, txn)
+		}
+		if counted {
+			d.leaveImprint(account)
 		}
 	}
 	for first, end := range check.groups { // a retry with other secret keys names the same txn
@@ -347,6 +360,9 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 	default:
 		a.velocity, a.oldest = countAfter(a.term.Since(d.now), a.rate, known.Counted)
 	}
+	if a.counts && zone.RepeatSecret == RepeatFree && known.Imprints != nil {
+		a.tried = &tried{known: *known.Imprints, charged: map[Imprint]bool{}}
+	}
 	if a.counts && zone.Concurrent > 0 {
 		a.open.count, a.open.oldest = countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
 	}
@@ -366,6 +382,7 @@ type account struct {
 	velocity int
 	oldest   time.Time
 	open     open
+	tried    *tried
 
 	lockout       Lockout
 	lockoutBegins bool

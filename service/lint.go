@@ -122,6 +122,9 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		field: "reserve_ttl", zone: func(z Zone) bool { return z.Concurrent > 0 && z.ReserveTTL > maxUnderWay },
 		text: "is long for a login: an attempt that nobody reports keeps one of the concurrent places until then",
 	}, {
+		field: "repeat_secret", zone: func(z Zone) bool { return z.RepeatSecret == RepeatFree && z.Keys.Kind == KeyIP },
+		text: "frees an address that sprays one password from its limit, unless secret_hash is made of the user, too",
+	}, {
 		field: "concurrent", zone: func(z Zone) bool { return z.Concurrent > 0 && z.Rate > 0 && z.Concurrent >= z.Rate },
 		text: "is not below the rate: the bucket is full before so many attempts are under way",
 	}, {

@@ -127,6 +127,8 @@ func lintedLimits() map[string]lintedZone {
 		"under way for a login":       {service.Zone{Rate: 5, Window: hour, Concurrent: 2, ReserveTTL: time.Minute}, ""},
 		"as many under way as count":  {service.Zone{Rate: 5, Concurrent: 5}, "concurrent"},
 		"under way among thousands":   {service.Zone{Rate: 1001, Concurrent: 5}, "concurrent"},
+		"one password at everybody":   {service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "ip"}}, "repeat_secret"},
+		"one password at one user":    {service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "username"}}, ""},
 		"lockout below the window":    {service.Zone{Rate: 5, Lockout: 59 * time.Second}, "lockout"},
 		"lockout of the window":       {service.Zone{Rate: 5, Lockout: time.Minute}, ""},
 		"lockout above its most":      {service.Zone{Rate: 5, Lockout: hour, LockoutMax: hour - time.Second}, "lockout_max"},

@@ -85,6 +85,8 @@ type Zone struct {
 	// Concurrent is how many charged attempts of a bucket may have no outcome, each for ReserveTTL at most:
 	// while there are so many, further attempts are blocked. 0 is any number. No lockout begins by it.
 	Concurrent int
+	// RepeatSecret says whether one secret is charged once.
+	RepeatSecret RepeatSecret
 	// ResetOnSuccess lets a success release every txn that counts in its bucket.
 	ResetOnSuccess bool
 
@@ -129,6 +131,7 @@ func (z Zone) WithDefaults() Zone {
 	z.LockoutDecay = cmp.Or(z.LockoutDecay, defaultLockoutDecay)
 	z.Keys = z.Keys.withDefaults()
 	z.OnFailure = cmp.Or(z.OnFailure, OnFailureError)
+	z.RepeatSecret = cmp.Or(z.RepeatSecret, RepeatCount)
 	return z
 }
 
@@ -157,6 +160,9 @@ func (z Zone) validateSettings() error {
 	case OnFailureError, OnFailureAllow, OnFailureBlock:
 	default:
 		return NewFieldError("on_failure", "must be error, allow or block, is %q", z.OnFailure)
+	}
+	if z.RepeatSecret != RepeatCount && z.RepeatSecret != RepeatFree {
+		return NewFieldError("repeat_secret", "must be count or free, is %q", z.RepeatSecret)
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
 		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))

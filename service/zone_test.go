@@ -95,6 +95,7 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
 		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
 		{"concurrent too large", func(z *service.Zone) { z.Concurrent = 1001 }, "concurrent"},
+		{"repeat_secret unknown", func(z *service.Zone) { z.RepeatSecret = "never" }, "repeat_secret"},
 		{"keep_days negative", func(z *service.Zone) { z.KeepDays = -1 }, "keep_days"},
 		{"keep_days too large", func(z *service.Zone) { z.KeepDays = 36_501 }, "keep_days"},
 		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},
@@ -153,7 +154,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 		Calendar: service.Calendar{Period: service.PeriodNone, Anchor: 1},
 		Counts:   service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
 		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, Form: service.KeyClear, IPv4Prefix: 32, IPv6Prefix: 64},
-		OnFailure: service.OnFailureError,
+		OnFailure: service.OnFailureError, RepeatSecret: service.RepeatCount,
 	}
 	if got := four.WithDefaults(); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -164,7 +165,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
 		Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
-		ResetOnSuccess: true, Concurrent: 1000, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
+		ResetOnSuccess: true, Concurrent: 1000, RepeatSecret: service.RepeatFree, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 		Revision: 3,
 	}

@@ -23,6 +23,7 @@ type checkCmd struct {
 	Key           string   `arg:"" help:"Bucket key, such as a user or an address."`
 	More          []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
 	AttemptID     *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"A random id of the attempt, such as uuidgen prints. Asked again with it, the check is answered as the first time and counts once."`
+	SecretHash    *string  `name:"secret-hash" env:"-" placeholder:"HASH" help:"A keyed hash of the user and the password that are tried, 8 to 64 characters of hexadecimal or of base64 for URLs, for zones with --repeat-secret free."`
 	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
 	endpointFlags `embed:""`
 }
@@ -73,6 +74,11 @@ func (c *checkCmd) question() (service.Check, error) {
 	if c.AttemptID != nil {
 		if check.AttemptID = *c.AttemptID; check.AttemptID == "" {
 			return check, usagef("--attempt-id must not be empty: leave it out if the attempt has no name")
+		}
+	}
+	if c.SecretHash != nil {
+		if check.SecretHash = *c.SecretHash; check.SecretHash == "" {
+			return check, usagef("--secret-hash must not be empty: leave it out if there is none")
 		}
 	}
 	if len(c.More)%2 != 0 {

@@ -24,7 +24,7 @@ import (
 func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	t.Parallel()
 	said := []string{ // each time, by design
-		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success", "concurrent",
+		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success", "concurrent", "repeat-secret", "secret-hash",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
 		"record-blocked", "keep-days", "totals", "period", "period-offset", "period-anchor", "by", "since", "until",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",

@@ -21,6 +21,7 @@ type zoneSettings struct {
 	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures or --concurrent: how long after the attempt a success may be reported, or the attempt is under way. 0: as long as the window."`
 	ResetOnSuccess *bool         `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
 	Concurrent     *int          `env:"-" placeholder:"N" help:"Most attempts of a bucket without an outcome at once; each is waited for as long as --reserve-ttl. 0: any number."`
+	RepeatSecret   *string       `env:"-" enum:"count,free" placeholder:"HOW" help:"count: every attempt takes a place; free: one with a secret that an earlier attempt had, by the secret_hash of the checks, takes none."`
 	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
 	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
@@ -49,6 +50,7 @@ func (s zoneSettings) validate() error {
 		{"--lockout-factor", isZero(s.LockoutFactor)},
 		{"--lockout-max", isZero(s.LockoutMax)},
 		{"--lockout-decay", isZero(s.LockoutDecay)},
+		{"--repeat-secret", isZero(s.RepeatSecret)},
 		{"--key-kind", isZero(s.KeyKind)},
 		{"--key-form", isZero(s.KeyForm)},
 		{"--ipv4-prefix", isZero(s.IPv4Prefix)},
@@ -86,6 +88,7 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replaceLength(&zone.ReserveTTL, s.ReserveTTL)
 	replace(&zone.ResetOnSuccess, s.ResetOnSuccess)
 	replace(&zone.Concurrent, s.Concurrent)
+	replace((*string)(&zone.RepeatSecret), s.RepeatSecret)
 	replaceLength(&zone.Lockout, s.Lockout)
 	replace(&zone.LockoutFactor, s.LockoutFactor)
 	replaceLength(&zone.LockoutMax, s.LockoutMax)

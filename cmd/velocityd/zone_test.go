@@ -28,7 +28,8 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--reset-on-success", "mode=shadow counts=failures reserve_ttl=30 reset_on_success=true"},
 			{"--mode enforce --counts attempts --reserve-ttl 0", "reset_on_success=true"},
 			{"--no-reset-on-success --concurrent 3", "concurrent=3"},
-			{"--concurrent 0 --lockout 300", "lockout=300"},
+			{"--concurrent 0 --repeat-secret free", "repeat_secret=free"},
+			{"--repeat-secret count --lockout 300", "lockout=300"},
 			{"--lockout-factor 1.25 --lockout-max 60m", "lockout=300 lockout_factor=1.25 lockout_max=3600"},
 			{"--lockout-decay 60 --lockout-max 86400 --lockout-factor 2", "lockout=300 lockout_decay=60"},
 			{"--lockout 0s --lockout-decay 1d --key-kind username", "key_kind=username"},
@@ -56,6 +57,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			"--record-blocked=-1": "record_blocked",
 			"--keep-days=36501":   "keep_days",
 			"--concurrent=1001":   "concurrent",
+			"--repeat-secret=no":  "--repeat-secret",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, field) {
@@ -156,7 +158,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.SetZone(t, service.Zone{
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
-			ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
+			ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
 			OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 		})

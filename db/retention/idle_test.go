@@ -54,7 +54,14 @@ func TestLockRowsLeaveWhenTheySayNothingAnyMore(t *testing.T) {
 		dbtest.Exec(t, d.SQL, `INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES
 			(UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'asked', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'blocked', 1, 1, 0),
 			(UTC_TIMESTAMP() - INTERVAL 2 DAY, 1, 'asked long ago', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 9 DAY, 2, 'in its window', 0, 0, 1)`)
+		dbtest.Exec(t, d.SQL, `UPDATE zone_bucket_lock
+			SET imprint_key = REPEAT('k', 16), imprint_until = UTC_TIMESTAMP() + INTERVAL IF(bucket_key = 'asked', -1, 1) HOUR
+			WHERE bucket_key IN ('asked', 'blocked')`)
 		finish(t, d, of)
+		kept := texts(t, d, "SELECT bucket_key FROM zone_bucket_lock WHERE imprint_key IS NOT NULL OR imprint_until IS NOT NULL")
+		if !slices.Equal(kept, []string{"blocked"}) {
+			t.Errorf("keys of imprints are kept of %q, want those that still count", kept)
+		}
 		got := texts(t, d, "SELECT bucket_key FROM zone_bucket_lock ORDER BY zone_id, bucket_key")
 		if want := []string{"asked", "blocked", "grown", "locked", "in its window"}; !slices.Equal(got, want) {
 			t.Errorf("left are %q, want %q", got, want)

@@ -218,6 +218,14 @@ DELETE FROM zone_bucket_lock
    AND bucket_key IN (?)
    AND (locked_until IS NULL OR locked_until < ?)`, from.ZoneID, idle, decayed)
 	}
+	if err == nil { // nobody can compare a secret with these imprints any more
+		_, err = exec(ctx, on, `
+UPDATE zone_bucket_lock
+   SET imprint_key = NULL, imprint_until = NULL
+ WHERE zone_id = ?
+   AND bucket_key IN (?)
+   AND imprint_until < ?`, from.ZoneID, keys, b.now)
+	}
 	return removed, &bucketWalk{from.shard, service.Bucket{ZoneID: from.ZoneID, Key: keys[len(keys)-1]}}, err
 }
 

@@ -40,6 +40,7 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	{Name: "reserve_ttl", Read: readReserve, Write: writeReserve},
 	flag("reset_on_success", func(z *service.Zone) *bool { return &z.ResetOnSuccess }),
 	number("concurrent", func(z *service.Zone) *int { return &z.Concurrent }),
+	text("repeat_secret", func(z *service.Zone) *service.RepeatSecret { return &z.RepeatSecret }),
 	seconds("lockout", func(z *service.Zone) *time.Duration { return &z.Lockout }).deciding(),
 	Column{Name: "lockout_factor", Read: readFactor, Write: writeFactor}.deciding(),
 	seconds("lockout_max", func(z *service.Zone) *time.Duration { return &z.LockoutMax }).deciding(),
@@ -59,7 +60,7 @@ var Deciding = Settings.deciding() //nolint:gochecknoglobals // like Settings
 
 // Guarding are the columns of the settings that decide the checks of a zone whose narrowed_at is Guarded, besides
 // Deciding. They are read behind these.
-var Guarding = Settings.named("reserve_ttl", "concurrent") //nolint:gochecknoglobals // like Settings
+var Guarding = Settings.named("reserve_ttl", "concurrent", "repeat_secret") //nolint:gochecknoglobals // like Settings
 
 // Guarded is the year of narrowed_at in a zone in which every check asks the whole rule.
 const Guarded = 9999

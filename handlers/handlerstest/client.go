@@ -146,6 +146,9 @@ func appendCheck(to []byte, check service.Check, short bool) []byte {
 	if check.AttemptID != "" {
 		to = appendString(append(to, `,"attempt_id":`...), check.AttemptID)
 	}
+	if check.SecretHash != "" {
+		to = appendString(append(to, `,"secret_hash":`...), check.SecretHash)
+	}
 	return append(to, '}')
 }
 

@@ -13,6 +13,10 @@ BEGIN
   -- the same attempt_id and buckets gets the answer of the first call, and nothing more is recorded. With
   -- NULL each call is an attempt.
   --
+  -- A bucket may have a member secret_hash, a keyed hash of the secret that is tried, of 8 to 64 characters of
+  -- hexadecimal or base64 for URLs. In a zone whose repeat_secret is free an attempt with a secret that was tried
+  -- before is not charged.
+  --
   -- The attempt is blocked if any of its buckets blocks, and then none of them is charged. The
   -- answer has one row for each bucket, in the order of the first call, with the columns of check_velocity:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,

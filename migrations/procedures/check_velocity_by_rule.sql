@@ -73,7 +73,7 @@ BEGIN
     SET v_now = UTC_TIMESTAMP(6);
 
     -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
-    -- counted txns, so a plain count is bounded. With concurrent narrowed_at is in the future, and the whole rule is asked.
+    -- counted txns, so a plain count is bounded. With concurrent or repeat_secret narrowed_at is in the future, and the whole rule is asked.
     IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
@@ -98,7 +98,8 @@ BEGIN
       CALL forget_tally(p_zone_id, p_bucket_key, v_now); -- the clock was set back
     END IF;
     IF v_blocked AND v_record_blocked > 0 THEN
-      CALL record_attempt(p_zone_id, p_bucket_key, v_now, v_since, TRUE, TRUE, FALSE, v_reason, v_override_id, NULL, NULL, NULL, v_locked);
+      CALL record_attempt(p_zone_id, p_bucket_key, v_now, v_since, TRUE, TRUE, FALSE, v_reason, v_override_id, NULL, NULL, NULL,
+        NULL, v_locked);
     ELSE
       INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id)
       VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts, v_reason, v_override_id);

@@ -10,7 +10,7 @@ MODIFIES SQL DATA
 BEGIN
   -- Decides and records one check, or recalls it. p_answer is in the form of zone_attempt.answer. The
   -- caller's transaction, which has done nothing yet, ends here and begins anew: see lock_buckets.
-  DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new BOOLEAN DEFAULT FALSE;
+  DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new, v_repeats BOOLEAN DEFAULT FALSE;
   -- As a pass takes the check to be, and as it finds it: blocked by a bucket, denied by one, and with how many new txns.
   DECLARE v_blocked, v_blocks, v_denied, v_denies BOOLEAN DEFAULT FALSE;
   DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity INT
@@ -22,17 +22,21 @@ BEGIN
   DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
+  DECLARE v_secret_hash VARCHAR(65) CHARACTER SET utf8mb4; -- of a zone with repeat_secret free
+  DECLARE v_imprint BINARY(16);
   DECLARE asked CURSOR FOR
     SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.concurrent, z.overridden,
-           z.period, z.period_offset, z.period_anchor
+           z.period, z.period_offset, z.period_anchor, IF(z.repeat_secret = 'free', b.secret_hash, NULL)
       FROM (
-        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
+        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule,
+               MAX(n.secret_hash) AS secret_hash
           FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
                  bucket_no FOR ORDINALITY, zone_id BIGINT PATH '$.zone_id',
                  written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
                  bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
                    PATH '$.bucket_key',
-                 key_rule VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.key_rule' ERROR ON ERROR)) AS n
+                 key_rule VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.key_rule' ERROR ON ERROR,
+                 secret_hash VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.secret_hash' ERROR ON ERROR)) AS n
          GROUP BY n.zone_id, n.bucket_key -- one that is named twice counts once
       ) AS b
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
@@ -50,12 +54,15 @@ BEGIN
   OPEN asked;
   the_names: LOOP
     FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_concurrent,
-      v_overridden, v_period, v_offset, v_anchor;
+      v_overridden, v_period, v_offset, v_anchor, v_secret_hash;
     IF v_done THEN
       LEAVE the_names;
     END IF;
     IF v_written IS NULL OR v_written NOT REGEXP '^-?[0-9]+\\z' THEN -- an engine makes a number of 1.6 and of '1abc'
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'zone_id must be a whole number';
+    END IF;
+    IF v_secret_hash NOT REGEXP '^[A-Za-z0-9_-]{8,64}\\z' THEN
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'secret_hash must be 8 to 64 characters of A-Z, a-z, 0-9, - and _';
     END IF;
     CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule);
     SET v_buckets = v_buckets + 1;
@@ -83,16 +90,25 @@ BEGIN
       OPEN asked;
       the_buckets: LOOP
         FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_concurrent,
-          v_overridden, v_period, v_offset, v_anchor;
+          v_overridden, v_period, v_offset, v_anchor, v_secret_hash;
         IF v_done THEN
           LEAVE the_buckets;
         END IF;
         CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed since the first look
-        SET v_velocity = NULL;
-        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,
+        SET v_velocity = NULL, v_imprint = NULL, v_repeats = FALSE;
+        IF v_secret_hash IS NOT NULL THEN -- since when do attempts count, by an override?
+          CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, 0, v_key_rule, v_overridden,
+            v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
+            v_locked_until, v_override_id, v_action, v_reason);
+          IF v_counts THEN
+            CALL find_imprint(v_zone_id, v_key, p_checked_at, v_since, v_secret_hash, v_imprint, v_repeats);
+          END IF;
+          SET v_velocity = NULL;
+        END IF;
+        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied AND NOT v_repeats, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,
           v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
           v_locked_until, v_override_id, v_action, v_reason);
-        IF v_denied AND v_reason = 'lockout' THEN -- another bucket is denied, so none begins
+        IF (v_denied OR v_repeats) AND v_reason = 'lockout' THEN -- another bucket is denied, or the secret is no new one: none begins
           CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_concurrent, v_key_rule, FALSE,
             v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
             v_locked_until, v_override_id, v_action, v_reason);
@@ -100,12 +116,12 @@ BEGIN
         SET v_would_block = v_wait > 0,
             v_blocks = v_blocks OR (v_would_block AND v_mode = 'enforce'),
             v_denies = v_denies OR (v_reason <=> 'denied' AND v_mode = 'enforce'),
-            v_counts = v_counts AND NOT v_would_block AND NOT v_blocked,
+            v_counts = v_counts AND NOT v_would_block AND NOT v_blocked AND NOT v_repeats,
             v_override_id = IF(v_reason = 'denied', v_override_id, NULL),
             v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
         CALL forget_tally(v_zone_id, v_key, p_checked_at); -- in case the clock was set back
         CALL record_attempt(v_zone_id, v_key, p_checked_at, v_since, v_blocked, v_would_block, v_counts, v_reason,
-          v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
+          v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), IF(v_counts, v_imprint, NULL), v_is_new);
         IF v_reason = 'lockout' AND v_mode = 'enforce' THEN
           CALL begin_lockout(v_zone_id, v_key, p_checked_at, LAST_INSERT_ID());
         END IF;

@@ -11,7 +11,7 @@ BEGIN
   -- is the id of their zone, a colon and a key, and deletes those that say nothing any more: the bucket is not locked,
   -- its last lockout makes the next one no longer, and it has no txn in a window of its zone or in the last day.
   -- A check cannot be misled: the row is deleted under its lock, and who waits for it then finds none and makes it anew.
-  -- A row that a check holds stays.
+  -- A row that a check holds stays. Of rows that stay it forgets the keys of imprints: see forget_imprints.
   DECLARE v_done, v_found BOOLEAN DEFAULT FALSE;
   DECLARE v_zone, v_decay BIGINT;
   DECLARE v_now, v_from DATETIME(6);
@@ -93,6 +93,7 @@ BEGIN
       END IF;
     END LOOP;
     CLOSE idle;
+    CALL forget_imprints(v_zone, v_after, v_last, v_now);
     SET p_position = CONCAT(v_zone, ':', v_last), p_more = TRUE;
   END IF;
   COMMIT AND NO CHAIN NO RELEASE;

@@ -11,6 +11,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE record_attempt(
   IN  p_attempt_id    VARCHAR(65) CHARACTER SET ascii,
   IN  p_check_id      BIGINT UNSIGNED,
   IN  p_check_buckets INT,
+  IN  p_imprint       BINARY(16),
   OUT p_is_new        BOOLEAN
 )
 COMMENT 'internal: records an attempt in one bucket, as a txn or by counting it in one'
@@ -58,9 +59,9 @@ BEGIN
 
   IF p_is_new THEN
     INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
-                          reason, override_id, attempt_id, check_id, check_buckets)
+                          reason, override_id, attempt_id, check_id, check_buckets, imprint)
     VALUES (p_now, p_zone_id, p_bucket_key, p_blocked, p_would_block, p_counted,
-            p_reason, p_override_id, p_attempt_id, p_check_id, p_check_buckets);
+            p_reason, p_override_id, p_attempt_id, p_check_id, p_check_buckets, p_imprint);
     IF LAST_INSERT_ID() = 0 THEN
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
     END IF;

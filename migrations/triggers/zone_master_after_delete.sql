@@ -9,7 +9,7 @@ BEGIN
           'window', OLD.`window`, 'period', OLD.period, 'period_offset', OLD.period_offset,
           'period_anchor', OLD.period_anchor, 'mode', OLD.mode, 'counts', OLD.counts,
           'reserve_ttl', OLD.reserve_ttl, 'reset_on_success', OLD.reset_on_success,
-          'concurrent', OLD.concurrent, 'lockout', OLD.lockout,
+          'concurrent', OLD.concurrent, 'repeat_secret', OLD.repeat_secret, 'lockout', OLD.lockout,
           'lockout_factor', OLD.lockout_factor, 'lockout_max', OLD.lockout_max, 'lockout_decay', OLD.lockout_decay,
           'key_kind', OLD.key_kind, 'key_form', OLD.key_form, 'ipv4_prefix', OLD.ipv4_prefix, 'ipv6_prefix', OLD.ipv6_prefix,
           'on_failure', OLD.on_failure,

@@ -10,7 +10,7 @@ BEGIN
           'window', NEW.`window`, 'period', NEW.period, 'period_offset', NEW.period_offset,
           'period_anchor', NEW.period_anchor, 'mode', NEW.mode, 'counts', NEW.counts,
           'reserve_ttl', NEW.reserve_ttl, 'reset_on_success', NEW.reset_on_success,
-          'concurrent', NEW.concurrent, 'lockout', NEW.lockout,
+          'concurrent', NEW.concurrent, 'repeat_secret', NEW.repeat_secret, 'lockout', NEW.lockout,
           'lockout_factor', NEW.lockout_factor, 'lockout_max', NEW.lockout_max, 'lockout_decay', NEW.lockout_decay,
           'key_kind', NEW.key_kind, 'key_form', NEW.key_form, 'ipv4_prefix', NEW.ipv4_prefix, 'ipv6_prefix', NEW.ipv6_prefix,
           'on_failure', NEW.on_failure,

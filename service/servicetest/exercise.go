@@ -46,7 +46,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowanc
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
 		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
-		concurrentClaims(), oracleClaims(),
+		concurrentClaims(), secretClaims(), oracleClaims(),
 	} {
 		for name, holds := range claims {
 			t.Run(name, func(t *testing.T) {

@@ -51,6 +51,7 @@ var (
 type recorded struct {
 	service.Txn
 	first, end int
+	imprint    service.Imprint
 }
 
 // Audit is Memory's form of a row of zone_audit.
@@ -108,7 +109,7 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 	for i, txn := range ruling.Txns {
 		txn.ID = uint64(first + i + 1)
 		m.indexes[txn.Bucket] = append(m.indexes[txn.Bucket], first+i)
-		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn})
+		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn, imprint: ruling.Imprints[i]})
 	}
 	for _, r := range ruling.Repeats {
 		txn := &m.txns[r.TxnID-1]
@@ -138,6 +139,9 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 	for place, b := range buckets {
 		state := &ledger.Buckets[place]
 		state.Lockout, state.Series, ledger.Places[0][place] = m.lockouts[b], m.series[b], place
+		if m.zones[b.ZoneID].RepeatSecret == service.RepeatFree {
+			state.Imprints = &service.Imprints{Counted: map[service.Imprint]time.Time{}}
+		}
 		for _, i := range m.indexes[b] {
 			txn := m.txns[i]
 			if txn.Counted {
@@ -145,6 +149,9 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 			}
 			if txn.Counted && txn.Outcome == "" {
 				state.Open = append(state.Open, txn.CreatedAt)
+			}
+			if state.Imprints != nil && txn.Counted && txn.Outcome != service.OutcomeSuccess && txn.CreatedAt.After(state.Imprints.Counted[txn.imprint]) {
+				state.Imprints.Counted[txn.imprint] = txn.CreatedAt
 			}
 		}
 	}

@@ -120,6 +120,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
 		Concurrent:     pick(r, 0, 0, 0, 1, 2, 4),
+		RepeatSecret:   pick(r, "", "", service.RepeatCount, service.RepeatFree, service.RepeatFree),
 	}
 	if r.IntN(3) == 0 {
 		zone.Calendar = service.Calendar{
@@ -259,6 +260,7 @@ func (l *timeline) randomCheck() service.Check {
 			check.Buckets = append(check.Buckets, more)
 		}
 	}
+	check.SecretHash = pick(l.random, "", "", "secret-1", "secret-2", "secret-3")
 	if l.random.IntN(20) == 0 {
 		check.Buckets = append(check.Buckets, pick(l.random, at(404, "x"), at(2, "not an address")))
 	}

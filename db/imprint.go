@@ -1,0 +1,95 @@
+package db
+
+import (
+	"crypto/rand"
+	"database/sql/driver"
+	"encoding/hex"
+	"time"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// mostImprints is how many imprints of a bucket are compared, the newest. The procedure find_imprint has the same
+// bound.
+const mostImprints = 1000
+
+// readImprints reads the secrets that were tried in the buckets of checks with a secret, in zones with
+// repeat_secret free: the key of the bucket's imprints, and those of its counted txns without a success.
+func (b *batch) readImprints(r *session.Reading) {
+	for i, bucket := range b.buckets {
+		term := b.known.plans[bucket.ZoneID].secrets
+		if b.ledger.Buckets[i].Imprints = nil; term.Window == 0 || !b.of[i].hasSecret || b.of[i].lock == held {
+			continue
+		}
+		known := &service.Imprints{Counted: map[service.Imprint]time.Time{}}
+		b.ledger.Buckets[i].Imprints, b.of[i].keyUntil = known, time.Time{}
+		r.SQL("SELECT imprint_key, imprint_until FROM zone_bucket_lock").WhereBucket(bucket).SQL(";")
+		r.Each(2, func(row []driver.Value) (err error) {
+			if !copyBytes(known.Key[:], row[0]) {
+				return session.ErrMisfit
+			}
+			b.of[i].keyUntil, err = session.AsInstant(row[1])
+			return err
+		})
+		r.SQL("SELECT created_at, imprint" + fromCounted)
+		b.where(r, []service.Bucket{bucket}, nil)
+		r.SQL(") AND created_at > ").Instant(term.Since(b.known.supposed.Add(-clockMargin))).
+			SQL(" AND imprint IS NOT NULL AND (outcome IS NULL OR outcome = 'failure') ORDER BY created_at DESC LIMIT ").
+			Int(mostImprints).SQL(";")
+		r.Each(2, func(row []driver.Value) error {
+			var imprint service.Imprint
+			at, err := session.AsInstant(row[0])
+			if err == nil && !copyBytes(imprint[:], row[1]) {
+				return session.ErrMisfit
+			}
+			if at.After(known.Counted[imprint]) {
+				known.Counted[imprint] = at
+			}
+			return err
+		})
+	}
+}
+
+// copyBytes copies a value to to, and says that it fits. NULL fits, and copies nothing.
+func copyBytes(to []byte, value driver.Value) (fits bool) {
+	bytes, _ := value.([]byte)
+	return value == nil || copy(to, bytes) == len(to) && len(bytes) == len(to)
+}
+
+// renewImprintKeys makes new keys for buckets that have none any more, or of which no imprint counts.
+func (b *batch) renewImprintKeys() {
+	for i := range b.buckets {
+		if known := b.ledger.Buckets[i].Imprints; known != nil && b.of[i].keyUntil.Before(b.now) {
+			_, _ = rand.Read(known.Key[:]) // never fails: see crypto/rand
+		}
+	}
+}
+
+// writeImprint writes the imprint of a txn, or NULL.
+func writeImprint(p *session.Packet, imprint service.Imprint) {
+	if imprint == (service.Imprint{}) {
+		p.SQL(",NULL")
+		return
+	}
+	p.SQL(",x'").SQL(hex.EncodeToString(imprint[:])).SQL("'")
+}
+
+// writeImprintKeys writes the keys of the imprints that a ruling leaves, and until when they are needed.
+func (b *batch) writeImprintKeys(p *session.Packet, ruling *service.Ruling) {
+	if len(ruling.Imprints) == 0 {
+		return
+	}
+	leaves := make(map[service.Bucket]bool, len(ruling.Imprints))
+	for i := range ruling.Imprints {
+		leaves[ruling.Txns[i].Bucket] = true
+	}
+	for i, bucket := range b.buckets {
+		if !leaves[bucket] {
+			continue
+		}
+		key, until := b.ledger.Buckets[i].Imprints.Key, b.ledger.Zones[bucket.ZoneID].Term().Until(b.now)
+		p.SQL("UPDATE zone_bucket_lock SET imprint_key = x'").SQL(hex.EncodeToString(key[:])).
+			SQL("', imprint_until = ").Instant(later(until, b.of[i].keyUntil)).WhereBucket(bucket).SQL(";")
+	}
+}
