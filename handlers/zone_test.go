@@ -35,7 +35,8 @@ func TestZoneIsShownInAllItsSettings(t *testing.T) {
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{
 		ID: 1, Description: "login", Rate: 2, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
-		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: 5 * time.Minute, LockoutFactor: 1.25,
+		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Lockout: 5 * time.Minute, LockoutFactor: 1.25,
 		LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
 		Keys:      service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
 		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,

@@ -1,1 +1,1 @@
--- routines sha256: e8922e2cc64bc8fa72db03d7c67dc9a7fdebbf9fb66ac0f3bdf132a33abe725b
+-- routines sha256: 8bcc0cbbb13f8838434bc6593bbeb09826e82ccdaa7ec35945f92347f0e0331e

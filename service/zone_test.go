@@ -165,7 +165,8 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
 		Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
-		ResetOnSuccess: true, Concurrent: 1000, RepeatSecret: service.RepeatFree, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
+		ResetOnSuccess: true, Concurrent: 1000, RepeatSecret: service.RepeatFree,
+		Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 		Revision: 3,
 	}

@@ -114,10 +114,16 @@ func readRow(rows *sqlx.Rows, table string) (Row, error) {
 		return row, session.ErrMisfit // the error quotes values
 	}
 	for i, value := range values {
-		row.Columns[types[i].Name()] = column(types[i].Name(), value)
+		if name := types[i].Name(); !isSecret(name) {
+			row.Columns[name] = column(name, value)
+		}
 	}
 	return row, nil
 }
+
+// isSecret says that a column holds a hash of a password, or the key of such hashes. They leave in no export: see
+// find_imprint.
+func isSecret(column string) bool { return column == "imprint" || column == "imprint_key" }
 
 // column returns a value for JSON.
 func column(name string, value any) any {

@@ -73,7 +73,8 @@ BEGIN
     SET v_now = UTC_TIMESTAMP(6);
 
     -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
-    -- counted txns, so a plain count is bounded. With concurrent or repeat_secret narrowed_at is in the future, and the whole rule is asked.
+    -- counted txns, so a plain count is bounded. With concurrent or repeat_secret narrowed_at is in the future, and
+    -- the whole rule is asked.
     IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest

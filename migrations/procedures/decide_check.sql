@@ -105,7 +105,8 @@ BEGIN
           END IF;
           SET v_velocity = NULL;
         END IF;
-        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied AND NOT v_repeats, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,
+        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied AND NOT v_repeats, v_mode, v_lockout, v_concurrent,
+          v_key_rule, v_overridden,
           v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
           v_locked_until, v_override_id, v_action, v_reason);
         IF (v_denied OR v_repeats) AND v_reason = 'lockout' THEN -- another bucket is denied, or the secret is no new one: none begins

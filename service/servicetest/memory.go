@@ -150,7 +150,8 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 			if txn.Counted && txn.Outcome == "" {
 				state.Open = append(state.Open, txn.CreatedAt)
 			}
-			if state.Imprints != nil && txn.Counted && txn.Outcome != service.OutcomeSuccess && txn.CreatedAt.After(state.Imprints.Counted[txn.imprint]) {
+			if isTried := state.Imprints != nil && txn.Counted && txn.Outcome != service.OutcomeSuccess; isTried &&
+				txn.CreatedAt.After(state.Imprints.Counted[txn.imprint]) {
 				state.Imprints.Counted[txn.imprint] = txn.CreatedAt
 			}
 		}
