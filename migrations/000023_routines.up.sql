@@ -1,1 +1,1 @@
--- routines sha256: 8bcc0cbbb13f8838434bc6593bbeb09826e82ccdaa7ec35945f92347f0e0331e
+-- routines sha256: d216d35fdacb1ee6f9ae513a2a9e8d9c36feb59052292df324628e564e15b2fa
