@@ -94,11 +94,11 @@ func (e *Evidence) decide(v view) decided {
 	if !v.isApart {
 		d.named = named(e.Check)
 	}
-	check := service.Check{Named: d.named}
+	check := service.Check{Named: d.named, SecretHash: anySecret}
 	ledger := service.Ledger{Zones: d.world.zones, Overrides: d.world.overrides, Places: [][]int{nil}}
 	for i, own := range e.Check {
 		rows, lockout := e.Buckets[i].counted(own, v), e.lockout(e.Buckets[i], own)
-		state := service.BucketState{Lockout: lockout.Lockout}
+		state := service.BucketState{Lockout: lockout.Lockout, Imprints: v.imprints(own)}
 		for _, row := range rows {
 			state.Counted = append(state.Counted, row.CreatedAt)
 			if v.isOpen(row) {

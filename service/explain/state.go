@@ -18,6 +18,9 @@ type view struct {
 	isApart bool
 	// wasOpen says that the outcomes of all txns which have one now came after the check.
 	wasOpen bool
+	// repeats says that the secret of the check was tried before in the buckets that were not charged, in zones where that
+	// is free. Nobody keeps which secret it was.
+	repeats bool
 }
 
 // views returns the ways to read the evidence with the settings of an instant, the likeliest first.
@@ -32,7 +35,24 @@ func views(settings time.Time) (views []view) {
 			}
 		}
 	}
+	for _, v := range views {
+		v.repeats = true
+		views = append(views, v)
+	}
 	return views
+}
+
+// anySecret stands for the secret of a check, which is not known any more.
+const anySecret = "any-secret"
+
+// imprints returns those in which the secret of a check is found if it was tried before, or nil.
+func (v view) imprints(own service.Txn) *service.Imprints {
+	if !v.repeats || own.Counted || !own.UncountedAt.IsZero() {
+		return nil
+	}
+	var known service.Imprints
+	known.Counted = map[service.Imprint]time.Time{known.Key.Of(anySecret): own.CreatedAt}
+	return &known
 }
 
 // counted returns the txns that counted in a bucket when its txn own was decided, but for those that had left the
