@@ -95,7 +95,6 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
 		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
 		{"concurrent too large", func(z *service.Zone) { z.Concurrent = 1001 }, "concurrent"},
-		{"repeat_secret unknown", func(z *service.Zone) { z.RepeatSecret = "never" }, "repeat_secret"},
 		{"keep_days negative", func(z *service.Zone) { z.KeepDays = -1 }, "keep_days"},
 		{"keep_days too large", func(z *service.Zone) { z.KeepDays = 36_501 }, "keep_days"},
 		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},

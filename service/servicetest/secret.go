@@ -22,10 +22,10 @@ func secretClaims() map[string]claim {
 	}
 }
 
-// free creates a zone where a secret is charged once.
-func (b subject) free(tb testing.TB, id int64, rate int) service.Zone {
+// free creates zone 1, where a secret is charged once.
+func (b subject) free(tb testing.TB, rate int) service.Zone {
 	tb.Helper()
-	return b.set(tb, service.Zone{ID: id, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
+	return b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
 }
 
 // try checks one bucket with a secret.
@@ -47,7 +47,7 @@ func wantVelocity(tb testing.TB, d service.Decision, want int) {
 }
 
 func chargedOnce(t *testing.T, b subject) {
-	b.free(t, 1, 3)
+	b.free(t, 3)
 	alice := at(1, "alice")
 	first := b.try(t, "last-months", alice)
 	wantVelocity(t, first, 1)
@@ -75,7 +75,7 @@ func chargedOnce(t *testing.T, b subject) {
 }
 
 func repeatLocksNobody(t *testing.T, b subject) {
-	zone := b.free(t, 1, 2)
+	zone := b.free(t, 2)
 	zone.Lockout = 2 * time.Hour
 	b.set(t, zone)
 	alice := at(1, "alice")
@@ -88,7 +88,7 @@ func repeatLocksNobody(t *testing.T, b subject) {
 }
 
 func repeatPassesNoFullBucket(t *testing.T, b subject) {
-	b.free(t, 1, 1)
+	b.free(t, 1)
 	b.zone(t, 2, 1, time.Hour)
 	alice, address := at(1, "alice"), at(2, "x")
 	b.try(t, "last-months", alice)
@@ -106,7 +106,7 @@ func repeatPassesNoFullBucket(t *testing.T, b subject) {
 }
 
 func secretEndsWithWindow(t *testing.T, b subject) {
-	b.free(t, 1, 9)
+	b.free(t, 9)
 	alice := at(1, "alice")
 	b.try(t, "last-months", alice)
 	b.Age(t, alice, 40*time.Minute)
@@ -125,7 +125,7 @@ func secretEndsWithWindow(t *testing.T, b subject) {
 
 func successIsNoRepeat(t *testing.T, b subject) {
 	for _, counts := range []service.Counts{service.CountsAttempts, service.CountsFailures} {
-		zone := b.free(t, 1, 9)
+		zone := b.free(t, 9)
 		zone.Counts = counts
 		b.set(t, zone)
 		alice := at(1, "alice "+string(counts))
@@ -140,7 +140,7 @@ func successIsNoRepeat(t *testing.T, b subject) {
 }
 
 func freeWhereZoneSays(t *testing.T, b subject) {
-	zone := b.free(t, 1, 9)
+	zone := b.free(t, 9)
 	b.zone(t, 2, 9, time.Hour)
 	alice, other := at(1, "alice"), at(2, "alice")
 	for i := range 3 {
@@ -170,7 +170,7 @@ func freeWhereZoneSays(t *testing.T, b subject) {
 }
 
 func chargedOnceUnderContention(t *testing.T, b subject) {
-	b.free(t, 1, 9)
+	b.free(t, 9)
 	b.together(t, 40, func(i int) service.Check {
 		return service.Check{Buckets: []service.Bucket{at(1, "alice")}, SecretHash: []string{"last-months", "guess-one"}[i%2]}
 	})
@@ -180,7 +180,7 @@ func chargedOnceUnderContention(t *testing.T, b subject) {
 }
 
 func wrongHashIsRefused(t *testing.T, b subject) {
-	b.free(t, 1, 9)
+	b.free(t, 9)
 	for _, wrong := range []string{"short-7", "password with a blank", "pässword", string(make([]byte, 9)), "longer-than-sixty-four-characters-" + "longer-than-sixty-four-characters"} {
 		_, err := b.ask(context.Background(), service.Check{Buckets: []service.Bucket{at(1, "alice")}, SecretHash: wrong})
 		if !errors.Is(err, service.ErrInvalid) {
