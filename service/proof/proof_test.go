@@ -144,6 +144,12 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 		{"passed without room in a shadow", zone(shadow), []proof.Row{txn(1, 0, full)}, ""},
 		{"passed, and does not count", zone(), []proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })}, proof.KindUncharged},
 		{
+			"passed, and does not count where a repeated secret is free",
+			zone(func(z *service.Zone) { z.RepeatSecret = service.RepeatFree }),
+			[]proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })},
+			"",
+		},
+		{
 			"passed where nothing counts", zone(func(z *service.Zone) { z.Mode = service.ModeOff }),
 			[]proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })},
 			"",

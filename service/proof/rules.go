@@ -301,14 +301,15 @@ func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []
 	return sure, maybe
 }
 
-// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it: rows
-// may come from a program that did not note it.
+// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it, since
+// rows may come from a program that did not note it; or that it took none, because its secret was tried before.
 func (r *Rules) mayGiveBack(row *Row) bool {
 	if row.CreatedAt.Before(r.released[row.Bucket.ZoneID]) {
 		return true
 	}
 	return slices.ContainsFunc(r.zones[row.Bucket.ZoneID], func(v version) bool {
-		return v.zone != nil && (v.zone.ResetOnSuccess || v.zone.Counts == service.CountsFailures && row.Outcome == service.OutcomeSuccess)
+		return v.zone != nil && (v.zone.ResetOnSuccess || v.zone.RepeatSecret == service.RepeatFree ||
+			v.zone.Counts == service.CountsFailures && row.Outcome == service.OutcomeSuccess)
 	})
 }
 
