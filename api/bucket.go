@@ -60,6 +60,10 @@ type Txn struct {
 	LastAt     Instant         `json:"last_at"`
 	// UncountedAt is left out for a txn that counts, or never did.
 	UncountedAt Instant `json:"uncounted_at,omitzero"`
+	// Country, ASN and Organization are those of a key that is an address, if the service knows them.
+	Country      string `json:"country,omitzero"`
+	ASN          uint32 `json:"asn,omitzero"`
+	Organization string `json:"organization,omitzero"`
 }
 
 // NewPeek returns the answer for a bucket.
@@ -103,20 +107,28 @@ func (p Peek) Peek() service.Peek {
 
 // NewTxn returns the answer for a txn.
 func NewTxn(t service.Txn) Txn {
-	return Txn{
+	answer := Txn{
 		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: ID(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
 		Attempts:  t.Attempts, LastAt: Instant(t.LastAt), UncountedAt: Instant(t.UncountedAt),
 	}
+	if o := t.Origin; o != nil {
+		answer.Country, answer.ASN, answer.Organization = o.Country, o.ASN, o.Organization
+	}
+	return answer
 }
 
 // Txn converts the answer to the type of package service.
 func (t Txn) Txn() service.Txn {
-	return service.Txn{
+	txn := service.Txn{
 		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: uint64(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
 		Attempts:  t.Attempts, LastAt: t.LastAt.Time(), UncountedAt: t.UncountedAt.Time(),
 	}
+	if o := (service.Origin{Country: t.Country, ASN: t.ASN, Organization: t.Organization}); o != (service.Origin{}) {
+		txn.Origin = &o
+	}
+	return txn
 }

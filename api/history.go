@@ -57,13 +57,16 @@ const OutcomeNone = "none"
 // AppendTxnHeader appends the first line of txns as CSV: the names of the columns, which are those of Txn in JSON.
 func AppendTxnHeader(b []byte) []byte {
 	return appendCells(b, "id", "zone_id", "bucket_key", "created_at", "blocked", "would_block", "reason", "override_id", "counted", "outcome",
-		"attempt_id", "attempts", "last_at", "uncounted_at")
+		"attempt_id", "attempts", "last_at", "uncounted_at", "country", "asn", "organization")
 }
 
 // AppendCSV appends the txn as a line of CSV (RFC 4180). Every cell is in quotes, and one that a spreadsheet would carry
 // out has an apostrophe before it. The cell of a member that is left out in JSON is empty.
 func (t Txn) AppendCSV(b []byte) []byte {
-	override, uncounted := "", ""
+	override, uncounted, asn := "", "", ""
+	if t.ASN != 0 {
+		asn = strconv.FormatUint(uint64(t.ASN), 10)
+	}
 	if t.OverrideID != 0 {
 		override = strconv.FormatUint(uint64(t.OverrideID), 10)
 	}
@@ -72,7 +75,8 @@ func (t Txn) AppendCSV(b []byte) []byte {
 	}
 	return appendCells(b, strconv.FormatUint(uint64(t.ID), 10), strconv.FormatInt(t.ZoneID, 10), t.BucketKey, t.CreatedAt.String(),
 		strconv.FormatBool(t.Blocked), strconv.FormatBool(t.WouldBlock), string(t.Reason), override, strconv.FormatBool(t.Counted),
-		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted)
+		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted,
+		t.Country, asn, t.Organization)
 }
 
 // appendCells appends a line of cells. encoding/csv would leave quotes out where a comma separates, and a spreadsheet

@@ -26,6 +26,15 @@ type ZoneReport struct {
 	Near          []ReportNear    `json:"near"`
 	Sprays        []ReportBurst   `json:"sprays"`
 	Targets       []ReportBurst   `json:"targets"`
+	// Origins are those of the keys that are addresses, if the service knows them.
+	Origins map[string]Origin `json:"origins,omitzero"`
+}
+
+// Origin is the network and the country of an address.
+type Origin struct {
+	Country      string `json:"country,omitzero"`
+	ASN          uint32 `json:"asn,omitzero"`
+	Organization string `json:"organization,omitzero"`
 }
 
 // ReportHour are the attempts of one hour.
@@ -73,8 +82,19 @@ func NewZoneReport(r service.ZoneReport) ZoneReport {
 			return ReportStopped{k.Key, Totals(k.Totals), Instant(k.LastAt)}
 		}),
 		Near:   each(r.Near, func(k service.NearKey) ReportNear { return ReportNear{k.Key, k.Most, Instant(k.At)} }),
-		Sprays: each(r.Sprays, newReportBurst), Targets: each(r.Targets, newReportBurst),
+		Sprays: each(r.Sprays, newReportBurst), Targets: each(r.Targets, newReportBurst), Origins: newOrigins(r.Origins),
 	}
+}
+
+// newOrigins returns nil where no key has an origin.
+func newOrigins(origins map[string]service.Origin) (answers map[string]Origin) {
+	for key, o := range origins {
+		if answers == nil {
+			answers = map[string]Origin{}
+		}
+		answers[key] = Origin(o)
+	}
+	return answers
 }
 
 func newReportBurst(b service.Burst) ReportBurst {
@@ -94,6 +114,7 @@ func (r ZoneReport) Report() service.ZoneReport {
 			Spray:    service.Threshold{Least: r.SprayUsers, Within: length(r.SprayWithin)},
 			Sources:  service.Threshold{Least: r.Sources, Within: length(r.SourcesWithin)},
 		},
+		Origins: originsOf(r.Origins),
 		Hours: each(r.Hours, func(h ReportHour) service.SpanTotals {
 			return service.SpanTotals{BeginsAt: h.BeginsAt.Time(), Totals: service.Totals(h.Totals)}
 		}),
@@ -121,4 +142,14 @@ func each[From, To any](list []From, convert func(From) To) []To {
 		converted[i] = convert(element)
 	}
 	return converted
+}
+
+func originsOf(answers map[string]Origin) (origins map[string]service.Origin) {
+	for key, o := range answers {
+		if origins == nil {
+			origins = map[string]service.Origin{}
+		}
+		origins[key] = service.Origin(o)
+	}
+	return origins
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/geoip"
 	"velocityd/handlers"
 	"velocityd/handlers/wire"
 	"velocityd/service"
@@ -44,6 +45,8 @@ type Options struct {
 	Retention bool // the instance takes part in the work of retention
 
 	Gates *GateFile // nil: there are no named gates
+
+	Origins *geoip.DB // nil: the network and the country of addresses are not known
 
 	RequireAuth    bool // callers on this machine must prove who they are, too
 	InsecureNoAuth bool // nobody must prove who he is

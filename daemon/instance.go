@@ -267,6 +267,9 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Backtests = s.backtests
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
+	if s.options.Origins != nil {
+		o.Reader = Locating{Reader: stored, Origins: s.options.Origins}
+	}
 	if s.options.Gates != nil {
 		o.Gates = s.options.Gates
 	}

@@ -36,6 +36,7 @@ const (
 	pp      = "github.com/pires/go-proxyproto"
 	spell   = "github.com/agnivade/levenshtein"
 	xxhash  = "github.com/cespare/xxhash/v2"
+	mmdb    = "github.com/oschwald/maxminddb-golang/v2"
 	sql     = "database/sql"
 	http    = "net/http"
 	ipx     = "go4.org/netipx"
@@ -65,7 +66,7 @@ func rules() map[string]rule {
 				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
+				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
@@ -85,6 +86,8 @@ func rules() map[string]rule {
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"spelling":              {theirs: []string{spell}, never: []string{"net", sql, http}},
+		"geoip":                 {ours: []string{"service", "trusted"}, theirs: []string{mmdb}, never: []string{sql, http}},
+		"geoip/geoiptest":       {theirs: []string{"github.com/maxmind/mmdbwriter"}},
 		"trusted":               {never: []string{"net", sql, http}},
 		"bench":                 {ours: []string{"bench/history", "bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/history":         {never: []string{"net", sql, http}},
@@ -98,7 +101,7 @@ func rules() map[string]rule {
 				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
 				"service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
-				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
+				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},

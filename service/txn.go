@@ -51,4 +51,7 @@ type Txn struct {
 	// see Series. LastAt is the time of the newest of them, or CreatedAt.
 	Attempts int
 	LastAt   time.Time
+	// Origin is that of the bucket key, if it is an address and whoever shows the txn knows it; otherwise nil. Stores do
+	// not set it.
+	Origin *Origin
 }

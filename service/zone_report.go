@@ -132,6 +132,25 @@ type ZoneReport struct {
 	// Sprays are the addresses that tried many users, and Targets the users who were tried from many addresses. Those
 	// with a success afterwards come first.
 	Sprays, Targets []Burst
+	// Origins are those of the keys that are addresses, as far as whoever shows the report knows them. Stores do not
+	// set it.
+	Origins map[string]Origin
+}
+
+// AllKeys returns all keys that the report names. One may be there several times.
+func (r ZoneReport) AllKeys() (keys []string) {
+	for _, k := range r.Stopped {
+		keys = append(keys, k.Key)
+	}
+	for _, k := range r.Near {
+		keys = append(keys, k.Key)
+	}
+	for _, bursts := range [][]Burst{r.Sprays, r.Targets} {
+		for _, b := range bursts {
+			keys = append(append(keys, b.Key), b.Succeeded...)
+		}
+	}
+	return keys
 }
 
 // KeyTotals are the attempts of one key.

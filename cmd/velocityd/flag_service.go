@@ -34,9 +34,10 @@ type serviceFlags struct {
 	DegradedAfter   time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
 	StateDir        string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 	authFlags       `embed:""`
-	Gates           string `env:"VELOCITY_GATES" placeholder:"FILE" help:"File of named gates, which answer gateways at /gate/NAME ('velocityd gate lint' looks at it). A changed file is read again by itself within seconds; one that is wrong leaves the gates before in force."`
-	Metrics         string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
-	Retention       string `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
+	Gates           string   `env:"VELOCITY_GATES" placeholder:"FILE" help:"File of named gates, which answer gateways at /gate/NAME ('velocityd gate lint' looks at it). A changed file is read again by itself within seconds; one that is wrong leaves the gates before in force."`
+	AddressDB       []string `name:"address-db" env:"VELOCITY_ADDRESS_DB" sep:"," placeholder:"FILE" help:"Files of networks in the format mmdb, such as GeoLite2-ASN.mmdb and GeoLite2-Country.mmdb: history, explanations and reports show network and country of addresses. No decision depends on them."`
+	Metrics         string   `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
+	Retention       string   `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
 	keyFlags        `embed:""`
 }
 
@@ -126,7 +127,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
 		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
-		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.String("retention", f.Retention),
+		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.Any("address_db", f.AddressDB), slog.String("retention", f.Retention),
 	}
 }
 

@@ -30,7 +30,7 @@ type reportCmd struct {
 	MostRows      int          `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
 	JSON          bool         `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
 	HTML          string       `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
-	endpointFlags `embed:""`
+	locatedFlags  `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -99,7 +99,12 @@ func (c *reportCmd) Run(ctx context.Context, p *process) error {
 	if c.JSON {
 		return json.NewEncoder(p.stdout).Encode(api.NewZoneReport(found))
 	}
-	view := report.View{Zone: zone, Report: found, Key: printable}
+	view := report.View{Zone: zone, Report: found, Key: func(key string) string {
+		if o, isKnown := found.Origins[key]; isKnown {
+			return printable(key) + " (" + printable(o.String()) + ")"
+		}
+		return printable(key)
+	}}
 	if c.HTML != "" {
 		return c.writePage(p, view)
 	}

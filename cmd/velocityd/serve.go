@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"velocityd/daemon"
+	"velocityd/geoip"
 	"velocityd/telemetry"
 )
 
@@ -109,6 +110,11 @@ func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Lis
 	if f.Gates != "" {
 		if o.Gates, err = daemon.LoadGates(f.Gates); err != nil {
 			return errors.Join(usagef("--gates (VELOCITY_GATES): %w", err), l.Close())
+		}
+	}
+	if len(f.AddressDB) > 0 {
+		if o.Origins, err = geoip.Open(f.AddressDB...); err != nil {
+			return errors.Join(usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err), l.Close())
 		}
 	}
 	instance, err := daemon.New(o)

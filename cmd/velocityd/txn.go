@@ -70,13 +70,13 @@ func checkedQuery(filter txn.Filter, interval txn.Interval, order service.Histor
 }
 
 type txnListCmd struct {
-	txn.Filter    `embed:""`
-	txn.Interval  `embed:""`
-	Order         service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
-	Limit         int                  `env:"-" default:"100" help:"How many at most."`
-	From          uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
-	outputFlag    `embed:""`
-	endpointFlags `embed:""`
+	txn.Filter   `embed:""`
+	txn.Interval `embed:""`
+	Order        service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
+	Limit        int                  `env:"-" default:"100" help:"How many at most."`
+	From         uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
+	outputFlag   `embed:""`
+	locatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -122,9 +122,9 @@ func (c *txnListCmd) Run(ctx context.Context, p *process) error {
 }
 
 type txnShowCmd struct {
-	ID            uint64 `arg:"" help:"The txn's id."`
-	outputFlag    `embed:""`
-	endpointFlags `embed:""`
+	ID           uint64 `arg:"" help:"The txn's id."`
+	outputFlag   `embed:""`
+	locatedFlags `embed:""`
 }
 
 // Run shows the txn.
@@ -142,9 +142,9 @@ func (c *txnShowCmd) Run(ctx context.Context, p *process) error {
 }
 
 type txnExplainCmd struct {
-	ID            uint64 `arg:"" help:"The txn's id."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
-	endpointFlags `embed:""`
+	ID           uint64 `arg:"" help:"The txn's id."`
+	JSON         bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
+	locatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -174,10 +174,10 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *process) error {
 }
 
 type txnFollowCmd struct {
-	txn.Filter    `embed:""`
-	After         uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
-	outputFlag    `embed:""`
-	endpointFlags `embed:""`
+	txn.Filter   `embed:""`
+	After        uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
+	outputFlag   `embed:""`
+	locatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -213,10 +213,10 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *process) error {
 }
 
 type txnExportCmd struct {
-	txn.Filter    `embed:""`
-	txn.Interval  `embed:""`
-	Output        txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
-	endpointFlags `embed:""`
+	txn.Filter   `embed:""`
+	txn.Interval `embed:""`
+	Output       txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
+	locatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.

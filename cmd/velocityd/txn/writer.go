@@ -49,7 +49,7 @@ func (w *Writer) Write(t service.Txn) (err error) {
 		}
 		w.line = append(w.line, '\n')
 	default:
-		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), api.Instant(t.CreatedAt), fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t))
+		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), api.Instant(t.CreatedAt), fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
 	}
 	_, err = w.to.Write(w.line)
 	return err
@@ -96,4 +96,12 @@ func Describe(t service.Txn) string {
 		}
 	}
 	return strings.Join(words, ", ")
+}
+
+// originOf returns the end of a line on an attempt: the network and the country of its address, if they are known.
+func originOf(t service.Txn) string {
+	if t.Origin == nil {
+		return ""
+	}
+	return ", from " + t.Origin.String()
 }
