@@ -90,13 +90,8 @@ func Open(o session.Options) (*Store, error) {
 	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
 		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
-<<<<<<< HEAD
 		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner,
 		prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
-=======
-		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer,
-		runner: runner, prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
->>>>>>> 9c01cc5 (Network and country of addresses in history, explanations and reports, by files of the operator)
 	}, nil
 }
 
