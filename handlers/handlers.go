@@ -183,8 +183,8 @@ func newServer(o Options) *server {
 	return &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
-		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause), exports: make(places, mostExports),
-		follows: make(places, mostFollowers),
+		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
+		exports: make(places, mostExports), follows: make(places, mostFollowers),
 		reports: make(chan struct{}, 1),
 	}
 }
