@@ -30,7 +30,7 @@ type Attempt struct {
 	Places  []Place
 }
 
-// isPartial says that the bucket which blocked the attempt has no row of it, because of RecordBlocked.
+// isPartial says that the bucket which blocked the attempt has no row of it, because an earlier row counts it.
 func (a Attempt) isPartial() bool {
 	return a.Blocked && !slices.ContainsFunc(a.Places, func(p Place) bool { return p.WouldBlock })
 }

@@ -306,7 +306,7 @@ func (c *counts) assumptions(isPresent bool) []string {
 	}{
 		{c.freed, "%d answers let an attempt pass that was blocked: it counts as a failure."},
 		{c.timeless, "%d successes have no recorded time: they give their place back at once."},
-		{c.repeats + c.partial, "%d blocked attempts have no row in some bucket, because of record_blocked: they are not replayed."},
+		{c.repeats + c.partial, "%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed."},
 		{c.unknown, "%d attempts name a zone whose settings at that time are not known: they are not replayed."},
 	} {
 		if one.number > 0 {

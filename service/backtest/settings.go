@@ -87,7 +87,6 @@ func (s *settings) setZone(zone service.Zone) {
 		delete(s.zones, zone.ID)
 		return
 	}
-	zone.RecordBlocked = 0 // each attempt has a txn here; which of them have one decides nothing
 	s.zones[zone.ID] = zone.WithDefaults()
 }
 
@@ -104,7 +103,6 @@ func (s *settings) knows(id int64) (terms []service.Term, exists bool) {
 		zone := recorded
 		if id == s.tested && plan > 0 {
 			zone = s.proposals[plan-1]
-			zone.RecordBlocked = 0
 		}
 		zone.ID = planID(id, plan)
 		s.planned[zone.ID] = zone
