@@ -212,3 +212,8 @@ func (s Setup) longestOverride() (longest time.Duration) {
 	}
 	return longest
 }
+
+// isPartial says that the tested zone has settings that need more than the record has.
+func (s Setup) isPartial() bool {
+	return slices.ContainsFunc(s.Proposals, func(z service.Zone) bool { return z.Concurrent > 0 || z.RepeatSecret == service.RepeatFree })
+}

@@ -265,7 +265,7 @@ func (r *Replay) Result() Result {
 	for i := range r.demands {
 		result.Demands = append(result.Demands, r.demands[i].answer())
 	}
-	result.Assumptions = c.assumptions(r.setup.IsPresent)
+	result.Assumptions = c.assumptions(r.setup.IsPresent, r.setup.isPartial())
 	return result
 }
 
@@ -292,13 +292,16 @@ func (c *counts) spread(set map[uint64]uint64, number func(*Numbers) *int64) {
 }
 
 // assumptions returns the sentences about the limits of the result.
-func (c *counts) assumptions(isPresent bool) []string {
+func (c *counts) assumptions(isPresent, isPartial bool) []string {
 	list := []string{
 		"People who are blocked behave otherwise: they wait, give up or call for help. The replay asks for each recorded attempt at its recorded time.",
 		"A blocked attempt has no outcome, so nobody knows whether its password was right.",
 	}
 	if isPresent {
 		list = append(list, "This account may not read the changes in zone_audit: all zones and overrides are those of now, and no release is replayed.")
+	}
+	if isPartial {
+		list = append(list, "The record has no secrets, and not the time of each outcome: repeat_secret and concurrent of the zone are not replayed.")
 	}
 	for _, one := range []struct {
 		number int64
