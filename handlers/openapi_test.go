@@ -103,6 +103,7 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"ReleaseRequest", releaseRequest{}},
 		{"ReleaseRequest", api.ReleaseRequest{}},
 		{"Txn", api.Txn{}},
+		{"Explanation", api.Explanation{}},
 		{"Txns", api.Txns{}},
 		{"Totals", api.Totals{}},
 		{"SpanTotals", api.SpanTotals{}},
@@ -225,7 +226,7 @@ func jsonType(typ reflect.Type) string {
 		return "string"
 	case reflect.Bool:
 		return "boolean"
-	case reflect.Int, reflect.Int64, reflect.Uint64:
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint32:
 		return "integer"
 	case reflect.Float64:
 		return "number"

@@ -2,6 +2,7 @@
 package geoiptest
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,12 +29,11 @@ func Write(tb testing.TB, records map[string]mmdbtype.Map) string {
 		}
 	}
 	path := filepath.Join(tb.TempDir(), "test.mmdb")
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
+	var text bytes.Buffer
+	if _, err := tree.WriteTo(&text); err != nil {
 		tb.Fatal(err)
 	}
-	defer file.Close()
-	if _, err := tree.WriteTo(file); err != nil {
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	return path
