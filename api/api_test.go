@@ -57,7 +57,8 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	zone := service.Zone{
 		ID: 2, Description: "<é>", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures, ReserveTTL: time.Minute,
 		Calendar:       service.Calendar{Period: service.PeriodHour, Offset: -30, Anchor: 31},
-		ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
+		ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock,
 		Revision: 7,
 	}

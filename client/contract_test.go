@@ -85,7 +85,8 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Description: "per <address> & more", Rate: 0, Window: 24 * time.Hour,
 		Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60, Anchor: 2}, Mode: service.ModeShadow, Counts: service.CountsFailures,
-		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
+		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
 		OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}

@@ -293,7 +293,8 @@ func (b *batch) replan() (changed bool) {
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
-			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open || plan.secrets != had.secrets || len(plan.lengths) != len(had.lengths)
+			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open ||
+			plan.secrets != had.secrets || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys || plan.isQuota != had.isQuota
 		if isNew {
 			b.known.plans[id] = plan

@@ -22,7 +22,8 @@ func every(id int64) service.Zone {
 	return service.Zone{
 		ID: id, Description: "é 🔑 ' \" \\", Rate: 7, Window: service.PeriodMonth.Length(),
 		Calendar: service.Calendar{Period: service.PeriodMonth, Offset: -300, Anchor: 31}, Mode: service.ModeShadow,
-		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Minute,
+		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Lockout:       time.Minute,
 		LockoutFactor: 1.25, LockoutMax: time.Hour, LockoutDecay: 2 * time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 		RecordBlocked: 10, KeepDays: 800, Totals: true,
