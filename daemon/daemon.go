@@ -15,6 +15,7 @@ import (
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/queue"
+	"velocityd/service/webhook"
 	"velocityd/telemetry"
 )
 
@@ -42,7 +43,9 @@ type Options struct {
 	Keys      *service.Keyring // never nil
 	KeyFolder string           // from which Keys were read, and are read again; "" if there is none
 
-	Retention bool // the instance takes part in the work of retention
+	Retention bool // the instance takes part in the work of retention, and sends events to webhooks
+	// Courier sends events to webhooks; nil sends none.
+	Courier webhook.Send
 
 	Gates *GateFile // nil: there are no named gates
 

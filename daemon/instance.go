@@ -177,6 +177,9 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
 		background.Go(func() { s.makeEvents(running) })
+		if s.options.Courier != nil {
+			background.Go(func() { s.sendEvents(running) })
+		}
 	}
 	var fault error
 	select {
@@ -263,7 +266,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
 	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
-	o.Exports, o.RecordedKeys, o.Retention = stored, stored.RecordedKeys, s.store.Retention()
+	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), s.store
 	o.Backtests = s.backtests
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest

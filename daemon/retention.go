@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"velocityd/db/retention"
 	"velocityd/service"
+	"velocityd/telemetry"
 )
 
 // retentionPause is the mean time between two looks whether a task of retention is due. The quickest tasks are
@@ -27,6 +29,32 @@ func (s *Instance) retain(ctx context.Context) {
 // makeEvents runs the tasks that make events, until ctx ends.
 func (s *Instance) makeEvents(ctx context.Context) {
 	s.takeTurns(ctx, s.store.Prompt(), eventPause, func(context.Context) error { return nil })
+}
+
+// sendEvents sends events to webhooks, until ctx ends.
+func (s *Instance) sendEvents(ctx context.Context) {
+	s.takeTurns(ctx, s.store.Deliverer(s.options.Courier), eventPause, s.measureWebhooks)
+}
+
+// measureWebhooks sets the metrics of webhooks.
+func (s *Instance) measureWebhooks(ctx context.Context) error {
+	if s.metrics == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	list, err := s.store.Webhooks(ctx)
+	if err != nil {
+		return err
+	}
+	states := map[string]telemetry.WebhookState{}
+	for _, w := range list {
+		states[strconv.FormatUint(w.ID, 10)] = telemetry.WebhookState{
+			Waiting: w.State.Waiting, Dead: w.State.Dead, SucceededAt: w.State.SucceededAt, IsFailing: w.State.Error != "",
+		}
+	}
+	s.metrics.NoteWebhooks(states)
+	return nil
 }
 
 // takeTurns has the tasks of a runner run that are due, until ctx ends, and calls then after each turn. One instance

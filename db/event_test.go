@@ -128,7 +128,8 @@ func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
 		_, err = store.RevokeCredential(ctx, made.ID, "ann")
 		must(err)
 
-		if got, want := typesOf(t, d, (service.Bucket{ZoneID: 7})), []event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}; !slices.Equal(got, want) {
+		got, want := typesOf(t, d, service.Bucket{ZoneID: 7}), []event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}
+		if !slices.Equal(got, want) {
 			t.Errorf("of the zone: %v, want %v", got, want)
 		}
 		if got, want := typesOf(t, d, (service.Bucket{ZoneID: 7, Key: "null"})), []event.Type{event.OverrideCreated, event.OverrideDeleted}; !slices.Equal(got, want) {

@@ -25,6 +25,7 @@ import (
 	"velocityd/db/subject"
 	"velocityd/db/totals"
 	"velocityd/service"
+	"velocityd/service/webhook"
 )
 
 // Store carries out the rules of service in one database. Every connection has
@@ -42,6 +43,7 @@ type Store struct {
 	killer              *session.Killer
 	runner              *retention.Runner
 	prompt              *retention.Runner // for events
+	beside              *session.Pool     // of the one that delivers events
 	lockWait            time.Duration
 	hints               *hints
 	database            *session.Database
@@ -81,6 +83,11 @@ func Open(o session.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// And of a third one, while events go to webhooks.
+	third, err := session.Open(o, database, session.ForPool, 1)
+	if err != nil {
+		return nil, err
+	}
 	killer := session.NewKiller(last)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	tables := records.New(pool, database)
@@ -91,14 +98,15 @@ func Open(o session.Options) (*Store, error) {
 	return &Store{
 		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
 		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner,
-		prompt: prompt, lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		prompt: prompt, beside: &session.Pool{Conns: sqlx.NewDb(third, "mysql"), Killer: killer},
+		lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
 // Close closes the connections. Those at work are closed when they come back, and Close does NOT
 // wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.prompt.Close(), s.killer.Close())
+	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.prompt.Close(), s.beside.Conns.Close(), s.killer.Close())
 }
 
 // idsOn returns the ranges of ids of times. Where several servers give ids in advance, the ids say nothing of times.
@@ -125,6 +133,11 @@ func (s *Store) Retention() *retention.Runner { return s.runner }
 
 // Prompt returns the runner of the tasks that make events within seconds, by one instance among all.
 func (s *Store) Prompt() *retention.Runner { return s.prompt }
+
+// Deliverer returns the runner that sends events to webhooks, for one instance among all.
+func (s *Store) Deliverer(send webhook.Send) *retention.Runner {
+	return retention.NewRunner(s.beside, retention.ForWebhooks, outbox.Deliveries(send))
+}
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.

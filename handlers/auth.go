@@ -56,6 +56,12 @@ func routeNeeds() map[string]need {
 		"GET " + pathFollowEvents: one(access.ScopeHistory),
 		"GET " + pathEventSchema:  everybody,
 
+		"GET " + pathWebhooks:   {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+		"POST " + pathWebhooks:  {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+		"DELETE " + pathWebhook: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+		"GET " + pathDeliveries: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+		"POST " + pathResend:    {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+
 		"POST " + pathAttemptOutcome: one(access.ScopeReport),
 		"GET " + pathAttemptShown:    one(access.ScopeHistory),
 

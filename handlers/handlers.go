@@ -23,6 +23,7 @@ import (
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/feed"
+	"velocityd/service/webhook"
 )
 
 const (
@@ -68,7 +69,7 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options are the parts and settings of New. Limiter, Reader, Writer, Exports and Retention are required.
+// Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks and Retention are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -77,6 +78,8 @@ type Options struct {
 	Writer  Writer
 	// Exports records who exports the history.
 	Exports service.ExportNoter
+	// Webhooks keeps who gets events.
+	Webhooks webhook.Store
 	// Retention tells what one instance among all does again and again.
 	Retention service.RetentionReader
 	// Backtests makes back-tests. Nil means that there are no such paths.
@@ -228,6 +231,11 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, pathFollow, s.followTxns)
 	get(e, pathEvents, s.listEvents)
 	get(e, pathFollowEvents, s.followEvents)
+	get(e, pathWebhooks, s.listWebhooks)
+	e.POST(pathWebhooks, adapted(s.addWebhook))
+	e.DELETE(pathWebhook, adapted(s.removeWebhook))
+	get(e, pathDeliveries, s.listDeliveries)
+	e.POST(pathResend, adapted(s.resend))
 	get(e, "/v1/txns/:id", s.showTxn)
 	get(e, pathExplanation, s.explainTxn)
 	get(e, pathAttemptShown, s.showAttempt)

@@ -40,6 +40,7 @@ func start(t *testing.T, change func(*Options)) *running {
 	o := Options{
 		Limiter: service.NewLimiter(r.Memory, service.LimiterOptions{Zones: r.Memory, Timeout: 10 * time.Second}),
 		Reader:  r.Memory, Writer: r.Memory, Exports: r.Memory, Retention: r.Memory, Backtests: desk,
+		Webhooks:  r.Memory,
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}

@@ -7,6 +7,8 @@ CREATE TABLE retention_policy (
     COMMENT 'attempts are kept so many days at least, whatever keep_days says; only the owner of the schema may change it',
   audit_days   INT NOT NULL DEFAULT 0
     COMMENT 'days for which zone_audit is kept; 0: for ever',
+  event_days   INT NOT NULL DEFAULT 30
+    COMMENT 'days for which zone_event is kept; 0: for ever',
   PRIMARY KEY (id),
   CONSTRAINT `retention_policy has one row, with id 1`
     CHECK (id = 1),
@@ -15,5 +17,7 @@ CREATE TABLE retention_policy (
   CONSTRAINT `minimum_days must be 1 to 36500`
     CHECK (minimum_days BETWEEN 1 AND 36500),
   CONSTRAINT `audit_days must be 0 to 36500`
-    CHECK (audit_days BETWEEN 0 AND 36500)
+    CHECK (audit_days BETWEEN 0 AND 36500),
+  CONSTRAINT `event_days must be 0 to 36500`
+    CHECK (event_days BETWEEN 0 AND 36500)
 ) ENGINE = InnoDB COMMENT = 'how long rows are kept: one row, edited by DBAs'

@@ -49,39 +49,46 @@ func rules() map[string]rule {
 		"service/access":      {ours: []string{"service"}},
 		"service/queue":       {ours: []string{"service"}},
 		"service/event":       {ours: []string{"service"}, never: []string{sql, http}},
+		"service/webhook":     {ours: []string{"service", "service/event"}, never: []string{sql, http}},
 		"service/barred":      {ours: []string{"service"}, never: []string{sql, http}},
 		"service/firewall":    {ours: []string{"service", "service/barred"}, theirs: []string{ipx}, never: []string{sql, http}},
 		"service/feed":        {ours: []string{"service", "service/event"}, never: []string{sql, http}},
 		"service/explain":     {ours: []string{"service"}, never: []string{sql, http}},
 		"service/backtest":    {ours: []string{"service"}, never: []string{sql, http}},
 		"service/proof":       {ours: []string{"service"}, never: []string{sql, http}},
-		"service/servicetest": {ours: []string{"service", "service/access", "service/barred", "service/event", "service/explain"}},
+		"service/servicetest": {ours: []string{"service", "service/access", "service/barred", "service/event", "service/webhook", "service/explain"}},
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
-		"api":                 {ours: []string{"service", "service/event", "service/backtest", "service/explain", "service/access", "service/barred"}},
-		"client":              {ours: []string{"api", "service", "service/event", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
+		"api":                 {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
+		"client":              {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
 		"migrations":          {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
+		"courier": {
+			ours: []string{
+				"service", "service/access", "service/barred", "service/backtest", "service/event", "service/explain", "service/webhook", "api",
+			},
+			theirs: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}, never: []string{sql},
+		},
 		"doctor": {ours: []string{
-			"service", "service/event", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
+			"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
 			"db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours:   []string{"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
+			ours:   []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
 		"handlers/wire": {
-			ours: []string{"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
+			ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
@@ -98,24 +105,24 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
 				"service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
-				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
+				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
-		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/backtest", "service/barred", "service/event", "service/explain", "service/feed", "api"}, never: []string{sql}},
+		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/backtest", "service/barred", "service/event", "service/webhook", "service/explain", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/totals": {ours: []string{"service"}},
 		"cmd/velocityd/txn": {
-			ours: []string{"service", "service/event", "service/access", "service/barred", "service/backtest", "service/explain", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
+			ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
 			never: []string{sql},
 		},
 		"cmd/velocityd/replay":   {ours: []string{"service"}, never: []string{sql, http}},
 		"cmd/velocityd/backtest": {ours: []string{"service", "service/backtest"}, never: []string{sql, http}},
 		"cmd/velocityd/report":   {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":            {ours: []string{"service", "service/event", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "api", "client"}},
+		"examples/go":            {ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "api", "client"}},
 		"docs":                   {}, // the test of the pages
 		"deploy":                 {}, // the tests of what operators are given
 	}
@@ -128,7 +135,7 @@ func databaseRules() map[string]rule {
 	return map[string]rule{
 		"db": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db/session", "db/records",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db/session", "db/records",
 				"db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
@@ -138,7 +145,7 @@ func databaseRules() map[string]rule {
 			ours: []string{"service", "service/backtest", "service/explain", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/outbox": {
-			ours: []string{"service", "service/event", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
+			ours: []string{"service", "service/event", "service/webhook", "db/retention", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/jobs": {
 			ours:   []string{"service", "service/backtest", "service/event", "db/retention", "db/session", "db/address", "db/engine", "trusted"},
@@ -164,7 +171,7 @@ func databaseRules() map[string]rule {
 			theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/records": {
-			ours:   []string{"service", "service/event", "service/access", "service/backtest", "service/explain", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			ours:   []string{"service", "service/event", "service/webhook", "service/access", "service/backtest", "service/explain", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
 			theirs: []string{driver, sqlx}, never: []string{http},
 		},
 		"db/evidence": {

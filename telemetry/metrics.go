@@ -47,6 +47,7 @@ type Metrics struct {
 	tlsLoaded, tlsNotAfter prometheus.Gauge
 	gatesLoaded            prometheus.Gauge
 	retention              retention
+	webhooks               webhooks
 
 	checkDuration prometheus.Histogram
 	queueWait     prometheus.Histogram
@@ -94,6 +95,7 @@ func NewMetrics(version string, logger *slog.Logger) *Metrics {
 	m.makeBatches(create)
 	m.makeRequests(create)
 	m.retention = newRetention(create)
+	m.webhooks = newWebhooks(create)
 	m.census = newCensus(m)
 	m.registry.MustRegister(m.census)
 	return m

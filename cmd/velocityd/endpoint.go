@@ -61,11 +61,12 @@ type endpoint struct {
 	handlers.Reader
 	handlers.Writer
 	service.Checker
-	history txn.Source
-	events  events.Source
-	full    func(ctx context.Context, zoneID int64) (barred.Looked, error)
-	timeout time.Duration // of checks and reports
-	release func()        // closes the connections
+	history  txn.Source
+	events   events.Source
+	webhooks events.Webhooks
+	full     func(ctx context.Context, zoneID int64) (barred.Looked, error)
+	timeout  time.Duration // of checks and reports
+	release  func()        // closes the connections
 }
 
 // open returns the service at --url, or the database if --url is not given.
@@ -93,9 +94,10 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	hiding := daemon.HidingStore{Store: store, Keys: keys}
 	return endpoint{
 		Reader: hiding, Writer: hiding,
-		Checker: service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
-		history: txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
-		events:  events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
+		history:  txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		events:   events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		webhooks: events.LocalWebhooks{Store: store},
 		full: func(ctx context.Context, zoneID int64) (barred.Looked, error) {
 			return barred.FindFull(ctx, hiding, zoneID)
 		},
@@ -125,7 +127,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote, full: remote.Full,
+		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote, webhooks: remote, full: remote.Full,
 		timeout: remoteTimeout, release: remote.Close,
 	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/courier"
 	"velocityd/daemon"
 	"velocityd/db/session"
 	"velocityd/handlers"
@@ -38,6 +39,7 @@ type serviceFlags struct {
 	AddressDB       []string `name:"address-db" env:"VELOCITY_ADDRESS_DB" sep:"," placeholder:"FILE" help:"Files of networks in the format mmdb, such as GeoLite2-ASN.mmdb and GeoLite2-Country.mmdb: history, explanations and reports show network and country of addresses. No decision depends on them."`
 	Metrics         string   `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
 	Retention       string   `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
+	WebhookHosts    []string `env:"VELOCITY_WEBHOOK_HOSTS" placeholder:"HOST,..." help:"Hosts of webhooks, by name or address, that may have private addresses, and be called without TLS, separated by commas. All others must have public addresses and https."`
 	keyFlags        `embed:""`
 }
 
@@ -128,6 +130,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
 		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.Any("address_db", f.AddressDB), slog.String("retention", f.Retention),
+		slog.Any("webhook_hosts", f.WebhookHosts),
 	}
 }
 
@@ -141,7 +144,7 @@ func (f serviceFlags) options() daemon.Options {
 		},
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,
 		StateDir: f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
-		Retention: f.Retention == "on",
+		Retention: f.Retention == "on", Courier: courier.New("velocityd/"+version(), f.WebhookHosts).Send,
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}

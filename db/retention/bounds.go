@@ -24,9 +24,9 @@ type bounds struct {
 	now   time.Time // by the engine's clock
 	final time.Time // no txn from it on may go: the totals have not counted it for the last time
 	// policy is for how many days rows of every zone are kept, longest for how many those of the zone that is kept for
-	// longest, and audit for how many zone_audit is. 0 means for ever.
-	policy, longest, audit int
-	zones                  []zoneBounds
+	// longest, and audit and events for how many zone_audit and zone_event are. 0 means for ever.
+	policy, longest, audit, events int
+	zones                          []zoneBounds
 }
 
 // zoneBounds are those of one zone.
@@ -64,16 +64,17 @@ SELECT id, `+"`window`"+`, COALESCE(reserve_ttl, 0) AS reserve_ttl, lockout, loc
 		Keep    int       `db:"keep_days"`
 		Minimum int       `db:"minimum_days"`
 		Audit   int       `db:"audit_days"`
+		Events  int       `db:"event_days"`
 		Now     time.Time `db:"now"`
 	}
 	if err := on.SelectContext(ctx, &policies, `
-SELECT keep_days, minimum_days, audit_days, UTC_TIMESTAMP(6) AS now
+SELECT keep_days, minimum_days, audit_days, event_days, UTC_TIMESTAMP(6) AS now
   FROM retention_policy
  WHERE id = 1`); err != nil || len(policies) == 0 {
 		return b, err // without its row, rows are kept for ever
 	}
 	p := policies[0]
-	b.now, b.final = p.Now, p.Now
+	b.now, b.final, b.events = p.Now, p.Now, p.Events
 	if p.Audit > 0 {
 		b.audit = max(p.Audit, p.Minimum)
 	}

@@ -23,7 +23,7 @@ type Leaving struct {
 }
 
 // Expect returns what the tasks would remove now. It changes nothing, and takes no lock. It does NOT look for idle
-// buckets, nor count the txns that leave in batches: that would read all of them.
+// buckets and old events, nor count the txns that leave in batches: that would read all of them.
 func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	err = r.pool.On(ctx, func(conn *sqlx.Conn) error {
 		b, err := readBounds(ctx, conn)

@@ -296,6 +296,37 @@ DELETE FROM zone_audit
 	return r, err
 }
 
+// forgetEvents deletes old events, the first ones first.
+func forgetEvents(ctx context.Context, on *sqlx.Conn, _ string) (r Result, err error) {
+	b, err := readBounds(ctx, on)
+	if err != nil || b.events == 0 {
+		return r, err
+	}
+	var oldest []struct {
+		ID uint64    `db:"id"`
+		At time.Time `db:"created_at"`
+	}
+	if err := on.SelectContext(ctx, &oldest, `
+SELECT id, created_at
+  FROM zone_event
+ ORDER BY id
+ LIMIT `+strconv.Itoa(mostAudits)); err != nil {
+		return r, err
+	}
+	var ids []uint64
+	for _, e := range oldest {
+		if e.At.Before(b.now.AddDate(0, 0, -b.events)) {
+			ids = append(ids, e.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return r, nil
+	}
+	r.Removed, err = exec(ctx, on, "DELETE FROM zone_event WHERE id IN (?)", ids)
+	r.Backlog = len(ids) == mostAudits
+	return r, err
+}
+
 // selectIn is SelectContext for a statement with a list.
 func selectIn(ctx context.Context, on *sqlx.Conn, into any, query string, args ...any) error {
 	query, args, err := sqlx.In(query, args...)

@@ -65,10 +65,12 @@ type Run struct {
 // Purpose tells runners apart that may work at the same time.
 type Purpose string
 
-// The purposes. What must be done within seconds has a separate runner, as a task of retention may take a minute.
+// The purposes. What must be done within seconds has a
+// separate runner, as a task of retention may take a minute, and so have webhooks, as a receiver may be slow.
 const (
 	ForRetention Purpose = "retention"
 	ForEvents    Purpose = "events"
+	ForWebhooks  Purpose = "webhooks"
 )
 
 // Runner carries out tasks.

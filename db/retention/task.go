@@ -36,6 +36,7 @@ func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err er
 			return Result{Removed: removed, Backlog: more}, err
 		}},
 		batches{"old_audit", time.Hour, forgetAudit},
+		batches{"old_events", time.Hour, forgetEvents},
 		endedLockouts(time.Minute),
 	}
 }

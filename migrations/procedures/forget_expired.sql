@@ -4,13 +4,14 @@ CREATE /*M! OR REPLACE */ PROCEDURE forget_expired(
   OUT   p_removed  BIGINT,
   OUT   p_more     BOOLEAN
 )
-COMMENT 'internal: deletes expired attempt ids and overrides, and old rows of zone_audit'
+COMMENT 'internal: deletes expired attempt ids and overrides, and old rows of zone_audit and zone_event'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Called by retain_step, outside of a transaction. Deletes some rows of the table:
   --   zone_attempt   that expired an hour ago, found by their expiry and deleted by their key, as checks do
   --   zone_override  that expired a day ago, walking over the ids from p_position on; zone_audit has them then
+  --   zone_event     that are older than event_days, the first ones first
   --   zone_audit     that are older than audit_days, and not the newest of their zone or override; a walk as well
   DECLARE v_now, v_final, v_cut DATETIME(6);
   DECLARE v_policy, v_longest, v_seen INT;
@@ -49,6 +50,22 @@ BEGIN
          AND id <= v_last
          AND expires_at < v_now - INTERVAL 1 DAY;
       SET p_removed = ROW_COUNT(), @velocityd_principal = v_principal, p_more = v_seen = 1000, p_position = IF(v_seen = 1000, v_last, '');
+    WHEN 'zone_event' THEN
+      SELECT v_now - INTERVAL MAX(event_days) DAY
+        INTO v_cut
+        FROM retention_policy
+       WHERE event_days > 0;
+      SELECT COUNT(*), MAX(id)
+        INTO v_seen, v_last
+        FROM (SELECT id, created_at
+                FROM zone_event FORCE INDEX (PRIMARY)
+               ORDER BY id
+               LIMIT 1000) AS oldest
+       WHERE created_at < v_cut;
+      DELETE FROM zone_event
+       WHERE id <= v_last
+         AND created_at < v_cut;
+      SET p_removed = ROW_COUNT(), p_more = v_seen = 1000;
     ELSE
       SELECT v_now - INTERVAL MAX(GREATEST(audit_days, minimum_days)) DAY
         INTO v_cut

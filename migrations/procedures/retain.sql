@@ -35,7 +35,7 @@ BEGIN
     END;
     the_tasks: LOOP
       SET v_task = ELT(v_place, 'partitions_ahead', 'old_partitions', 'old_txns', 'idle_buckets', 'expired_attempts',
-            'expired_overrides', 'old_audit', 'ended_lockouts'),
+            'expired_overrides', 'old_audit', 'old_events', 'ended_lockouts'),
           v_place = v_place + 1, v_all = 0, v_error = '';
       IF v_task IS NULL THEN
         LEAVE the_tasks;

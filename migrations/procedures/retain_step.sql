@@ -30,6 +30,8 @@ BEGIN
       CALL forget_expired('zone_attempt', p_position, p_removed, p_more);
     WHEN 'expired_overrides' THEN
       CALL forget_expired('zone_override', p_position, p_removed, p_more);
+    WHEN 'old_events' THEN
+      CALL forget_expired('zone_event', p_position, p_removed, p_more);
     WHEN 'ended_lockouts' THEN
       CALL end_lockouts(p_removed, p_more);
     WHEN 'old_audit' THEN

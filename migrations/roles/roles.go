@@ -90,6 +90,8 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT"}, "zone_event"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_lockout"), // a procedure deletes from it
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
+		on([]string{"SELECT", "UPDATE (error, failed_at, position, succeeded_at)"}, "webhook"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "webhook_delivery"),
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
 		rollingUp(),
@@ -113,9 +115,9 @@ func dbaRights() []Right {
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since", "zone_backtest",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
-		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout")
+		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout", "webhook_delivery", "read_webhook")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
-	rights = merge(rights, on([]string{"UPDATE (audit_days, keep_days)"}, "retention_policy"))
+	rights = merge(rights, on([]string{"UPDATE (audit_days, event_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
 	}
@@ -130,9 +132,9 @@ func listing() []Right {
 	}
 }
 
-// editing lets an account edit zones and overrides. Triggers write zone_audit.
+// editing lets an account edit zones, overrides and webhooks. Triggers write zone_audit.
 func editing() []Right {
-	return on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override")
+	return merge(on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"), on([]string{"INSERT", "DELETE"}, "webhook"))
 }
 
 // on returns the same right on several tables or views.

@@ -32,7 +32,8 @@ func deciding() []Right {
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_txn", "zone_bucket_lock"),
 		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt", "zone_txn_mark", "zone_event"),
 		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_lockout"),
-		on([]string{"SELECT", "UPDATE"}, "access_token"),
+		on([]string{"SELECT", "UPDATE"}, "access_token", "webhook"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "webhook_delivery"),
 		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
@@ -47,6 +48,7 @@ func deciding() []Right {
 func editingTables() []Right {
 	return merge(
 		on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"),
+		on([]string{"INSERT", "DELETE"}, "webhook"),
 		on([]string{"INSERT", "UPDATE"}, "zone_override_prefix_length"),
 	)
 }

@@ -54,7 +54,8 @@ func lockoutIsTold(t *testing.T, b subject) {
 		Until  time.Time      `json:"locked_until"`
 		Reason service.Reason `json:"reason"`
 	}
-	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(locking.CheckedAt.Add(time.Hour)) || data.Reason != service.ReasonLockout {
+	until := locking.CheckedAt.Add(time.Hour)
+	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout {
 		t.Errorf("the event says %s, %v; the check was at %v", e.Data, err, locking.CheckedAt)
 	}
 	if e.TxnID != locking.TxnID() || !e.At.Equal(locking.CheckedAt) {

@@ -14,6 +14,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/event"
 	"velocityd/service/explain"
+	"velocityd/service/webhook"
 )
 
 // Memory is the reference store: service.Decide over maps, under one mutex. Its data
@@ -38,6 +39,8 @@ type Memory struct {
 	rolledUp     rolledUp
 	retention    []service.RetentionTask
 	events       []event.Event
+	webhooks     []webhook.Webhook // by id
+	lastWebhook  uint64
 	standing     map[service.Bucket]service.Locked // begun, and not ended by a release
 }
 

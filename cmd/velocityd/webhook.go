@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/event"
+	"velocityd/service/webhook"
+)
+
+type webhookCmd struct {
+	Add        webhookAddCmd        `cmd:"" help:"Send events to a URL from now on."`
+	List       webhookListCmd       `cmd:"" help:"List webhooks, and how far they are."`
+	Deliveries webhookDeliveriesCmd `cmd:"" help:"List the events that a webhook has not received: waiting or dead."`
+	Resend     webhookResendCmd     `cmd:"" help:"Try dead deliveries of a webhook again."`
+	Remove     webhookRemoveCmd     `cmd:"" help:"Send no more events to a webhook, and forget its deliveries."`
+}
+
+// Help is the longer explanation of the command.
+func (webhookCmd) Help() string {
+	return `A webhook gets each event as a POST, signed as Standard Webhooks says, from one instance among all ('velocityd serve'). Events of one bucket come in order. What is not answered by 2xx within 10 seconds is tried again for a day and a half; then it is dead, kept, and can be sent again. Receivers with addresses inside your network need 'serve --webhook-hosts'. With --url the token needs the scope admin.
+
+Examples:
+
+  velocityd webhook add https://hooks.example.com/velocityd --events bucket.locked,bucket.lock_ended --zone 1
+  velocityd webhook resend 1`
+}
+
+type webhookAddCmd struct {
+	To            string       `arg:"" name:"to" help:"The receiver, such as https://hooks.example.com/velocityd."`
+	Events        []event.Type `env:"-" sep:"," placeholder:"TYPE,..." help:"Only events of these types, such as bucket.locked, or of all types of a subject, such as zone.*."`
+	Zone          []int64      `env:"-" sep:"," placeholder:"ID,..." help:"Only events of these zones."`
+	Description   string       `env:"-" placeholder:"TEXT" help:"What the webhook is for."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (webhookAddCmd) Help() string {
+	return `The secret that signs the events is printed once, alone on standard output.`
+}
+
+// Run adds the webhook. Its secret is printed to stdout, and the rest to stderr.
+func (c *webhookAddCmd) Run(ctx context.Context, p *process) error {
+	wanted := webhook.Webhook{URL: c.To, Types: c.Events, Zones: c.Zone, Description: c.Description}
+	if err := wanted.Validate(); err != nil {
+		return usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	made, secret, err := store.webhooks.AddWebhook(ctx, wanted, p.principal)
+	if err != nil {
+		return err
+	}
+	printWebhooks(p.stderr, []webhook.Webhook{made})
+	fmt.Fprintln(p.stderr, "The secret, which is not shown again:")
+	if _, err = fmt.Fprintln(p.stdout, secret); err != nil {
+		return fmt.Errorf("print the secret: %w; remove the webhook by 'velocityd webhook remove %d'", err, made.ID)
+	}
+	return nil
+}
+
+type webhookListCmd struct {
+	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the webhooks as the HTTP interface gives them."`
+	endpointFlags `embed:""`
+}
+
+// Run prints the webhooks by id.
+func (c *webhookListCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	list, err := store.webhooks.Webhooks(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(api.NewWebhooks(list))
+	case len(list) == 0:
+		fmt.Fprintln(p.stdout, "no webhooks; 'velocityd webhook add' makes one")
+	default:
+		printWebhooks(p.stdout, list)
+	}
+	return nil
+}
+
+func printWebhooks(to io.Writer, list []webhook.Webhook) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "id\turl\tevents\tzones\twaiting\tdead\tlast success\tlast error\tdescription")
+	for _, one := range list {
+		types, zones := "all", "all"
+		if len(one.Types) > 0 {
+			types = strings.Trim(fmt.Sprint(one.Types), "[]")
+		}
+		if len(one.Zones) > 0 {
+			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", one.ID, printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
+			orDash(one.State.SucceededAt), printable(one.State.Error), printable(one.Description))
+	}
+	_ = w.Flush()
+}
+
+// orDash is an instant as text, or - for none.
+func orDash(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+type webhookDeliveriesCmd struct {
+	ID            uint64 `arg:"" help:"Id of the webhook."`
+	After         uint64 `env:"-" placeholder:"ID" help:"Go on behind this event: at most a thousand are listed."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the deliveries as the HTTP interface gives them."`
+	endpointFlags `embed:""`
+}
+
+// Run prints the deliveries by the ids of their events.
+func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	list, err := store.webhooks.Deliveries(ctx, c.ID, c.After)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(api.NewDeliveries(list))
+	case len(list) == 0:
+		fmt.Fprintln(p.stdout, "the webhook has received everything")
+		return nil
+	}
+	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "event\ttype\tzone\tkey\ttries\tnext try\terror")
+	for _, d := range list {
+		next := "dead"
+		if !d.NextAt.IsZero() {
+			next = d.NextAt.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, printable(d.Bucket.Key), d.Tries, next, printable(d.Error))
+	}
+	return w.Flush()
+}
+
+type webhookResendCmd struct {
+	ID            uint64 `arg:"" help:"Id of the webhook."`
+	Event         uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
+	endpointFlags `embed:""`
+}
+
+// Run has dead deliveries tried again.
+func (c *webhookResendCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	n, err := store.webhooks.Resend(ctx, c.ID, c.Event)
+	if err == nil {
+		fmt.Fprintf(p.stdout, "%s will be tried again\n", counted(n, "event"))
+	}
+	return err
+}
+
+type webhookRemoveCmd struct {
+	ID            uint64 `arg:"" help:"Id of the webhook."`
+	endpointFlags `embed:""`
+}
+
+// Run removes the webhook.
+func (c *webhookRemoveCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	if err := store.webhooks.RemoveWebhook(ctx, c.ID); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "webhook %d gets no more events\n", c.ID)
+	return nil
+}

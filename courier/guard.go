@@ -1,0 +1,56 @@
+package courier
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// errInner says that a webhook's host has an address that is not public.
+var errInner = errors.New("the address is not a public one: if the receiver is yours, name its host in --webhook-hosts")
+
+// refuseInner refuses connections to addresses that are not public. The dialer calls it with each address that it is about
+// to connect to, after the name was looked up: so a name whose address changes between a check and the connection
+// gains nothing.
+func refuseInner(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is no address", address)
+	}
+	if !isPublic(to.Addr()) {
+		return errInner
+	}
+	return nil
+}
+
+// isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4 is
+// judged as that one.
+func isPublic(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	if !a.IsGlobalUnicast() || a.IsPrivate() {
+		return false
+	}
+	for _, inner := range reserved() {
+		if inner.Contains(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// reserved are the networks that are not public and that package netip takes for global, by the registries of IANA for
+// special-purpose addresses. Those of IPv6 that hold addresses of IPv4 (NAT64, 6to4, Teredo) lead to networks that
+// nobody sees in them.
+func reserved() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4",
+		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16",
+		"fec0::/10",
+	} {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}

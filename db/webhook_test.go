@@ -1,0 +1,140 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
+	"velocityd/service/event"
+	"velocityd/service/webhook"
+)
+
+// inbox is a receiver that takes what it does not refuse.
+type inbox struct {
+	mu      sync.Mutex
+	refuses bool
+	secret  string
+	got     []string
+}
+
+func (i *inbox) send(_ context.Context, _ webhook.Webhook, secret string, e event.Event) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.refuses && e.Bucket.Key == "alice" {
+		return errors.New("the receiver answered 500")
+	}
+	i.secret = secret
+	i.got = append(i.got, e.Bucket.Key+" "+string(e.Type))
+	return nil
+}
+
+// deliver makes all events older than the lag, and takes a turn.
+func (i *inbox) deliver(t *testing.T, d *dbtest.Database, s *Store) {
+	t.Helper()
+	dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+	runs, err := s.Deliverer(i.send).Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		if run.Err != nil {
+			t.Error(run.Err)
+		}
+	}
+}
+
+func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		ctx, box := t.Context(), &inbox{refuses: true}
+		lock := func(key string) {
+			t.Helper()
+			if _, err := store.CheckAll(ctx, service.Call{Checks: slices.Repeat(check(user(key)), 2)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock("before")
+		made, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock("alice")
+		lock("bob")
+		if err := store.Release(ctx, user("alice"), "ann", "test"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.PutZone(ctx, zone(2, 5, time.Minute), service.Match{}, "ann"); err != nil { // not asked for
+			t.Fatal(err)
+		}
+		box.deliver(t, d, store)
+		if want := "bob bucket.locked"; strings.Join(box.got, ", ") != want || box.secret != "whsec_x" {
+			t.Fatalf("got %v, want %s", box.got, want)
+		}
+		waiting, err := store.Deliveries(ctx, made.ID, 0)
+		if err != nil || len(waiting) != 3 || waiting[0].Tries != 1 || waiting[0].Error != "the receiver answered 500" || waiting[1].Tries != 0 ||
+			waiting[0].Bucket != user("alice") || waiting[0].NextAt.IsZero() {
+			t.Fatalf("waiting: %+v, %v", waiting, err)
+		}
+		box.deliver(t, d, store) // nothing is due
+		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
+		box.refuses = true
+		box.deliver(t, d, store)
+		if list, err := store.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 || list[0].State.Error == "" {
+			t.Fatalf("the states are %+v, %v", list, err)
+		}
+		box.refuses = false
+		if n, err := store.Resend(ctx, made.ID, 0); err != nil || n != 1 {
+			t.Errorf("%d are sent again, %v", n, err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6)")
+		box.deliver(t, d, store)
+		want := []string{"bob bucket.locked", "alice bucket.locked"}
+		if len(box.got) != 4 || !slices.Equal(box.got[:2], want) {
+			t.Errorf("got %v, want %v and two more", box.got, want)
+		}
+		list, err := store.Webhooks(ctx)
+		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
+			t.Errorf("the state is %+v, %v", s, err)
+		}
+		if err := store.RemoveWebhook(ctx, made.ID); err != nil {
+			t.Error(err)
+		}
+		if err := store.RemoveWebhook(ctx, made.ID); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("removed again: %v", err)
+		}
+	})
+}
+
+func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		if _, err := store.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/"}, "whsec_hidden", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM read_webhook"); n != 1 {
+			t.Errorf("the view has %d rows", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'read_webhook' "+
+			"AND column_name = 'secret'"); n != 0 {
+			t.Error("the view shows the secret")
+		}
+		narrow := connect(t, d.ServiceAccount(t), session.Options{})
+		box := &inbox{}
+		if _, err := narrow.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil {
+			t.Fatal(err)
+		}
+		box.deliver(t, d, narrow)
+		if len(box.got) != 2 || ends(t, narrow) != 0 {
+			t.Errorf("with the rights of the service: %v", box.got)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/webhook"
+)
+
+// Paths of webhooks.
+const (
+	pathWebhooks   = "/v1/webhooks"
+	pathWebhook    = pathWebhooks + "/:id"
+	pathDeliveries = pathWebhook + "/deliveries"
+	pathResend     = pathWebhook + "/resend"
+)
+
+// listWebhooks answers GET /v1/webhooks.
+func (s *server) listWebhooks(x *exchange) error {
+	return s.lookUp(x, func(ctx context.Context) error {
+		list, err := s.Webhooks.Webhooks(ctx)
+		if err != nil {
+			return err
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewWebhooks(list))
+	})
+}
+
+// addWebhook answers POST /v1/webhooks. Its answer has the secret, which nobody can read again.
+func (s *server) addWebhook(x *exchange) error {
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	var request api.WebhookRequest
+	if err := s.read(x, &request); err != nil {
+		return err
+	}
+	wanted := webhook.Webhook{URL: request.URL, Types: request.Types, Zones: request.Zones, Description: request.Description}
+	if err := wanted.Validate(); err != nil {
+		return pointAtField(err)
+	}
+	secret := webhook.NewSecret()
+	var made webhook.Webhook
+	if err := s.change(x, func(ctx context.Context) error {
+		made, err = s.Webhooks.AddWebhook(ctx, wanted, secret, principal)
+		return err
+	}); err != nil {
+		return replaceText(err, map[error]string{
+			service.ErrConflict: fmt.Sprintf("There are %d webhooks, which is the most. Remove one first.", webhook.MaxWebhooks),
+		})
+	}
+	answer := api.NewWebhook(made)
+	answer.Secret = secret
+	x.set(fieldCacheControl, "no-store")
+	x.set("Location", fmt.Sprintf("%s/%d", pathWebhooks, made.ID))
+	return x.respondJSON(http.StatusCreated, api.MediaJSON, answer)
+}
+
+// removeWebhook answers DELETE /v1/webhooks/{id}.
+func (s *server) removeWebhook(x *exchange) error {
+	id, err := pathID(x, "id", math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	if err := s.change(x, func(ctx context.Context) error { return s.Webhooks.RemoveWebhook(ctx, id) }); err != nil {
+		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
+	}
+	return x.respondNothing()
+}
+
+// listDeliveries answers GET /v1/webhooks/{id}/deliveries.
+func (s *server) listDeliveries(x *exchange) error {
+	id, err := pathID(x, "id", math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	after, _, err := page(x.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		list, err := s.Webhooks.Deliveries(ctx, id, after)
+		if err != nil {
+			return notFound(err, noWebhook(id))
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewDeliveries(list))
+	})
+}
+
+// resend answers POST /v1/webhooks/{id}/resend.
+func (s *server) resend(x *exchange) error {
+	id, err := pathID(x, "id", math.MaxUint64)
+	if err != nil {
+		return err
+	}
+	var request api.ResendRequest
+	if err := s.read(x, &request); err != nil {
+		return err
+	}
+	var n int
+	if err := s.change(x, func(ctx context.Context) error {
+		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID))
+		return err
+	}); err != nil {
+		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
+	}
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Resent{Resent: n})
+}
+
+func noWebhook(id uint64) string { return fmt.Sprintf("webhook %d: not found.", id) }

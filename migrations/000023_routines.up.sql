@@ -1,1 +1,0 @@
--- routines sha256: d216d35fdacb1ee6f9ae513a2a9e8d9c36feb59052292df324628e564e15b2fa

@@ -1,0 +1,1 @@
+-- routines sha256: 93eff87dc1d27fcf3e9da748a5e83f33372c593a9d32af6b3433987af15cd25a

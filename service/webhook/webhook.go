@@ -1,0 +1,104 @@
+// Package webhook says what a webhook is, and when an event is sent to it: in order for each bucket, again after a
+// failure, and not for ever. It must not know how events are stored or sent.
+package webhook
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/event"
+)
+
+const (
+	// MaxWebhooks is how many webhooks there may be.
+	MaxWebhooks = 32
+	// MaxURL is the longest URL in bytes.
+	MaxURL = 1024
+	// MaxDescription is the longest description in characters.
+	MaxDescription = 255
+	// MaxDeliveries is how many deliveries are shown at once.
+	MaxDeliveries = 1000
+	// MaxZones is how many zones one webhook may name.
+	MaxZones = 64
+)
+
+// Webhook is a receiver of events.
+type Webhook struct {
+	ID  uint64
+	URL string
+	// Types and Zones choose the events, as those of event.Query do. Empty lists let all pass.
+	Types       []event.Type
+	Zones       []int64
+	Description string
+	CreatedBy   string
+	CreatedAt   time.Time
+	State       State
+}
+
+// State is how far a webhook is.
+type State struct {
+	// Position is the id of the last event that was looked at.
+	Position uint64
+	// Waiting is how many events failed and are tried again, or wait behind such one. Dead is how many are tried no more.
+	Waiting, Dead int
+	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
+	SucceededAt, FailedAt time.Time
+	// Error is the reason of the last failure, or empty after a success.
+	Error string
+}
+
+// Validate returns an ErrInvalid that names the field, or nil. It does NOT ask whether the receiver may be called.
+func (w *Webhook) Validate() error {
+	at, err := url.Parse(w.URL)
+	switch {
+	case err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || len(w.URL) > MaxURL:
+		return service.NewFieldError("url", "must be an address such as https://hooks.example.com/velocityd, of up to %d bytes", MaxURL)
+	case at.User != nil || at.Fragment != "":
+		return service.NewFieldError("url", "must have no user and no fragment: the signature says who sends")
+	case len([]rune(w.Description)) > MaxDescription:
+		return service.NewFieldError("description", "must be at most %d characters", MaxDescription)
+	case len(w.Zones) > MaxZones:
+		return service.NewFieldError("zones", "must be at most %d", MaxZones)
+	}
+	for _, zone := range w.Zones {
+		if zone < 1 || zone > service.MaxZoneID {
+			return service.NewFieldError("zones", "must be ids of zones, 1 to %d", service.MaxZoneID)
+		}
+	}
+	return event.ValidateTypes(w.Types)
+}
+
+// Wants reports whether an event is for the webhook.
+func (w *Webhook) Wants(e event.Event) bool {
+	query := event.Query{Types: w.Types, Zones: w.Zones}
+	return query.Matches(e)
+}
+
+// Delivery is an event that a webhook has not received at its first try.
+type Delivery struct {
+	EventID uint64
+	Type    event.Type // empty if the event is no longer kept
+	Bucket  service.Bucket
+	Tries   int
+	// NextAt is when it is tried again at the earliest, or zero for one that is tried no more.
+	NextAt time.Time
+	Error  string
+}
+
+// Store keeps webhooks. Errors wrap service.ErrNotFound for an unknown one, and service.ErrBusy if the engine is away.
+type Store interface {
+	// AddWebhook keeps a webhook, which gets the events that are written from now on, with the secret that signs them. The
+	// error wraps service.ErrInvalid, or service.ErrConflict if there are MaxWebhooks.
+	AddWebhook(ctx context.Context, w Webhook, secret, principal string) (Webhook, error)
+	// Webhooks returns all webhooks by id.
+	Webhooks(ctx context.Context) ([]Webhook, error)
+	// RemoveWebhook forgets a webhook and its deliveries.
+	RemoveWebhook(ctx context.Context, id uint64) error
+	// Deliveries returns at most MaxDeliveries deliveries of a webhook behind an event, by the ids of the events.
+	Deliveries(ctx context.Context, id, after uint64) ([]Delivery, error)
+	// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. It returns how
+	// many.
+	Resend(ctx context.Context, id, eventID uint64) (int, error)
+}

@@ -1,0 +1,49 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// webhooks is the metrics of webhooks. They are the same on each instance that takes part in retention, and there are
+// at most 32 of them.
+type webhooks struct {
+	deliveries         *prometheus.GaugeVec
+	succeeded, failing *prometheus.GaugeVec
+}
+
+func newWebhooks(create promauto.Factory) webhooks {
+	of := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return create.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"webhook"}, labels...))
+	}
+	return webhooks{
+		deliveries: of("velocityd_webhook_deliveries", "Events that a webhook has not received: waiting to be tried again, or dead.", "state"),
+		succeeded:  of("velocityd_webhook_succeeded_timestamp_seconds", "When a webhook last received an event, in seconds since 1970. 0: never."),
+		failing:    of("velocityd_webhook_failing", "1 if the last events for a webhook were not received, otherwise 0."),
+	}
+}
+
+// WebhookState is the state of one webhook.
+type WebhookState struct {
+	Waiting, Dead int
+	SucceededAt   time.Time
+	IsFailing     bool
+}
+
+// NoteWebhooks notes the states of all webhooks, by their ids.
+func (m *Metrics) NoteWebhooks(states map[string]WebhookState) {
+	if m == nil {
+		return
+	}
+	m.webhooks.deliveries.Reset()
+	m.webhooks.succeeded.Reset()
+	m.webhooks.failing.Reset()
+	for id, s := range states {
+		m.webhooks.deliveries.WithLabelValues(id, "waiting").Set(float64(s.Waiting))
+		m.webhooks.deliveries.WithLabelValues(id, "dead").Set(float64(s.Dead))
+		m.webhooks.succeeded.WithLabelValues(id).Set(seconds(s.SucceededAt))
+		m.webhooks.failing.WithLabelValues(id).Set(zeroOrOne(s.IsFailing))
+	}
+}
