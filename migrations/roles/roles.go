@@ -127,7 +127,8 @@ func dbaRights() []Right {
 // listing lets an account list attempts by procedures that cannot lock.
 func listing() []Right {
 	return []Right{
-		{[]string{"EXECUTE"}, Object{"PROCEDURE", "list_txns"}}, {[]string{"EXECUTE"}, Object{"PROCEDURE", "first_txn_since"}},
+		{[]string{"EXECUTE"}, Object{"PROCEDURE", "list_txns"}},
+		{[]string{"EXECUTE"}, Object{"PROCEDURE", "first_txn_since"}},
 		{[]string{"EXECUTE"}, Object{"PROCEDURE", "explain_txn"}},
 	}
 }
