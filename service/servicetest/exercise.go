@@ -36,10 +36,10 @@ type Subject interface {
 	EventsOf(tb testing.TB, bucket service.Bucket) []event.Event
 }
 
-// Exercise tests that the store that open returns keeps the contracts of
-// service.Checker and service.OutcomeStore, decides as service.Decide does, and explains each attempt that it blocks, if it is an Explainer. It
-// calls open once for each claim; open must return a Subject without zones and txns.
-// Checks reach the Subject through a service.Limiter, as in the service.
+// Exercise tests that the store that open returns keeps the contracts of service.Checker and
+// service.OutcomeStore, decides as service.Decide does, and explains each attempt that it blocks, if it is an
+// Explainer. It calls open once for each claim; open must return a Subject without zones and txns. Checks reach
+// the Subject through a service.Limiter, as in the service.
 //
 // The store need not keep what is allowed.
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
