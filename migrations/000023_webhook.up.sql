@@ -6,7 +6,8 @@ CREATE TABLE webhook (
     COMMENT 'types of events, as bucket.locked,zone.*; empty: all',
   zones        VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '' COMMENT 'ids of zones, as 1,2,7; empty: all',
   description  VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
-  secret       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the key of the signatures, as Standard Webhooks writes it',
+  secret       VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
+    COMMENT 'the key of the signatures, as Standard Webhooks writes it',
   created_at   DATETIME(6) NOT NULL COMMENT 'UTC',
   created_by   VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL,
   position     BIGINT UNSIGNED NOT NULL COMMENT 'id of the last event that was looked at',
