@@ -31,6 +31,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
 		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
+		"full", "all-locked", "findings", "sshd",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {

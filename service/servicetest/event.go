@@ -104,8 +104,11 @@ func noLockoutIsNotTold(t *testing.T, b subject) {
 		b.check(t, at(2, "full"))
 		b.check(t, at(4, "denied"), at(3, "beside"))
 	}
-	for _, bucket := range []service.Bucket{at(1, "shadow"), at(2, "full"), at(4, "denied"), at(3, "beside")} {
+	for _, bucket := range []service.Bucket{at(1, "shadow"), at(2, "full"), at(3, "beside")} {
 		b.wantTold(t, bucket)
+	}
+	if slices.Contains(b.told(t, at(4, "denied")), event.BucketLocked) { // its override may be told
+		t.Error("a denied bucket is told to be locked")
 	}
 }
 
