@@ -82,7 +82,7 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 		if got, err := store.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		if _, err := connect(t, d.ServiceAccount(t), session.Options{}).CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
+		if _, err := connect(t, d.Account(t, "SELECT ON zone_master", "SELECT ON zone_override"), session.Options{}).CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("without a right to zone_audit: %v", err)
 		}
 	})

@@ -443,12 +443,12 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		// What works under locks that its caller holds.
 		wantRefused(t, conn,
 			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)",
-			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 'opaque', FALSE, 0, "+
+			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 0, 'opaque', FALSE, 0, "+
 				"@rate, @window, @period, @anchor, @velocity, @oldest, @since, @until, @wait, @counts, @locked, @id, @action, @reason)",
 			"CALL make_bucket(1, 'c', NULL, TRUE)",
 			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
 			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, @a, @b)`,
-			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, @a)",
+			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, NULL, @a)",
 			"CALL txns_of_check(1, @a, @b, @c, @d)",
 			"CALL record_outcome(UTC_TIMESTAMP(6), NULL, 1, 1, 'success', UTC_TIMESTAMP(6), @a)",
 			"CALL uncount_bucket(1, 'a', UTC_TIMESTAMP(6))",

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/event"
 	"velocityd/service/servicetest"
 )
 
@@ -29,6 +31,14 @@ func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
 
 func (b byStatements) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	return b.plain.Peek(ctx, bucket)
+}
+
+// EventsOf returns each event once: the trigger on zone_audit tells those of an edit, and so does the edit by statements.
+func (b byStatements) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
+	tb.Helper()
+	return slices.CompactFunc(b.bench.EventsOf(tb, bucket), func(one, next event.Event) bool {
+		return one.Type == next.Type && one.At.Equal(next.At)
+	})
 }
 
 func (b byStatements) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {

@@ -158,7 +158,7 @@ func (w world) dump(t *testing.T) (lines []string) {
 	for _, table := range column(t, w.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() "+
 		"AND table_type = 'BASE TABLE'") {
 		columns := column(t, w.SQL, "SELECT CONCAT('CAST(`', column_name, '` AS BINARY)') FROM information_schema.columns "+
-			"WHERE table_schema = DATABASE() AND table_name = '"+table+"'")
+			"WHERE table_schema = DATABASE() AND table_name = '"+table+"' ORDER BY ordinal_position")
 		for _, line := range column(t, w.SQL, "SELECT CONCAT_WS(' | ', "+strings.Join(columns, ", ")+") FROM "+table) {
 			lines = append(lines, table+": "+line)
 		}

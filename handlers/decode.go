@@ -176,7 +176,7 @@ func knownPart(pointer jsontext.Pointer) string {
 // list.
 func isMember(name string) bool {
 	switch name {
-	case "zone_id", "bucket_key", "attempt_id", "txn_id", "outcome", "reason", // checks, outcomes, releases
+	case "zone_id", "bucket_key", "attempt_id", "secret_hash", "txn_id", "outcome", "reason", // checks, outcomes, releases
 		"prefix", "action", "expires_at", "created_by": // overrides
 		return true
 	}

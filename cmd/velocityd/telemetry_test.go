@@ -30,6 +30,7 @@ func watched(t *testing.T) *instanceUnderTest {
 	d := dbtest.Engines(t)[0].Database(t,
 		service.Zone{ID: 1, Rate: 5, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
+	must(t, environment{"VELOCITY_DSN": d.DSN}, "webhook", "add", "https://hooks.example/")
 	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}, append([]string{"serve"}, slow...)...)
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK)
 	for range 2 {
@@ -37,6 +38,10 @@ func watched(t *testing.T) *instanceUnderTest {
 	}
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":9,"bucket_key":"mallory"}`, http.StatusNotFound)
 	mustAsk(t, i.url+"/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`, http.StatusOK)
+	dbtest.Eventually(t, "the runners have told their states", func() bool {
+		r, err := ask(i.url+"/metrics", "")
+		return err == nil && strings.Contains(r.body, "velocityd_webhook_failing{") && strings.Contains(r.body, "velocityd_retention_backlog{")
+	})
 	return i
 }
 
