@@ -30,7 +30,7 @@ func watched(t *testing.T) *instanceUnderTest {
 	d := dbtest.Engines(t)[0].Database(t,
 		service.Zone{ID: 1, Rate: 5, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
-	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}, append([]string{"serve"}, slow...)...)
+	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}, append([]string{"serve"}, slow...)...)
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK)
 	for range 2 {
 		mustAsk(t, i.url+"/v1/check", `{"zone_id":2,"bucket_key":"bob"}`, http.StatusOK)

@@ -17,7 +17,7 @@ func TestTotalsOfAKeyAreThoseOfItsOldestPseudonym(t *testing.T) {
 			ID: 1, Rate: 3, Window: time.Hour, Totals: true, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
 		}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 		folder := keyFolderOf(t, map[string]string{"k1": oldKey})
-		env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
+		env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder, "VELOCITY_RETENTION": "on"}
 		must(t, env, "check", "1", "Alice")
 		must(t, env, "outcome", "1", "failure")
 		writeKey(t, folder, "k2", newKey)

@@ -65,7 +65,7 @@ BEGIN
       SELECT COUNT(*)
         INTO v_locked
         FROM (SELECT 1
-                FROM zone_txn FORCE INDEX (zone_txn_window)
+                FROM zone_txn
                WHERE zone_id = p_zone_id
                  AND bucket_key = p_bucket_key
                  AND counted = TRUE
