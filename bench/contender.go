@@ -268,7 +268,7 @@ func (s *stage) schema(ctx context.Context, e *engine, name string, create func(
 }
 
 // migrate makes velocityd's schema, as an operator does. Retention has just looked for idle buckets there, and looks
-// again an hour later: known buckets have a lock row and no txn yet, so it would delete these rows during the run.
+// again hours later: known buckets have a lock row and no txn yet, so it would delete these rows during the run.
 func (s *stage) migrate(ctx context.Context, d *database) error {
 	if _, err := output(ctx, buildLimit, exec.CommandContext(ctx, s.programs.velocityd, "migrate", "up", "--dsn", d.dsn)); err != nil {
 		return err

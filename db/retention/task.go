@@ -84,7 +84,7 @@ func (b batches) Run(ctx context.Context, on *sqlx.Conn, position string) (all R
 		select {
 		case <-ctx.Done():
 			return all, ctx.Err()
-		case <-time.After(restRatio * time.Since(began)):
+		case <-time.After(min(restRatio*time.Since(began), time.Until(until))): // a rest after a slow batch must not use up taskTimeout
 		}
 	}
 }
