@@ -1,19 +1,11 @@
 package replay
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
-	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"unicode/utf8"
-
-	"velocityd/service"
 )
 
 const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
@@ -354,111 +346,4 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 			t.Errorf("%s: %d attempts, want %d", name, got, c.want)
 		}
 	}
-}
-
-func TestLineReaderCutsOverlongLinesOnly(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 3*maxLine)
-	input := "one\n" + long + "\n\r\ntwo\r\n" + long + "\nlast"
-	for name, log := range map[string]io.Reader{
-		"text":                iotest.OneByteReader(strings.NewReader(input)),
-		"gzip":                iotest.OneByteReader(bytes.NewReader(zipped(t, input))),
-		"gzip of two members": bytes.NewReader(append(zipped(t, input[:20]), zipped(t, input[20:])...)),
-	} {
-		reader := newLineReader(log)
-		for i, want := range []string{"one\n", "", "\r\n", "two\r\n", "", "last"} {
-			line, err := reader.next()
-			if err != nil || line != want {
-				t.Fatalf("%s, line %d: got %.20q (%v), want %q", name, i, line, err, want)
-			}
-		}
-		if _, err := reader.next(); !errors.Is(err, io.EOF) {
-			t.Errorf("%s: at the end: %v", name, err)
-		}
-	}
-}
-
-func TestLineReaderTellsABrokenFile(t *testing.T) {
-	t.Parallel()
-	half := zipped(t, strings.Repeat(stamp, 100))
-	for name, log := range map[string]io.Reader{
-		"text": iotest.ErrReader(io.ErrUnexpectedEOF), "half a gzip": bytes.NewReader(half[:len(half)-9]),
-		"the first bytes of a gzip": bytes.NewReader(half[:5]),
-	} {
-		reader := newLineReader(log)
-		var err error
-		for err == nil {
-			_, err = reader.next()
-		}
-		if !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := newLineReader(strings.NewReader("")).next(); !errors.Is(err, io.EOF) {
-		t.Errorf("an empty file: %v", err)
-	}
-}
-
-func zipped(t *testing.T, text string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	if _, err := io.WriteString(w, text); err != nil || w.Close() != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// escaped is text as sshd writes it.
-func escaped(text string) string {
-	var out strings.Builder
-	for _, b := range []byte(text) {
-		switch {
-		case b == '\\':
-			out.WriteString(`\\`)
-		case b < ' ' || b > '~':
-			fmt.Fprintf(&out, `\%03o`, b)
-		default:
-			out.WriteByte(b)
-		}
-	}
-	return out.String()
-}
-
-// FuzzReader holds that nothing in a line can break the reader, and that no user name, whatever it holds, can
-// change the address or itself.
-func FuzzReader(f *testing.F) {
-	for _, text := range []string{
-		"", "root", "invalid user", "x from 192.0.2.1 port 22 ssh2", "x from 192.0.2.1 port 22 ssh2: RSA SHA256:x", "a]", "a: b", "zoë",
-		`CORP\zoe`, "\xff", " for ",
-		stamp + "message repeated 5 times: [ Failed password for root from 203.0.113.9 port 2 ssh2]",
-		stamp + "Accepted publickey for ann from 2001:db8::7 port 4 ssh2: ED25519 SHA256:abc",
-		"2026-02-28T23:59:59Z gate sshd-session[7]: Failed password for invalid user  from ::1 port 1 ssh2\r\n",
-		"<86>1 2026-11-22T10:00:01Z bsd sshd 1 ID47 [a@1 x=\"y\"] error: PAM: x for y from ::1",
-		"Nov 26 09:08:09 gate last message repeated 2 times",
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		r := &reader{}
-		if a := r.read(text); a.times != 0 {
-			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil || !utf8.ValidString(a.user) || a.addr.Is4In6() ||
-				a.addr.Zone() != "" {
-				t.Errorf("%q: read as %+v", text, a)
-			}
-		}
-		want := attempt{unescape(escaped(text)), netip.MustParseAddr("203.0.113.9"), service.OutcomeFailure, 3}
-		if utf8.ValidString(text) && want.user != text {
-			t.Errorf("user %q: unescaped as %q", text, want.user)
-		}
-		for _, message := range []string{
-			"Failed password for invalid user " + escaped(text) + " from 203.0.113.9 port 9 ssh2",
-			"Failed publickey for invalid user " + escaped(text) + " from 203.0.113.9 port 9 ssh2: ED25519 SHA256:abc",
-			"error: PAM: Authentication failure for illegal user " + escaped(text) + " from 203.0.113.9",
-		} {
-			if got := (&reader{}).read(stamp + "message repeated 3 times: [ " + message + "]\r\n"); got != want {
-				t.Errorf("user %q in %q: read as %+v", text, message, got)
-			}
-		}
-	})
 }

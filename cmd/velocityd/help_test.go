@@ -1,0 +1,117 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
+	t.Parallel()
+	said := []string{ // each time, by design
+		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success", "concurrent", "repeat-secret", "secret-hash",
+		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
+		"record-blocked", "keep-days", "totals", "period", "period-offset", "period-anchor", "by", "since", "until",
+		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",
+		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
+		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
+		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
+		"full", "all-locked", "findings", "sshd",
+	}
+	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := 0
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			flags++
+			if len(flag.Help) < 10 {
+				t.Errorf("--%s says nothing of itself", flag.Name)
+			}
+			want := "VELOCITY_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			if flag.Name == "data" && flag.PlaceHolder == "TEXT" {
+				return next(nil) // of gate try; elsewhere it is a folder
+			}
+			if !slices.Contains(said, flag.Name) && !slices.Equal(flag.Envs, []string{want}) {
+				t.Errorf("--%s has the variables %q, want %s", flag.Name, flag.Envs, want)
+			}
+			if slices.Contains(said, flag.Name) && len(flag.Envs) != 0 {
+				t.Errorf("--%s must not be set by %q", flag.Name, flag.Envs)
+			}
+		}
+		return next(nil)
+	})
+	if err != nil || flags < 20 {
+		t.Errorf("visited %d flags: %v", flags, err)
+	}
+}
+
+func TestHelpExplainsEveryCommand(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "health",
+		"attempt", "zone",
+		"zone list", "zone show", "zone set",
+		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
+		"bucket peek",
+		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "token", "token create", "token list", "token revoke",
+	} {
+		r := command(nil, nil, append(strings.Fields(args), "--help")...)
+		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
+			t.Errorf("%s --help: %+v", args, r)
+		}
+		_, member, _ := strings.Cut(args, " ")
+		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" && args != "override set" &&
+			args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
+			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
+		}
+	}
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 findings") {
+		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
+	}
+	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") ||
+		!strings.Contains(r.stdout, "default 1s") {
+		t.Errorf("serve --help does not tell variables and defaults:\n%s", r.stdout)
+	}
+}
+
+func TestVersionAndHelpAreCommandsToo(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{
+		{"version", "--version"},
+		{"help", "--help"},
+		{"help zone", "zone --help"},
+		{"help zone set", "zone set --help"},
+		{"help replay", "replay -h"},
+	} {
+		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
+		if got != want || got.code != exitFine || got.stdout == "" {
+			t.Errorf("%s: got %+v, want %+v", c[0], got, want)
+		}
+	}
+	if r := command(nil, nil, "version"); r.stdout != "velocityd "+version()+"\n" {
+		t.Errorf("version: %+v", r)
+	}
+}
+
+func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
+	t.Parallel()
+	for args, wants := range map[string][]string{
+		"--help":             {"velocity_admin:", "migrate up", "'velocity:secret@"},
+		"dev --help":         {"'outcome'", "'override'", "'bucket'"},
+		"migrate --help":     {"triggers", "log_bin_trust_function_creators = 1", "velocity_admin:"},
+		"bucket peek --help": {"Usage: velocityd bucket peek <zone> <key>"},
+		"replay --help":      {"would block"},
+	} {
+		r := command(nil, nil, strings.Fields(args)...)
+		text := strings.Join(strings.Fields(r.stdout), " ") // however it is wrapped
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", args, want, r.stdout)
+			}
+		}
+	}
+}
