@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,10 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	shop := connect(t, url, client.WithToken(token.Reveal()))
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
 		t.Errorf("a check: %+v, %v", decisions, err)
+	}
+	if who, err := shop.Identity(t.Context(), ""); err != nil || who.IsOpen || who.Name != "shop" || who.Kind != access.KindToken ||
+		!slices.Equal(who.Scopes, []access.Scope{access.ScopeCheck}) || who.IsBound() || who.Principal != "shop" {
+		t.Errorf("who it is: %+v, %v", who, err)
 	}
 	_, err := shop.Zones(t.Context())
 	if !errors.Is(err, access.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||

@@ -28,6 +28,7 @@ type credentialState struct {
 // be found from it.
 type heldCredential struct {
 	ID        uint64         `json:"id"`
+	Kind      access.Kind    `json:"kind"`
 	Digest    string         `json:"digest"`
 	Name      string         `json:"name"`
 	Scopes    []access.Scope `json:"scopes"`
@@ -58,7 +59,7 @@ func newCredentialState(live []access.Credential) credentialState {
 	state := credentialState{stateVersion, make([]heldCredential, len(live))}
 	for i, c := range live {
 		state.Credentials[i] = heldCredential{
-			ID: c.ID, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
+			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
 		}
 	}
 	return state
@@ -69,7 +70,7 @@ func (s credentialState) list() ([]access.Credential, error) {
 	live := make([]access.Credential, len(s.Credentials))
 	for i, h := range s.Credentials {
 		c := access.Credential{
-			ID: h.ID, Kind: access.KindToken, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
+			ID: h.ID, Kind: h.Kind, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
 		}
 		digest, err := hex.DecodeString(h.Digest)
 		if err == nil && len(digest) != len(c.Digest) {

@@ -42,6 +42,7 @@ func routeNeeds() map[string]need {
 		"GET " + pathDescription: everybody,
 		"GET " + pathMetrics:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
 
+		"GET " + pathCaller:      one(),
 		"POST " + pathCheck:      one(access.ScopeCheck),
 		"POST " + pathChecks:     one(access.ScopeCheck),
 		"POST " + pathOutcomes:   one(access.ScopeReport),

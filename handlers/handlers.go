@@ -216,6 +216,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)
 	get(e, pathDescription, s.describe)
+	get(e, pathCaller, s.showCaller)
 	get(e, pathEventSchema, s.showEventSchema)
 }
 

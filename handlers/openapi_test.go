@@ -112,6 +112,7 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"Retention", api.Retention{}},
 		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
+		{"Caller", api.Caller{}},
 		{"ZoneReport", api.ZoneReport{}},
 		{"BacktestRequest", backtestRequest{}},
 		{"BacktestRequest", api.BacktestOrder{}},

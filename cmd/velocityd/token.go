@@ -41,7 +41,8 @@ Example:
 
 type tokenCreateCmd struct {
 	Name          string         `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
-	Scope         []access.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
+	Scope         []access.Scope `env:"-" required:"" xor:"scopes" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
+	Preset        access.Preset  `env:"-" required:"" xor:"scopes" enum:"analyst,helpdesk,dba,admin" placeholder:"PRESET" help:"The scopes of a kind of person, in place of --scope: analyst (peek, history, metrics), helpdesk (the same and release), dba (the same, zones and overrides), or admin. With --zone, without metrics."`
 	Zone          []int64        `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
 	Expires       string         `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	ClientCert    string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
@@ -63,14 +64,15 @@ A client certificate is known by its whole subject, so certificates that are ren
 Examples:
 
   velocityd token create auth-server --scope check,report --expires 365d
-  velocityd token create helpdesk --scope peek,release --zone 1
+  velocityd token create ann --preset helpdesk --zone 1
   velocityd token create auth-1 --scope check,report --client-cert auth-1.pem`
 }
 
 // Run makes the credential. A token is printed to stdout, and what is kept of it to
 // stderr.
 func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
-	caller := access.Caller{Name: c.Name, Scopes: distinct(c.Scope), Zones: distinct(c.Zone)}
+	scopes := append(distinct(c.Scope), c.Preset.Scopes(c.Zone)...)
+	caller := access.Caller{Name: c.Name, Scopes: scopes, Zones: distinct(c.Zone)}
 	token := access.NewToken()
 	wanted := access.NewTokenCredential(token, caller)
 	subject, err := c.subject()

@@ -42,9 +42,13 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	if strings.Contains(r.stderr, token[8:]) || !strings.Contains(r.stderr, "not shown again") {
 		t.Errorf("on standard error: %s", strings.ReplaceAll(r.stderr, token, "(the token)"))
 	}
+	newToken(t, env, "ann", "--preset", "helpdesk", "--zone", "1")
+	if r := command(env, nil, "token", "create", "ann", "--preset", "dba", "--scope", "check"); r.code != exitUsage {
+		t.Errorf("scopes beside a preset: exit code %d\n%s", r.code, r.stderr)
+	}
 	list := must(t, env, "token", "list")
 	for _, want := range []string{
-		"shop", token[:8] + "...", "check,report", "1,7",
+		"shop", token[:8] + "...", "check,report", "1,7", "ann", "peek,release,history",
 		time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester,
 	} {
 		if !strings.Contains(list, want) {

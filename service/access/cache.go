@@ -68,10 +68,9 @@ type ring struct {
 
 // key is one credential of a ring.
 type key struct {
-	id     uint64
-	caller Caller
-	ends   time.Time    // by this machine's clock; zero means never
-	useAt  atomic.Int64 // nanoseconds after Cache.began: from then on a use is to be recorded
+	credential Credential
+	ends       time.Time    // by this machine's clock; zero means never
+	useAt      atomic.Int64 // nanoseconds after Cache.began: from then on a use is to be recorded
 }
 
 // Options configure a Cache.
@@ -138,7 +137,17 @@ func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known
 		return Caller{}, false, nil
 	}
 	c.use(found, now)
-	return found.caller, true, nil
+	return found.credential.Caller, true, nil
+}
+
+// Credential returns the credential of a digest as it was read last, and does NOT read it anew: it is for callers
+// whom Caller has known just now. known is false if no such credential holds.
+func (c *Cache) Credential(digest Digest) (credential Credential, known bool) {
+	found := c.ring.Load().find(digest, time.Now())
+	if found == nil {
+		return Credential{}, false
+	}
+	return found.credential, true
 }
 
 // cannotLookUp returns an error that wraps ErrBusy and no other kind: an unknown caller must not learn the
@@ -217,7 +226,7 @@ func (c *Cache) read(ctx context.Context) error {
 func (c *Cache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
 	read := &ring{at: began, keys: make(map[Digest]*key, len(live))}
 	for _, credential := range live {
-		added := &key{id: credential.ID, caller: credential.Caller}
+		added := &key{credential: credential}
 		if !credential.ExpiresAt.IsZero() {
 			added.ends = began.Add(credential.ExpiresAt.Sub(at))
 		}
@@ -245,7 +254,7 @@ func (c *Cache) use(found *key, now time.Time) {
 	c.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), credentialsTimeout)
 		defer cancel()
-		if err := c.store.UseCredential(ctx, found.id); err != nil {
+		if err := c.store.UseCredential(ctx, found.credential.ID); err != nil {
 			c.options.OnFault(err)
 		}
 	})

@@ -1,0 +1,48 @@
+package handlers
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"velocityd/api"
+	"velocityd/service/access"
+)
+
+// callerOf returns the answer of GET /v1/caller.
+func (r *running) callerOf(t *testing.T, headers ...string) api.Caller {
+	t.Helper()
+	got := r.ask(t, http.MethodGet, "/v1/caller", "", headers...)
+	var who api.Caller
+	if err := json.Unmarshal([]byte(got.body), &who); err != nil || got.status != http.StatusOK {
+		t.Fatalf("got %d %s (%v)", got.status, got.body, err)
+	}
+	return who
+}
+
+func TestACallerIsToldWhoHeIs(t *testing.T) {
+	t.Parallel()
+	g := guard(t, netip.MustParsePrefix("127.0.0.0/8"))
+	headers := g.as("helpdesk", []int64{1, 2}, access.ScopePeek, access.ScopeRelease)
+	want := api.Caller{ID: 1, Kind: "token", Name: "helpdesk", Scopes: []access.Scope{"peek", "release"}, Zones: []int64{1, 2}, Principal: "helpdesk"}
+	if got := g.callerOf(t, headers...); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	want.Principal = "ann via helpdesk"
+	if got := g.callerOf(t, append(headers, "X-Forwarded-User", "ann")...); !reflect.DeepEqual(got, want) {
+		t.Errorf("behind a proxy: %+v, want %+v", got, want)
+	}
+	g.ask(t, "GET", "/v1/caller", "", append(headers, "X-Forwarded-User", "a", "X-Forwarded-User", "b")...).
+		refused(t, http.StatusBadRequest, "invalid_request")
+	g.ask(t, "GET", "/v1/caller", "", "X-API-Key", access.NewToken().Reveal()).refused(t, http.StatusUnauthorized, "unauthenticated")
+}
+
+func TestAnOpenServiceTellsThatEverybodyMayDoEverything(t *testing.T) {
+	t.Parallel()
+	want := api.Caller{Open: true, Scopes: []access.Scope{access.ScopeAdmin}, Principal: "ann"}
+	if got := start(t, nil).callerOf(t, "X-Forwarded-User", "ann"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
