@@ -13,6 +13,7 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -25,15 +26,15 @@ var (
 func TestClientKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-		m := servicetest.NewMemory()
-		return servicetest.Through(m.Subject(), connect(t, serve(t, newHandler(m))))
+		m := memory.New()
+		return servicetest.Through(servicetest.InMemory(m), connect(t, serve(t, newHandler(m))))
 	})
 }
 
 func TestClientKeepsTotals(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		return servicetest.TotalsThrough(m, connect(t, serve(t, newHandler(m))))
 	})
 }
@@ -61,15 +62,15 @@ func (l lone) ReportAll(ctx context.Context, reports []service.Report) ([]error,
 func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-		m := servicetest.NewMemory()
-		return servicetest.Through(m.Subject(), lone{connect(t, serve(t, newHandler(m)))})
+		m := memory.New()
+		return servicetest.Through(servicetest.InMemory(m), lone{connect(t, serve(t, newHandler(m)))})
 	})
 }
 
 func TestClientKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		c := connect(t, serve(t, newHandler(m)))
 		return struct {
 			servicetest.TotalsSubject
@@ -80,7 +81,7 @@ func TestClientKeepsTheContractOfZoneReports(t *testing.T) {
 
 func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	c := connect(t, serve(t, newHandler(m)))
 	full := service.Zone{
 		ID: 2, Description: "per <address> & more", Rate: 0, Window: 24 * time.Hour,
@@ -124,7 +125,7 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 
 func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	c := connect(t, serve(t, newHandler(m)))
 	for _, o := range []service.Override{
@@ -166,10 +167,10 @@ func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 
 func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	for i := range api.MaxPage + 2 {
-		m.Subject().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
+		servicetest.InMemory(m).SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
 	}
 	c := connect(t, serve(t, newHandler(m)))
 	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1, 5 * api.MaxPage: api.MaxPage + 2} {
@@ -182,7 +183,7 @@ func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 
 func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	c := connect(t, serve(t, newHandler(m)))
 	for _, key := range []string{"alice", "a/b", "..", "100%", "?x=1#y", "é 🔑", "a+b", "%2F"} {

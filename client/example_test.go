@@ -9,14 +9,14 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // A login server asks before each attempt, for the user and for the address, and
 // says afterwards how the login ended.
 func Example() {
 	// In earnest this is a running velocityd, and its address a setting.
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	running := httptest.NewServer(handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
 	}))

@@ -18,7 +18,7 @@ import (
 	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
@@ -210,7 +210,7 @@ func TestRedirectsAreNotFollowedWithAnyHTTPClient(t *testing.T) {
 func TestManyCallersShareOneClientAndItsConnections(t *testing.T) {
 	t.Parallel()
 	const callers, each, rate = 64, 20, 100
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
 	var connections atomic.Int32
 	server := httptest.NewUnstartedServer(newHandler(m))
@@ -242,7 +242,7 @@ func TestManyCallersShareOneClientAndItsConnections(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); allowed != rate || got != callers*each {
+	if got := len(m.Txns(service.Bucket{ZoneID: 1, Key: "alice"})); allowed != rate || got != callers*each {
 		t.Errorf("allowed %d of %d txns, want %d of %d", allowed, got, rate, callers*each)
 	}
 	// One that is set up for a caller who gets another's in the end is kept as well.

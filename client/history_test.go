@@ -14,23 +14,24 @@ import (
 	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
 func TestClientKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		return struct {
 			servicetest.Subject
 			service.HistoryStore
-		}{m.Subject(), connect(t, serve(t, newHandler(m)))}
+		}{servicetest.InMemory(m), connect(t, serve(t, newHandler(m)))}
 	})
 }
 
 // past is a store whose clock the test moves, with attempts that are behind the lag.
 type past struct {
-	*servicetest.Memory
+	*memory.Store
 	moved atomic.Int64
 	made  int
 }
@@ -38,7 +39,7 @@ type past struct {
 func newPast(t *testing.T) *past {
 	t.Helper()
 	p := &past{}
-	p.Memory = servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(time.Duration(p.moved.Load())) })
+	p.Store = memory.NewAt(func() time.Time { return time.Now().Add(time.Duration(p.moved.Load())) })
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1_000_000, Window: time.Hour})
 	return p
 }
@@ -59,7 +60,7 @@ func TestAnExportHasEachTxnOnceAndIsRecorded(t *testing.T) {
 	p := newPast(t)
 	const n = 2*service.MaxHistoryPage + 7
 	p.attempt(t, n)
-	c := connect(t, serve(t, newHandler(p.Memory)))
+	c := connect(t, serve(t, newHandler(p.Store)))
 	last := uint64(0)
 	for txn, err := range c.Export(t.Context(), service.HistoryQuery{Order: service.OldestFirst}, "ann") {
 		if err != nil || txn.ID != last+1 || txn.Bucket.Key != fmt.Sprint("k", txn.ID) {
@@ -127,7 +128,7 @@ func TestAFollowerMissesAndRepeatsNothingWhenConnectionsBreakOff(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	p.attempt(t, 3)
-	breaks := &breaking{next: newHandler(p.Memory)}
+	breaks := &breaking{next: newHandler(p.Store)}
 	noted := &pauses{}
 	c := connect(t, serve(t, breaks), client.WithPause(noted.pause))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

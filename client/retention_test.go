@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestTheStateOfRetentionComesThroughHTTPAsItIs(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	at := time.Date(2026, 3, 1, 8, 0, 0, 123000, time.UTC)
 	want := service.Retention{Tasks: []service.RetentionTask{
 		{Name: "old_txns", BeganAt: at, EndedAt: at.Add(time.Second), SucceededAt: at, NextAt: at.Add(time.Hour), Removed: 7, Backlog: true, Error: "lock wait"},

@@ -15,7 +15,7 @@ import (
 
 	"velocityd/client"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // afterwards carries a request out and then loses the answer.
@@ -36,7 +36,7 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 			_, _ = io.WriteString(w, `{"blocked":`)
 		},
 	} {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		handler := newHandler(m)
 		f := &faults{list: []http.HandlerFunc{afterwards(handler, lose), afterwards(handler, lose)}, next: handler}
@@ -45,7 +45,7 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 		if err != nil || d.Blocked || d.Verdicts[0].Velocity != 1 {
 			t.Errorf("%s: got %+v, %v", name, d, err)
 		}
-		txns := m.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})
+		txns := m.Txns(service.Bucket{ZoneID: 1, Key: "alice"})
 		if f.asked != 3 || len(txns) != 1 || txns[0].ID != d.TxnID() || txns[0].AttemptID == "" {
 			t.Errorf("%s: asked %d times, recorded %+v", name, f.asked, txns)
 		}
@@ -61,7 +61,7 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 // connection or not.
 func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or net/http would not see the caller leave
@@ -103,7 +103,7 @@ func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 			next(w, r)
 		}
 	}
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	last := note(newHandler(m).ServeHTTP)
 	f := &faults{list: []http.HandlerFunc{note(problem(503, "busy")), note(cut), last, note(problem(503, "busy")), last}}
@@ -122,7 +122,7 @@ func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 
 func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	f := &faults{next: newHandler(m), list: []http.HandlerFunc{
 		problem(503, "busy", "Retry-After", "7"), problem(503, "busy", "Retry-After", "2"),
@@ -158,7 +158,7 @@ func TestAnAttemptThatMayBeCountedIsNotCalledBusy(t *testing.T) {
 
 func TestReportIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := newHandler(m)
 	f := &faults{next: handler}
@@ -200,7 +200,7 @@ func TestWhatIsRefusedIsNotAskedAgain(t *testing.T) {
 
 func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	url := serve(t, newHandler(m))
 	var dialer net.Dialer

@@ -11,14 +11,14 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // patience is the deadline of calls that have to succeed; machines may be slow.
 const patience = 5 * time.Minute
 
 // newHandler returns the HTTP interface over a store.
-func newHandler(m *servicetest.Memory) http.Handler {
+func newHandler(m *memory.Store) http.Handler {
 	return handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m,
 		Writer: m, Exports: m, Retention: m,

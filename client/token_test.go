@@ -13,14 +13,14 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	var credentials servicetest.Credentials
+	var credentials memory.Credentials
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)

@@ -7,7 +7,7 @@ import (
 	"velocityd/geoip"
 	"velocityd/geoip/geoiptest"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestEveryReaderOfAttemptsLearnsTheOriginOfAddresses(t *testing.T) {
@@ -16,7 +16,7 @@ func TestEveryReaderOfAttemptsLearnsTheOriginOfAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := servicetest.NewMemory()
+	m := memory.New()
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	m.SetZone(t, zone)
 	m.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour})

@@ -11,12 +11,12 @@ import (
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestAnAdmissionKnowsCallersByTheirCredential(t *testing.T) {
 	t.Parallel()
-	var credentials servicetest.Credentials
+	var credentials memory.Credentials
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	admission := front.Admission{Callers: cache}
@@ -39,7 +39,7 @@ func TestAnAdmissionKnowsCallersByTheirCredential(t *testing.T) {
 
 func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	for id := range int64(2) {
 		memory.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}

@@ -28,7 +28,7 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 	if results[0].Decision == nil || results[0].Decision.TxnID != 1 || word(results[1]) != "conflict" {
 		t.Errorf("in a batch: %+v", results)
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 1 || txns[0].AttemptID != "7f 3c" {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 1 || txns[0].AttemptID != "7f 3c" {
 		t.Errorf("recorded %+v, want one txn", txns)
 	}
 }
@@ -82,7 +82,7 @@ func (r *running) forget(t *testing.T) {
 		if err != nil {
 			return
 		}
-		r.Age(t, txn.Bucket, 2*time.Hour)
+		r.Age(txn.Bucket, 2*time.Hour)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestAttemptIDsThatContradictAreRefused(t *testing.T) {
 			t.Errorf("%q in a batch: %+v", id, results[0])
 		}
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 0 {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 0 {
 		t.Errorf("refused checks recorded %+v", txns)
 	}
 }

@@ -13,23 +13,23 @@ import (
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // guarded is a service whose callers must prove who they are.
 type guarded struct {
 	*running
-	credentials *servicetest.Credentials
+	credentials *memory.Credentials
 }
 
 // guard serves zones 1 and 2, and has one txn of each, and one check in both.
 func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	t.Helper()
-	g := guarded{credentials: &servicetest.Credentials{}}
+	g := guarded{credentials: &memory.Credentials{}}
 	g.running = start(t, func(o *Options) {
 		cache := access.NewCache(g.credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*servicetest.Memory)}, TrustedProxies: proxies}
+		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}, TrustedProxies: proxies}
 	})
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
@@ -192,8 +192,8 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 
 func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	t.Parallel()
-	credentials := &servicetest.Credentials{}
-	memory := servicetest.NewMemory()
+	credentials := &memory.Credentials{}
+	memory := memory.New()
 	tokens := map[access.Scope]string{}
 	for _, scope := range access.Scopes() {
 		tokens[scope] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: []access.Scope{scope}}).Reveal()
@@ -281,13 +281,13 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	if p.Pointer != "/buckets/1/zone_id" {
 		t.Errorf("a check in two zones: %+v", p)
 	}
-	if n := len(g.Txns(t, service.Bucket{ZoneID: 1, Key: "x"})) + len(g.Txns(t, service.Bucket{ZoneID: 2, Key: "x"})); n != 0 {
+	if n := len(g.Txns(service.Bucket{ZoneID: 1, Key: "x"})) + len(g.Txns(service.Bucket{ZoneID: 2, Key: "x"})); n != 0 {
 		t.Errorf("%d txns of a check that was refused", n)
 	}
 	got := ask("POST", "/v1/checks", `{"checks":[{"zone_id":2,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"},{"zone_id":1}]}`)
 	if got.status != http.StatusOK || !strings.Contains(got.body, `"pointer":"/checks/0/zone_id"`) ||
 		!strings.Contains(got.body, "missing_scope") ||
-		len(g.Txns(t, service.Bucket{ZoneID: 1, Key: "y"})) != 1 || len(g.Txns(t, service.Bucket{ZoneID: 2, Key: "y"})) != 0 {
+		len(g.Txns(service.Bucket{ZoneID: 1, Key: "y"})) != 1 || len(g.Txns(service.Bucket{ZoneID: 2, Key: "y"})) != 0 {
 		t.Errorf("three checks, one in another zone: %d %s", got.status, got.body)
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/backtest"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // testJobs keeps jobs in memory, and has no attempts to replay.
 type testJobs struct {
-	*servicetest.Memory
+	*memory.Store
 	mu    sync.Mutex
 	jobs  map[string]backtest.Job
 	waits chan struct{} // closed: readings of attempts end
 }
 
-func newTestJobs(m *servicetest.Memory) *testJobs {
-	return &testJobs{Memory: m, jobs: map[string]backtest.Job{}, waits: make(chan struct{})}
+func newTestJobs(m *memory.Store) *testJobs {
+	return &testJobs{Store: m, jobs: map[string]backtest.Job{}, waits: make(chan struct{})}
 }
 
 func (j *testJobs) SettingsSince(ctx context.Context, _ time.Time) (backtest.Past, error) {

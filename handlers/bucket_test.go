@@ -13,7 +13,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // peek returns the answer of a look at a bucket.
@@ -111,7 +111,7 @@ func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
 		p.Override.Action != service.OverrideDeny || p.RetryAfter != 3600 {
 		t.Errorf("override: %+v", p)
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 2 {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 2 {
 		t.Errorf("peeking recorded %+v", txns)
 	}
 	r.get(t, bucketPath(7, "alice")).refused(t, http.StatusNotFound, "not_found")
@@ -158,8 +158,8 @@ func TestReleaseNeedsAReason(t *testing.T) {
 
 func TestReleaseThatCannotBeShownIsNotCalledUndone(t *testing.T) {
 	t.Parallel()
-	blind := &blindReader{Memory: servicetest.NewMemory()}
-	r := start(t, func(o *Options) { o.Reader, o.Writer = blind, blind.Memory })
+	blind := &blindReader{Store: memory.New()}
+	r := start(t, func(o *Options) { o.Reader, o.Writer = blind, blind.Store })
 	blind.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	r.post(t, bucketPath(1, "alice")+"/release", `{"reason":"x"}`).refused(t, http.StatusGatewayTimeout, "undecided")
 	if audits := blind.Audits(); len(audits) != 1 {
@@ -168,7 +168,7 @@ func TestReleaseThatCannotBeShownIsNotCalledUndone(t *testing.T) {
 }
 
 // blindReader has no answer to a peek.
-type blindReader struct{ *servicetest.Memory }
+type blindReader struct{ *memory.Store }
 
 func (blindReader) Peek(context.Context, service.Bucket) (service.Peek, error) {
 	return service.Peek{}, fmt.Errorf("%w: away", service.ErrBusy)

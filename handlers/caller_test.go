@@ -15,7 +15,7 @@ import (
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // unread is a body that must not be read.
@@ -28,10 +28,10 @@ func (u unread) Read([]byte) (int, error) {
 
 func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	t.Parallel()
-	credentials := &servicetest.Credentials{}
+	credentials := &memory.Credentials{}
 	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory,
@@ -154,7 +154,7 @@ func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
 		"127.0.0.1:1": "root", "127.9.9.9:1": "root", "[::1]:1": "root", "[::ffff:127.0.0.1]:1": "root",
 		"192.0.2.1:1": "", "[::2]:1": "", "[fe80::1%eth0]:1": "", "": "", "@": "",
 	} {
-		memory := servicetest.NewMemory()
+		memory := memory.New()
 		memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		handler := New(Options{Reader: memory, Writer: memory})
 		r := httptest.NewRequestWithContext(t.Context(), "DELETE", "/v1/zones/1", nil)

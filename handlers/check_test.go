@@ -280,7 +280,7 @@ func TestChecksRefusesAWrongShapeWhole(t *testing.T) {
 			t.Errorf("%.120s: pointer is %q, want %q: %s", test.body, p.Pointer, test.pointer, p.Detail)
 		}
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 0 {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 0 {
 		t.Errorf("refused calls recorded %+v", txns)
 	}
 }

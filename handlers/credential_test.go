@@ -18,7 +18,7 @@ import (
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestACredentialIsTakenInEachForm(t *testing.T) {
@@ -82,10 +82,10 @@ func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
 
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
-	var credentials servicetest.Credentials
+	var credentials memory.Credentials
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}}})
 	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example",
 		access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
@@ -146,10 +146,10 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 // Some gateways cannot send a header of their own, and all pass on the end user's Authorization.
 func TestAGatewayIsKnownByItsCertificateBesideTheEndUsersCredentials(t *testing.T) {
 	t.Parallel()
-	var credentials servicetest.Credentials
+	var credentials memory.Credentials
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}),

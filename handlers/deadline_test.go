@@ -12,7 +12,7 @@ import (
 	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestLookUpsHaveADeadline(t *testing.T) {
@@ -75,7 +75,7 @@ func TestChangesHaveADeadlineAndEndUndecidedAtIt(t *testing.T) {
 func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	for _, change := range changes() {
-		memory := servicetest.NewMemory()
+		memory := memory.New()
 		memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		ctx, leave := context.WithCancel(t.Context())
 		store := &slowStore{begun: leave}

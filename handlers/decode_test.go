@@ -67,7 +67,7 @@ func TestCheckRefusesWhatIsNotStrictJSON(t *testing.T) {
 			t.Errorf("%s: the problem repeats the key: %+v", name, p)
 		}
 	}
-	if txns := r.Txns(t, bucketOf(1, "secret")); len(txns) != 0 {
+	if txns := r.Txns(bucketOf(1, "secret")); len(txns) != 0 {
 		t.Errorf("refused checks recorded %+v", txns)
 	}
 	if log := r.log.String(); strings.Contains(log, "secret") {
@@ -140,7 +140,7 @@ func TestASecondLineOfABodysHeadersIsLookedAt(t *testing.T) {
 			t.Errorf("%s: no detail", name)
 		}
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 0 {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 0 {
 		t.Errorf("refused checks recorded %+v", txns)
 	}
 }
@@ -172,7 +172,7 @@ func TestBodyMayBeOneMiBAndNoMore(t *testing.T) {
 	if response.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("chunked: got %d", response.StatusCode)
 	}
-	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 1 {
+	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 1 {
 		t.Errorf("recorded %d txns, want that of the body of 1 MiB", len(txns))
 	}
 }

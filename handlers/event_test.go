@@ -17,7 +17,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // eventSchema returns events.schema.json, ready to be held against events.
@@ -160,11 +160,11 @@ func TestEventsFitTheirSchemaAndAreFollowed(t *testing.T) {
 
 func TestWhoIsBoundToZonesSeesTheirEventsAlone(t *testing.T) {
 	t.Parallel()
-	credentials := &servicetest.Credentials{}
+	credentials := &memory.Credentials{}
 	h := startHistoric(t, func(o *Options) {
 		cache := access.NewCache(credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: servicetest.NewMemory()}}
+		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}
 	})
 	bound := credentials.AddToken(access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
 	h.lockOut(t, 1, "secret")

@@ -13,7 +13,7 @@ func TestHTTPKeepsTotals(t *testing.T) {
 		r := start(t, nil)
 		client := handlerstest.New(r.url)
 		t.Cleanup(client.Close)
-		return servicetest.TotalsThrough(r.Memory, client)
+		return servicetest.TotalsThrough(r.Store, client)
 	})
 }
 
@@ -23,6 +23,6 @@ func TestHTTPKeepsTheContractOfAStore(t *testing.T) {
 		r := start(t, nil)
 		client := handlerstest.New(r.url)
 		t.Cleanup(client.Close)
-		return servicetest.Through(r.Memory.Subject(), client)
+		return servicetest.Through(servicetest.InMemory(r.Store), client)
 	})
 }

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // longHistory is a history of some pages, each full of made-up txns, before an error or the end.
 type longHistory struct {
-	*servicetest.Memory
+	*memory.Store
 	pages int
 	err   error
 	asked atomic.Int64
@@ -114,7 +114,7 @@ func txnsIn(t *testing.T, got reply) (keys []string) {
 func TestAStreamThatBreaksOffSaysSo(t *testing.T) {
 	t.Parallel()
 	store := func(o *Options) {
-		o.Reader = &longHistory{Memory: servicetest.NewMemory(), pages: 2, err: fmt.Errorf("%w: hidden", service.ErrBusy)}
+		o.Reader = &longHistory{Store: memory.New(), pages: 2, err: fmt.Errorf("%w: hidden", service.ErrBusy)}
 	}
 	got := start(t, store).get(t, "/v1/txns?order=asc&format=ndjson")
 	lines := strings.Split(strings.TrimSpace(got.body), "\n")
@@ -138,7 +138,7 @@ func TestAStreamThatBreaksOffSaysSo(t *testing.T) {
 
 func TestAStreamThatCannotBeginIsAProblem(t *testing.T) {
 	t.Parallel()
-	broken := &longHistory{Memory: servicetest.NewMemory(), err: service.ErrBusy}
+	broken := &longHistory{Store: memory.New(), err: service.ErrBusy}
 	r := start(t, func(o *Options) { o.Reader = broken })
 	r.get(t, "/v1/txns?format=csv").refused(t, http.StatusServiceUnavailable, "busy")
 	r = start(t, func(o *Options) { o.Reader, o.Exports = broken, unnoted{} })
@@ -162,7 +162,7 @@ func (unnoted) NoteExport(context.Context, service.Export, string) error { retur
 
 func TestExportsAreBoundedInNumber(t *testing.T) {
 	t.Parallel()
-	store := &longHistory{Memory: servicetest.NewMemory(), pages: 2, hold: make(chan struct{})}
+	store := &longHistory{Store: memory.New(), pages: 2, hold: make(chan struct{})}
 	r := start(t, func(o *Options) { o.Reader = store })
 	var bodies []io.Closer
 	for range mostExports {
@@ -206,10 +206,10 @@ func (s *slowCaller) Write(p []byte) (int, error) {
 func TestAStreamHoldsOnePageInMemory(t *testing.T) {
 	t.Parallel()
 	const pages = 50
-	store := &longHistory{Memory: servicetest.NewMemory(), pages: pages}
+	store := &longHistory{Store: memory.New(), pages: pages}
 	caller := &slowCaller{header: http.Header{}, parts: make(chan int)}
 	request := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/txns?order=asc&format=csv", http.NoBody)
-	handler := New(Options{Reader: store, Exports: store.Memory})
+	handler := New(Options{Reader: store, Exports: store.Store})
 	go func() {
 		defer close(caller.parts)
 		handler.ServeHTTP(caller, request)

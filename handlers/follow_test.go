@@ -11,7 +11,7 @@ import (
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // following is a caller who follows.
@@ -154,12 +154,12 @@ func TestWhoseFilterLetsNothingPassIsToldHisPosition(t *testing.T) {
 
 func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 	t.Parallel()
-	credentials := &servicetest.Credentials{}
+	credentials := &memory.Credentials{}
 	running, stop := context.WithCancel(t.Context())
 	h := startHistoric(t, func(o *Options) {
 		cache := access.NewCache(credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: servicetest.NewMemory()}}, running
+		o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, running
 	})
 	revoked := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeHistory}})
 	kept := credentials.AddToken(access.Caller{Name: "kept", Scopes: []access.Scope{access.ScopeHistory}})
@@ -179,7 +179,7 @@ func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 
 func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
 	t.Parallel()
-	broken := &longHistory{Memory: servicetest.NewMemory(), pages: 1, err: service.ErrBusy}
+	broken := &longHistory{Store: memory.New(), pages: 1, err: service.ErrBusy}
 	f := start(t, func(o *Options) { o.Reader = broken }).follow(t, "")
 	f.next(t, `"code":"busy"`)
 	f.ends(t)

@@ -13,7 +13,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // historic is a service over a store whose clock the test moves.
@@ -26,7 +26,7 @@ type historic struct {
 func startHistoric(t *testing.T, change func(*Options)) historic {
 	t.Helper()
 	moved := &atomic.Int64{}
-	memory := servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(time.Duration(moved.Load())) })
+	memory := memory.NewAt(func() time.Time { return time.Now().Add(time.Duration(moved.Load())) })
 	r := start(t, func(o *Options) {
 		o.Limiter = service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: 10 * time.Second})
 		o.Reader, o.Writer, o.Exports, o.Retention = memory, memory, memory, memory
@@ -34,7 +34,7 @@ func startHistoric(t *testing.T, change func(*Options)) historic {
 			change(o)
 		}
 	})
-	r.Memory = memory
+	r.Store = memory
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1_000_000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 	return historic{running: r, moved: moved}

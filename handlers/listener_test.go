@@ -16,7 +16,7 @@ import (
 
 	"velocityd/handlers/wire"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // listening is a service on a real socket, as a process has it.
@@ -37,7 +37,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	if store == nil {
 		store = fixed(service.Decision{CheckedAt: time.Now()})
 	}
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.AccessLog = true
 	options := Options{
@@ -262,7 +262,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 
 func TestAnAdminListenerTakesAllButCallsAwayFromTheFirst(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	o := Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Minute}), Reader: memory, Writer: memory,

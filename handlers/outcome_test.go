@@ -11,7 +11,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestOutcomeGivesThePlaceBack(t *testing.T) {
@@ -143,7 +143,7 @@ func TestOutcomesRefusesAWrongShapeWhole(t *testing.T) {
 
 // reporter is a store whose ReportAll ends as a test wants.
 type reporter struct {
-	*servicetest.Memory
+	*memory.Store
 	report func(reports []service.Report) ([]error, error)
 }
 

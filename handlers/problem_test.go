@@ -14,7 +14,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
@@ -179,7 +179,7 @@ func TestHeadIsGetWithoutTheBody(t *testing.T) {
 
 func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	begun, gone, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	handler := New(Options{Reader: memory, Limiter: service.NewLimiter(storeFunc(
@@ -209,14 +209,14 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("the store was interrupted: %v", err)
 	}
-	if txns := memory.Txns(t, bucketOf(1, "alice")); len(txns) != 1 || !txns[0].Counted {
+	if txns := memory.Txns(bucketOf(1, "alice")); len(txns) != 1 || !txns[0].Counted {
 		t.Errorf("recorded %+v, want one counted txn", txns)
 	}
 }
 
 func TestBodyThatEndsEarlyIsRefused(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	handler := New(Options{Reader: memory, Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 	request := httptest.NewRequest(http.MethodPost, "/v1/check", &brokenBody{})
 	request.Header.Set("Content-Type", "application/json")

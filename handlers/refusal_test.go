@@ -10,7 +10,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // If every check is refused, nobody is limited and nobody may be able to log in. Whoever looks at the
@@ -20,7 +20,7 @@ func TestRefusedChecksAreOneLineASecondWithTheZonesThatTheyName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zone := int64(0)
 		f := newFaulty(nil)
-		memory := servicetest.NewMemory() // it has no zones
+		memory := memory.New() // it has no zones
 		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 		for range 500 {
 			zone = zone%3 + 1

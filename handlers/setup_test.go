@@ -18,12 +18,12 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/backtest"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // running is a service on a real socket, over the reference store.
 type running struct {
-	*servicetest.Memory
+	*memory.Store
 	url  string
 	log  *logLines
 	jobs *testJobs
@@ -33,14 +33,14 @@ type running struct {
 // is kept from debug level on, and has every request.
 func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
-	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
-	r.jobs = newTestJobs(r.Memory)
+	r := &running{Store: memory.New(), log: &logLines{}}
+	r.jobs = newTestJobs(r.Store)
 	desk := backtest.NewDesk(r.jobs, r.jobs, func(err error) { t.Errorf("fault of a back-test: %v", err) })
 	t.Cleanup(desk.Close)
 	o := Options{
-		Limiter: service.NewLimiter(r.Memory, service.LimiterOptions{Zones: r.Memory, Timeout: 10 * time.Second}),
-		Reader:  r.Memory, Writer: r.Memory, Exports: r.Memory, Retention: r.Memory, Backtests: desk,
-		Webhooks:  r.Memory,
+		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),
+		Reader:  r.Store, Writer: r.Store, Exports: r.Store, Retention: r.Store, Backtests: desk,
+		Webhooks:  r.Store,
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}

@@ -9,6 +9,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -63,20 +64,20 @@ func TestReportNamesNoZoneThatTheCallerDoesNotReach(t *testing.T) {
 
 // reporting is a store whose reports take until they are let go.
 type reporting struct {
-	*servicetest.Memory
+	*memory.Store
 	begun, letGo chan struct{}
 }
 
 func (r reporting) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	r.begun <- struct{}{}
 	<-r.letGo
-	return r.Memory.ZoneReport(ctx, zone, query)
+	return r.Store.ZoneReport(ctx, zone, query)
 }
 
 func TestAnInstanceMakesOneReportAtATime(t *testing.T) {
 	t.Parallel()
-	store := reporting{servicetest.NewMemory(), make(chan struct{}), make(chan struct{})}
-	store.Memory.Subject().SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
+	store := reporting{memory.New(), make(chan struct{}), make(chan struct{})}
+	servicetest.InMemory(store.Store).SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	r := start(t, func(o *Options) { o.Reader = store })
 	answered := make(chan reply)
 	for range 2 { // the second one after the first has ended

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestZonesAreListedById(t *testing.T) {
@@ -75,7 +75,7 @@ func TestPathIDsAreStrictDecimals(t *testing.T) {
 
 // narrator is a store whose look-ups say what they were doing when they ended.
 type narrator struct {
-	*servicetest.Memory
+	*memory.Store
 	kind error
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestPutCreatesAZoneAndThenReplacesAllOfIt(t *testing.T) {
@@ -209,7 +209,7 @@ func TestETagOfAnAnswerIsAMatchForTheNextWrite(t *testing.T) {
 
 // talkative is a store whose errors say more than a caller may know.
 type talkative struct {
-	*servicetest.Memory
+	*memory.Store
 	kind error
 }
 
@@ -237,7 +237,7 @@ func (s talkative) DeleteOverride(context.Context, int64, uint64, string) error 
 
 func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	for _, k := range api.Kinds()[1:8] { // those of package service
 		log := &logLines{}

@@ -45,23 +45,31 @@ const (
 
 func rules() map[string]rule {
 	all := map[string]rule{
-		"service":             {theirs: []string{text}, never: []string{sql, http}},
-		"service/access":      {ours: []string{"service"}},
-		"service/queue":       {ours: []string{"service"}},
-		"service/event":       {ours: []string{"service"}, never: []string{sql, http}},
-		"service/webhook":     {ours: []string{"service", "service/event"}, never: []string{sql, http}},
-		"service/barred":      {ours: []string{"service"}, never: []string{sql, http}},
-		"service/firewall":    {ours: []string{"service", "service/barred"}, theirs: []string{ipx}, never: []string{sql, http}},
-		"service/feed":        {ours: []string{"service", "service/event"}, never: []string{sql, http}},
-		"service/explain":     {ours: []string{"service"}, never: []string{sql, http}},
-		"service/backtest":    {ours: []string{"service"}, never: []string{sql, http}},
-		"service/proof":       {ours: []string{"service"}, never: []string{sql, http}},
-		"service/servicetest": {ours: []string{"service", "service/access", "service/barred", "service/event", "service/webhook", "service/explain"}},
-		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
-		"api":                 {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
-		"client":              {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
-		"migrations":          {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
+		"service":          {theirs: []string{text}, never: []string{sql, http}},
+		"service/access":   {ours: []string{"service"}},
+		"service/queue":    {ours: []string{"service"}},
+		"service/event":    {ours: []string{"service"}, never: []string{sql, http}},
+		"service/webhook":  {ours: []string{"service", "service/event"}, never: []string{sql, http}},
+		"service/barred":   {ours: []string{"service"}, never: []string{sql, http}},
+		"service/firewall": {ours: []string{"service", "service/barred"}, theirs: []string{ipx}, never: []string{sql, http}},
+		"service/feed":     {ours: []string{"service", "service/event"}, never: []string{sql, http}},
+		"service/explain":  {ours: []string{"service"}, never: []string{sql, http}},
+		"service/backtest": {ours: []string{"service"}, never: []string{sql, http}},
+		"service/proof":    {ours: []string{"service"}, never: []string{sql, http}},
+		"service/memory": {
+			ours:  []string{"service", "service/access", "service/barred", "service/event", "service/webhook", "service/explain"},
+			never: []string{"testing", sql, http},
+		},
+		"service/servicetest": {
+			ours: []string{
+				"service", "service/memory", "service/access", "service/barred", "service/event", "service/webhook", "service/explain",
+			},
+		},
+		"front":            {ours: []string{"service", "service/access"}, never: []string{sql, http}},
+		"api":              {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
+		"client":           {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
+		"migrations":       {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
+		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
@@ -394,7 +402,7 @@ func TestTheProgramCarriesNoTestCode(t *testing.T) {
 	for _, dep := range program.Deps {
 		switch {
 		case dep == "testing", strings.HasPrefix(dep, "testing/"), dep == "net/http/httptest",
-			strings.HasPrefix(dep, module+"/") && strings.HasSuffix(dep, "test"),
+			strings.HasPrefix(dep, module+"/") && strings.HasSuffix(dep, "test") && !strings.HasSuffix(dep, "/backtest"),
 			strings.HasPrefix(dep, "github.com/DATA-DOG/go-sqlmock"):
 			t.Errorf("cmd/velocityd must not depend on %s, which is for tests", dep)
 		}

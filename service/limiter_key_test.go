@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
 )
 
 // changing is a store whose zone 1 changes its key rule with each reading of the
@@ -212,7 +212,7 @@ func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
 
 func TestLimiterIsSafeForManyCallersWhileRulesChange(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	memory.SetZone(t, zone)
 	n := service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Minute})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 	"velocityd/telemetry"
@@ -43,7 +44,7 @@ func summariesOfGo() []string { return []string{"go_gc_duration_seconds"} }
 func TestUnknownZonesMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(servicetest.Asking(servicetest.NewMemory()))
+	store := m.Checks(servicetest.Asking(memory.New()))
 	for id := range int64(5000) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -107,7 +108,7 @@ func TestRequestsThatAreRefusedUnaskedAreCountedByReason(t *testing.T) {
 
 func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
 	memory.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	var keys []service.SecretKey

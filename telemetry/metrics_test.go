@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 	"velocityd/telemetry"
@@ -117,7 +118,7 @@ func whole(t *testing.T) *telemetry.Metrics {
 	t.Helper()
 	m := newMetrics()
 	m.Watch(idle())
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	ask(t, m.Checks(servicetest.Asking(memory)), check(service.Bucket{ZoneID: 1, Key: "alice"}))
 	m.CountRequest("GET", "/v1/zones/:id", http.StatusOK)
@@ -292,7 +293,7 @@ func scrapeMany(b *testing.B, zones int) {
 func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
 	t.Parallel()
 	var off *telemetry.Metrics
-	m := servicetest.NewMemory()
+	m := memory.New()
 	if off.Checks(nil) != nil || off.Batches(m) != service.CheckStore(m) || off.Outcomes(m) != service.OutcomeStore(m) {
 		t.Error("a store is wrapped")
 	}

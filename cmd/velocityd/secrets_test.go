@@ -26,8 +26,8 @@ import (
 	"velocityd/db/localdb"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
 )
 
 // The clear keys and the password of TestNothingThatIsWrittenHoldsASecret. Each is a word that
@@ -333,7 +333,7 @@ func askWithoutKeys(t *testing.T, dsn string) string {
 }
 
 // panics is a store that panics, and says about what.
-type panics struct{ *servicetest.Memory }
+type panics struct{ *memory.Store }
 
 // CheckAll implements service.CheckStore.
 func (panics) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
@@ -353,7 +353,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := panics{servicetest.NewMemory()}
+	store := panics{memory.New()}
 	for _, zone := range hidingZonesOf() {
 		zone.Keys.Form = service.KeyHMAC
 		store.SetZone(t, zone)

@@ -9,12 +9,12 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 func TestTheSecondAttemptIsBlocked(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	server := httptest.NewServer(handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
@@ -34,7 +34,7 @@ func TestTheSecondAttemptIsBlocked(t *testing.T) {
 
 func TestALoginAsksForUserAndAddress(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
+	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	memory.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
 	server := httptest.NewServer(handlers.New(handlers.Options{

@@ -11,17 +11,17 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // mute is a store that answers nothing while it is away. It counts how often it was asked then.
 type mute struct {
-	*servicetest.Credentials
+	*memory.Credentials
 	isAway atomic.Bool
 	asked  atomic.Int64
 }
 
-func (m *mute) in(store *servicetest.Credentials) access.Store {
+func (m *mute) in(store *memory.Credentials) access.Store {
 	m.Credentials = store
 	return m
 }
@@ -167,7 +167,7 @@ func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	})
 }
 
-type panicking struct{ *servicetest.Credentials }
+type panicking struct{ *memory.Credentials }
 
 func (panicking) LiveCredentials(context.Context) ([]access.Credential, time.Time, error) {
 	panic("store")

@@ -9,6 +9,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/backtest"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -16,7 +17,7 @@ import (
 type past struct {
 	random   *rand.Rand
 	now      time.Time
-	store    *servicetest.Memory
+	store    *memory.Store
 	subject  servicetest.Subject
 	zones    map[int64]service.Zone
 	begin    []service.Zone
@@ -37,8 +38,8 @@ func newPast(t *testing.T) *past {
 		random: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 22, 0, 0, 0, time.UTC),
 		zones: map[int64]service.Zone{}, checkOf: map[uint64]int{}, wasOn: map[uint64]bool{}, targets: map[string]uint64{},
 	}
-	p.store = servicetest.NewMemoryAt(func() time.Time { return p.now })
-	p.subject = p.store.Subject()
+	p.store = memory.NewAt(func() time.Time { return p.now })
+	p.subject = servicetest.InMemory(p.store)
 	for id := int64(1); id <= zones; id++ {
 		p.edit(t, id)
 	}
@@ -252,8 +253,8 @@ func TestTheSettingsAsTheyWereGiveTheAnswersThatWereRecorded(t *testing.T) {
 func (p *past) oracle(t *testing.T, zone int64, proposal service.Zone) (numbers backtest.Numbers, blocked []bool) {
 	t.Helper()
 	now := time.Time{}
-	store := servicetest.NewMemoryAt(func() time.Time { return now })
-	subject := store.Subject()
+	store := memory.NewAt(func() time.Time { return now })
+	subject := servicetest.InMemory(store)
 	for _, z := range p.begin {
 		if z.ID == zone {
 			z = proposal
@@ -340,7 +341,7 @@ func (p *past) repeat(t *testing.T, subject servicetest.Subject, c backtest.Chan
 	}
 }
 
-func ask(t *testing.T, store *servicetest.Memory, a backtest.Attempt) service.Decision {
+func ask(t *testing.T, store *memory.Store, a backtest.Attempt) service.Decision {
 	t.Helper()
 	var check service.Check
 	for _, place := range a.Places {

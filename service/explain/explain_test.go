@@ -9,19 +9,19 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/explain"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // desk is a reference store whose clock the test moves, at first to ten o'clock.
 type desk struct {
-	*servicetest.Memory
+	*memory.Store
 	now time.Time
 }
 
 func newDesk(t *testing.T, zones ...service.Zone) *desk {
 	t.Helper()
 	d := &desk{now: time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)}
-	d.Memory = servicetest.NewMemoryAt(func() time.Time { return d.now })
+	d.Store = memory.NewAt(func() time.Time { return d.now })
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
@@ -186,11 +186,11 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 	}
 	d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny})
 	denied := d.after(time.Second).check(t, alice(1))
-	d.after(time.Second).DeleteOverrides(t, 1)
+	d.after(time.Second).DeleteOverrides(1)
 	d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	d.after(time.Minute).check(t, alice(1))
 	d.check(t, alice(1)) // locks again, by other settings
-	if err := d.after(time.Minute).Memory.DeleteZone(ctx, 1, service.Match{}, "ann"); err != nil {
+	if err := d.after(time.Minute).Store.DeleteZone(ctx, 1, service.Match{}, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[uint64]string{

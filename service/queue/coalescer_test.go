@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
@@ -154,7 +155,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-				m := servicetest.NewMemory()
+				m := memory.New()
 				c := queue.NewCoalescer(m, o)
 				t.Cleanup(func() {
 					if err := c.Close(context.Background()); err != nil {
@@ -162,7 +163,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 					}
 				})
 				limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
-				return coalesced{Subject: m.Subject(), checks: limiter}
+				return coalesced{Subject: servicetest.InMemory(m), checks: limiter}
 			})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
@@ -267,7 +268,7 @@ func (a answering) SetZone(tb testing.TB, zone service.Zone) {
 func TestFallbackKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		c := queue.NewCoalescer(m, queue.CoalescerOptions{})
 		var probed atomic.Int64
 		f := queue.NewFallback(c, queue.FallbackOptions{
@@ -287,6 +288,6 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 				t.Errorf("closed with %v after %d tests", err, probed.Load())
 			}
 		})
-		return answering{m.Subject(), service.NewLimiter(f, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second}), f, m}
+		return answering{servicetest.InMemory(m), service.NewLimiter(f, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second}), f, m}
 	})
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
 // outage is a store that is away at times, with instances in front of it.
 type outage struct {
-	*servicetest.Memory
+	*memory.Store
 	isAway    atomic.Bool
 	step      time.Duration // of the store's clock
 	zones     []service.Zone
@@ -38,7 +39,7 @@ func (o *outage) CheckAll(ctx context.Context, call service.Call) ([]service.Dec
 	if o.isAway.Load() {
 		return nil, service.ErrAway
 	}
-	return o.Memory.CheckAll(ctx, service.Call{Checks: checks})
+	return o.Store.CheckAll(ctx, service.Call{Checks: checks})
 }
 
 // inOutage runs a test in a bubble, with instances in front of a store that has zones.
@@ -47,10 +48,10 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		o := &outage{zones: zones}
-		o.Memory = servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(o.step) })
+		o.Store = memory.NewAt(func() time.Time { return time.Now().Add(o.step) })
 		for i := range o.zones {
 			o.zones[i].OnFailure = service.OnFailureAllow
-			o.Subject().SetZone(t, o.zones[i])
+			servicetest.InMemory(o.Store).SetZone(t, o.zones[i])
 		}
 		for range instances {
 			f := queue.NewFallback(o, queue.FallbackOptions{Probe: func(context.Context) error {
@@ -228,7 +229,7 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 				test.override = o
 			}
 			if test.override.Action != "" {
-				o.Subject().SetOverride(t, test.override)
+				servicetest.InMemory(o.Store).SetOverride(t, test.override)
 			}
 			for range test.before {
 				o.ask(t, 0, at(1, "alice"))

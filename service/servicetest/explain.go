@@ -31,7 +31,7 @@ func explaining(tb testing.TB, b Subject) Subject {
 		return b
 	}
 	most := mostExplained
-	if _, is := b.(memoryBench); is {
+	if _, is := b.(reference); is {
 		most = math.MaxInt
 	}
 	return &explainer{Subject: b, explains: explains, tb: tb, most: most, explained: map[uint64]bool{}}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 )
 
 func oracleClaims() map[string]claim {
@@ -21,11 +21,11 @@ func oracleClaims() map[string]claim {
 }
 
 // timeline is a random sequence of operations that is applied to a subject and to a
-// Memory, the oracle. The Memory's clock is the time of the subject's last answer.
+// memory.Store, the oracle. That one's clock is the time of the subject's last answer.
 type timeline struct {
 	subject
 	random *rand.Rand
-	memory *Memory
+	memory *memory.Store
 	oracle Subject // memory as a Subject
 	now    *time.Time
 	zones  map[int64]service.Zone
@@ -53,8 +53,8 @@ func newTimeline(t *testing.T, b subject) *timeline {
 			3: {"x", "X", "y"},
 		},
 	}
-	l.memory = NewMemoryAt(func() time.Time { return *l.now })
-	l.oracle = l.memory.Subject()
+	l.memory = memory.NewAt(func() time.Time { return *l.now })
+	l.oracle = InMemory(l.memory)
 	for id := range l.keys {
 		l.editZone(t, id)
 	}
@@ -191,7 +191,7 @@ func (l *timeline) ageSome(t *testing.T) {
 	if l.random.IntN(2) == 0 {
 		by = l.edge(t) + time.Duration(l.random.IntN(3)-1)*time.Microsecond
 	}
-	buckets := l.everyBucket()
+	buckets := l.memory.Buckets()
 	if len(buckets) > 0 && l.random.IntN(2) == 0 {
 		buckets = []service.Bucket{pick(l.random, buckets...)}
 	}
@@ -210,7 +210,7 @@ func (l *timeline) ageSome(t *testing.T) {
 // edge returns the age at which a txn of now, or one that was recorded, is at the edge of a zone's limit.
 func (l *timeline) edge(t *testing.T) time.Duration {
 	t.Helper()
-	zone, buckets := l.zones[1+l.random.Int64N(3)], l.everyBucket()
+	zone, buckets := l.zones[1+l.random.Int64N(3)], l.memory.Buckets()
 	if zone.Calendar.IsNone() || len(buckets) == 0 {
 		return zone.Window
 	}
@@ -221,12 +221,6 @@ func (l *timeline) edge(t *testing.T) time.Duration {
 		return l.now.Sub(begin)
 	}
 	return max(0, pick(l.random, txns...).CreatedAt.Sub(begin))
-}
-
-func (l *timeline) everyBucket() []service.Bucket {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(l.memory.indexes), service.Bucket.Compare)
 }
 
 // ask asks both a random batch. Its last check has no attempt id, so that its CheckedAt
@@ -280,7 +274,7 @@ func (l *timeline) retryAlone(t *testing.T) {
 	}
 	check := pick(l.random, l.attempts...)
 	l.lookAtTheClock(t)
-	first, ok := l.memory.attempts[check.AttemptID]
+	first, ok := l.memory.Remembered(check.AttemptID)
 	if !ok || l.passesSoon(first.ExpiresAt) || !l.now.Before(first.ExpiresAt) {
 		return // the id has expired: a new decision has an unknown time if it is refused
 	}

@@ -3,6 +3,8 @@ package servicetest
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,23 +30,35 @@ func (l *timeline) passesSoon(instant time.Time) bool {
 // dependsOnSecond reports whether the result of a report or release depends on the
 // second at which it is carried out.
 func (l *timeline) dependsOnSecond() bool {
-	m := l.memory
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, txn := range m.txns {
-		zone := m.zones[txn.Bucket.ZoneID]
-		if l.passesSoon(zone.Term().Until(txn.CreatedAt)) || l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) {
+	ctx := context.Background()
+	zones, _ := l.memory.Zones(ctx) // none of its readings fails
+	for _, zone := range zones {
+		overrides, _ := l.memory.Overrides(ctx, zone.ID, 0, math.MaxInt)
+		if slices.ContainsFunc(overrides, func(o service.Override) bool { return l.passesSoon(o.ExpiresAt) }) {
 			return true
 		}
-		for _, o := range m.overrides {
-			if o.ZoneID == txn.Bucket.ZoneID && l.passesSoon(zone.TermUnder(&o).Until(txn.CreatedAt)) {
-				return true
-			}
+		terms := []service.Term{zone.Term()}
+		for _, o := range overrides {
+			terms = append(terms, zone.TermUnder(&o))
+		}
+		if l.endsSoon(zone, terms) {
+			return true
 		}
 	}
-	for _, o := range m.overrides {
-		if l.passesSoon(o.ExpiresAt) {
-			return true
+	return false
+}
+
+// endsSoon reports whether a txn of a zone ends soon under one of these terms, or its reservation does.
+func (l *timeline) endsSoon(zone service.Zone, terms []service.Term) bool {
+	for _, bucket := range l.memory.Buckets() {
+		if bucket.ZoneID != zone.ID {
+			continue
+		}
+		for _, txn := range l.memory.Txns(bucket) {
+			ends := func(term service.Term) bool { return l.passesSoon(term.Until(txn.CreatedAt)) }
+			if l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) || slices.ContainsFunc(terms, ends) {
+				return true
+			}
 		}
 	}
 	return false
@@ -53,15 +67,8 @@ func (l *timeline) dependsOnSecond() bool {
 // sameAge reports whether the txns of a check have the same time. They differ only if
 // the test has aged some of them.
 func (l *timeline) sameAge(id uint64) bool {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	named := l.memory.txns[id-1]
-	for _, txn := range l.memory.txns[named.first:named.end] {
-		if !txn.CreatedAt.Equal(named.CreatedAt) {
-			return false
-		}
-	}
-	return true
+	txns := l.memory.TxnsOfCheck(id)
+	return !slices.ContainsFunc(txns, func(txn service.Txn) bool { return !txn.CreatedAt.Equal(txns[0].CreatedAt) })
 }
 
 // reportable returns the id of an attempt whose outcome may be reported by it, or "". The id is not known if its
@@ -71,7 +78,7 @@ func (l *timeline) reportable() string {
 		return ""
 	}
 	id := pick(l.random, l.attempts...).AttemptID
-	first, isKnown := l.memory.attempts[id]
+	first, isKnown := l.memory.Remembered(id)
 	if isKnown && (l.passesSoon(first.ExpiresAt) || !l.sameAge(first.Decision.TxnID())) {
 		return ""
 	}
@@ -168,7 +175,7 @@ func sameOverride(a, b *service.Override) bool {
 
 func (l *timeline) compareTxns(t *testing.T) {
 	t.Helper()
-	for _, bucket := range l.everyBucket() {
+	for _, bucket := range l.memory.Buckets() {
 		l.compareBucket(t, bucket)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 )
 
 // TotalsSubject is a Subject that answers with totals.
@@ -46,20 +47,20 @@ func ExerciseTotals(t *testing.T, open func(t *testing.T) TotalsSubject) {
 
 // TotalsThrough returns the Subject of m, whose totals are those that store answers with, such as a client of an HTTP
 // server in front of m.
-func TotalsThrough(m *Memory, store service.TotalsStore) TotalsSubject {
-	return totalsThrough{m.Subject(), store, m}
+func TotalsThrough(m *memory.Store, store service.TotalsStore) TotalsSubject {
+	return totalsThrough{InMemory(m), store, m}
 }
 
 type totalsThrough struct {
 	Subject
 	service.TotalsStore
-	memory *Memory
+	memory *memory.Store
 }
 
 // RollUp implements TotalsSubject.
 func (t totalsThrough) RollUp(tb testing.TB) {
 	tb.Helper()
-	t.memory.RollUp(tb)
+	t.memory.RollUp()
 }
 
 // totalsSubject adds steps for claims to a TotalsSubject.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -23,9 +24,9 @@ func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 }
 
 // memory is a reference store with a zone for users (1) and for addresses (2).
-func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
+func zonesOf(t *testing.T, userRate, ipRate int) *memory.Store {
 	t.Helper()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: time.Hour})
 	m.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: time.Hour})
 	return m
@@ -55,7 +56,7 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 		strings.TrimRight(failed("ann", "192.0.2.2"), "\r\n") // blocked by the user
 	for _, batch := range []int{1, 2, 3, 100} {
 		var asked []service.Check
-		m := memory(t, 2, 3)
+		m := zonesOf(t, 2, 3)
 		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			if len(checks) > batch {
 				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
@@ -87,7 +88,7 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 
 func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
 	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
 	r := asking(servicetest.Asking(m), 1, 2, 3)
@@ -118,7 +119,7 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0, 0}, // an empty user harms nobody here
 		{1, 2, "ann 192.0.2.1 192.0.2.1 ann 2001:db8::1", 0, 1},
 	} {
-		m := memory(t, 9, 9)
+		m := zonesOf(t, 9, 9)
 		var keys []string
 		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			for _, check := range checks {
@@ -140,7 +141,7 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 func TestReplayAsksABusyStoreAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m, calls, began := memory(t, 9, 9), 0, time.Now()
+		m, calls, began := zonesOf(t, 9, 9), 0, time.Now()
 		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			if calls++; calls%busyTries != 0 {
 				return nil, fmt.Errorf("%w: away", service.ErrBusy)
@@ -163,7 +164,7 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 		service.ErrBusy: busyTries, service.ErrUndecided: 1, io.ErrUnexpectedEOF: 1,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m, calls := memory(t, 9, 9), 0
+			m, calls := zonesOf(t, 9, 9), 0
 			r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 				if calls++; calls > 1 {
 					return nil, fmt.Errorf("%w: on purpose", kind)
@@ -180,7 +181,7 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 
 func TestReplayEndsAtAnUnknownZone(t *testing.T) {
 	t.Parallel()
-	m := memory(t, 9, 9)
+	m := zonesOf(t, 9, 9)
 	r := asking(servicetest.Asking(m), 1, 7, 2)
 	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
 	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
@@ -206,7 +207,7 @@ func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
 
 func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	users, addresses := service.Zone{ID: 1, Rate: 9, Window: time.Hour},
 		service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	m.SetZone(t, users)
@@ -233,7 +234,7 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 
 func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 	t.Parallel()
-	m := memory(t, 9, 9)
+	m := zonesOf(t, 9, 9)
 	r, err := New(Options{Store: servicetest.Asking(m), UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 9})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +250,7 @@ func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []service.Decision{{Err: service.ErrBusy}, {Degraded: true}} {
-		m := memory(t, 9, 9)
+		m := zonesOf(t, 9, 9)
 		calls := 0
 		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			calls++
@@ -262,7 +263,7 @@ func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 		if err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 4))); err != nil {
 			t.Fatal(err)
 		}
-		txns := m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})
+		txns := m.Txns(service.Bucket{ZoneID: 1, Key: "ann"})
 		if r.tally.allowed != 4 || calls != 2 || len(txns) != 4 {
 			t.Errorf("%+v: asked %d times for %d txns: %+v", refused, calls, len(txns), r.tally)
 		}
@@ -272,7 +273,7 @@ func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 func TestReplayEndsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	m := memory(t, 9, 9)
+	m := zonesOf(t, 9, 9)
 	r := asking(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		cancel()
 		return m.CheckAll(context.Background(), service.Call{Checks: checks}) // the call at work is finished

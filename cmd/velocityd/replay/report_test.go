@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
@@ -31,9 +32,9 @@ func accepted(user, ip string) string {
 
 // loginZones are zones in which every outcome matters, and several spellings are
 // one bucket.
-func loginZones(t *testing.T) *servicetest.Memory {
+func loginZones(t *testing.T) *memory.Store {
 	t.Helper()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	m.SetZone(t, service.Zone{
 		ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true,
 		Keys: service.KeyRule{Kind: service.KeyUsername},
@@ -45,7 +46,7 @@ func loginZones(t *testing.T) *servicetest.Memory {
 }
 
 // reporting returns a Replayer that reports outcomes and knows m's key rules.
-func reporting(t *testing.T, m *servicetest.Memory, batch int) *Replayer {
+func reporting(t *testing.T, m *memory.Store, batch int) *Replayer {
 	t.Helper()
 	zones, err := m.Zones(t.Context())
 	if err != nil {
@@ -245,8 +246,8 @@ func TestReplayLeavesOutTheZoneThatCannotHaveAKey(t *testing.T) {
 		r.tally.keyless != 1 || r.tally.allowed != 5 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
-	if users, addresses := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})),
-		len(m.Txns(t, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
+	if users, addresses := len(m.Txns(service.Bucket{ZoneID: 1, Key: "ann"})),
+		len(m.Txns(service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
 		t.Errorf("%d txns of the user, %d of the address", users, addresses)
 	}
 	swapped := asking(servicetest.Asking(m), 2, 0, 100) // users in a zone of addresses
@@ -278,7 +279,7 @@ Nov 26 09:08:32 gate sshd[217]: Failed password for carol from fe80::1234%lo por
 		{ZoneID: 1, Key: "carol"}: 3, {ZoneID: 1, Key: "oracle"}: 1, {ZoneID: 1, Key: "zoë"}: 2, {ZoneID: 1, Key: `corp\zoe`}: 1,
 		{ZoneID: 2, Key: "127.0.0.1"}: 4, {ZoneID: 2, Key: "::/64"}: 2, {ZoneID: 2, Key: "fe80::/64"}: 1,
 	} {
-		if got := len(m.Txns(t, key)); got != want {
+		if got := len(m.Txns(key)); got != want {
 			t.Errorf("%+v: %d txns, want %d", key, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package servicetest_test
+package memory_test
 
 import (
 	"errors"

@@ -1,18 +1,17 @@
-package servicetest
+package memory
 
 import (
 	"context"
 	"encoding/json"
 	"slices"
-	"testing"
 	"time"
 
 	"velocityd/service"
 	"velocityd/service/event"
 )
 
-// EventsOf implements Subject.
-func (m *Memory) EventsOf(_ testing.TB, bucket service.Bucket) (events []event.Event) {
+// EventsOf returns every event of a bucket by id.
+func (m *Store) EventsOf(bucket service.Bucket) (events []event.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.events {
@@ -24,7 +23,7 @@ func (m *Memory) EventsOf(_ testing.TB, bucket service.Bucket) (events []event.E
 }
 
 // tellLockouts records the lockouts that begin.
-func (m *Memory) tellLockouts(now time.Time, begun []service.Locked) {
+func (m *Store) tellLockouts(now time.Time, begun []service.Locked) {
 	for _, l := range begun {
 		m.standing[l.Bucket] = l
 		m.tell(now, event.BucketLocked, l.Bucket, l.TxnID, map[string]any{"locked_until": l.Until, "reason": service.ReasonLockout})
@@ -32,7 +31,7 @@ func (m *Memory) tellLockouts(now time.Time, begun []service.Locked) {
 }
 
 // tellRelease records a release, and the end of a lockout that stands.
-func (m *Memory) tellRelease(now time.Time, bucket service.Bucket) {
+func (m *Store) tellRelease(now time.Time, bucket service.Bucket) {
 	if l := m.standing[bucket]; l.Until.After(now) {
 		m.tell(now, event.BucketLockEnded, bucket, l.TxnID, map[string]any{"ended_at": now, "cause": "release"})
 	}
@@ -40,13 +39,13 @@ func (m *Memory) tellRelease(now time.Time, bucket service.Bucket) {
 	m.tell(now, event.BucketReleased, bucket, 0, map[string]any{})
 }
 
-func (m *Memory) tell(now time.Time, of event.Type, bucket service.Bucket, txnID uint64, data map[string]any) {
+func (m *Store) tell(now time.Time, of event.Type, bucket service.Bucket, txnID uint64, data map[string]any) {
 	text, _ := json.Marshal(data) // texts and times cannot fail
 	m.events = append(m.events, event.Event{ID: uint64(len(m.events) + 1), Type: of, At: now, Bucket: bucket, TxnID: txnID, Data: text})
 }
 
 // Events implements event.Store.
-func (m *Memory) Events(_ context.Context, q event.Query) (event.Page, error) {
+func (m *Store) Events(_ context.Context, q event.Query) (event.Page, error) {
 	if err := q.Validate(); err != nil {
 		return event.Page{}, err
 	}

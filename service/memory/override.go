@@ -1,11 +1,10 @@
-package servicetest
+package memory
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	"velocityd/service"
@@ -13,7 +12,7 @@ import (
 
 // Overrides returns at most limit overrides of a zone with ids above after, by id. It
 // includes expired ones. It returns ErrNotFound for an unknown zone.
-func (m *Memory) Overrides(_ context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+func (m *Store) Overrides(_ context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.zone(zoneID); err != nil {
@@ -29,7 +28,7 @@ func (m *Memory) Overrides(_ context.Context, zoneID int64, after uint64, limit 
 }
 
 // Override returns one override, or ErrNotFound.
-func (m *Memory) Override(_ context.Context, zoneID int64, id uint64) (service.Override, error) {
+func (m *Store) Override(_ context.Context, zoneID int64, id uint64) (service.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := m.overrideIndex(zoneID, id)
@@ -39,7 +38,7 @@ func (m *Memory) Override(_ context.Context, zoneID int64, id uint64) (service.O
 	return m.overrides[i], nil
 }
 
-func (m *Memory) overrideIndex(zoneID int64, id uint64) (int, error) {
+func (m *Store) overrideIndex(zoneID int64, id uint64) (int, error) {
 	i := slices.IndexFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == zoneID && o.ID == id })
 	if i < 0 {
 		return 0, fmt.Errorf("override %d of zone %d: %w", id, zoneID, service.ErrNotFound)
@@ -50,7 +49,7 @@ func (m *Memory) overrideIndex(zoneID int64, id uint64) (int, error) {
 // AddOverride adds an override, and removes an expired one of the same key or prefix.
 // It returns ErrInvalid, ErrNotFound for an unknown zone, or ErrConflict if the zone has
 // an override of the same key or prefix that has not expired.
-func (m *Memory) AddOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+func (m *Store) AddOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -67,7 +66,7 @@ func (m *Memory) AddOverride(_ context.Context, o service.Override, principal st
 	return m.add(o), nil
 }
 
-func (m *Memory) add(o service.Override) service.Override {
+func (m *Store) add(o service.Override) service.Override {
 	m.lastOverride++
 	o.ID = m.lastOverride
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
@@ -78,7 +77,7 @@ func (m *Memory) add(o service.Override) service.Override {
 
 // makeRoom removes an expired override of the same key or prefix as o, and
 // returns ErrConflict if there is another one that has not expired.
-func (m *Memory) makeRoom(o service.Override) error {
+func (m *Store) makeRoom(o service.Override) error {
 	now := m.now()
 	for _, other := range m.overrides {
 		if other.ID == o.ID || !sameTarget(other, o) {
@@ -100,7 +99,7 @@ func sameTarget(a, b service.Override) bool {
 // SetOverride replaces the override with the id of o. It returns ErrInvalid,
 // ErrNotFound, or ErrConflict if another override has the same key or prefix. An empty
 // CreatedBy keeps the stored one.
-func (m *Memory) SetOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+func (m *Store) SetOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -125,7 +124,7 @@ func (m *Memory) SetOverride(_ context.Context, o service.Override, principal st
 }
 
 // DeleteOverride removes one override, or returns ErrNotFound.
-func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, principal string) error {
+func (m *Store) DeleteOverride(_ context.Context, zoneID int64, id uint64, principal string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := m.overrideIndex(zoneID, id)
@@ -137,9 +136,22 @@ func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, prin
 	return nil
 }
 
-// DeleteOverrides implements Subject: it removes every override of a zone.
-func (m *Memory) DeleteOverrides(_ testing.TB, zoneID int64) {
+// DeleteOverrides removes every override of a zone.
+func (m *Store) DeleteOverrides(zoneID int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == zoneID })
+}
+
+// ReplaceOverride adds an override in place of one of the same key or prefix. Unlike AddOverride it asks for no zone, and it leaves
+// no audit.
+func (m *Store) ReplaceOverride(o service.Override) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropOverrides(func(other service.Override) bool { return sameTarget(other, o) })
+	m.add(o)
+	return nil
 }

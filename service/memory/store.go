@@ -1,7 +1,7 @@
-// Package servicetest holds the in-memory reference store and Exercise, the test suite
-// that every store of checks must pass. It is for tests only and must not know any
-// engine.
-package servicetest
+// Package memory is the reference store: a service in memory that decides by the real rules. It stands in for a database in tests of
+// programs that ask, and in the suite of service/servicetest. It does NOT serve, must not know any engine, and imports nothing of
+// testing.
+package memory
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"velocityd/service/webhook"
 )
 
-// Memory is the reference store: service.Decide over maps, under one mutex. Its data
+// Store is the reference store: service.Decide over maps, under one mutex. Its data
 // ends with the process, so it is NOT for serving. It does not normalise keys: put a
 // normalizing service.Limiter in front of it. No other session can hold its buckets, so
 // it ignores Call.NoWait.
-type Memory struct {
+type Store struct {
 	mu    sync.Mutex
 	clock func() time.Time
 
@@ -45,19 +45,19 @@ type Memory struct {
 }
 
 var (
-	_ service.CheckStore   = (*Memory)(nil)
-	_ service.OutcomeStore = (*Memory)(nil)
-	_ service.ZoneLister   = (*Memory)(nil)
+	_ service.CheckStore   = (*Store)(nil)
+	_ service.OutcomeStore = (*Store)(nil)
+	_ service.ZoneLister   = (*Store)(nil)
 )
 
-// recorded is a txn, and the range of its check's txns in Memory.txns.
+// recorded is a txn, and the range of its check's txns in Store.txns.
 type recorded struct {
 	service.Txn
 	first, end int
 	imprint    service.Imprint
 }
 
-// Audit is Memory's form of a row of zone_audit.
+// Audit is the Store's form of a row of zone_audit.
 type Audit struct {
 	At        time.Time
 	ZoneID    int64
@@ -67,13 +67,13 @@ type Audit struct {
 	Reason    string
 }
 
-// NewMemory returns a Memory without zones that uses the wall clock.
-func NewMemory() *Memory { return NewMemoryAt(time.Now) }
+// New returns a Store without zones that uses the wall clock.
+func New() *Store { return NewAt(time.Now) }
 
-// NewMemoryAt returns a Memory without zones that uses clock. It calls clock under its
+// NewAt returns a Store without zones that uses clock. It calls clock under its
 // mutex.
-func NewMemoryAt(clock func() time.Time) *Memory {
-	return &Memory{
+func NewAt(clock func() time.Time) *Store {
+	return &Store{
 		clock:    clock,
 		zones:    map[int64]service.Zone{},
 		lockouts: map[service.Bucket]service.Lockout{},
@@ -85,10 +85,10 @@ func NewMemoryAt(clock func() time.Time) *Memory {
 }
 
 // now returns the time as an engine would: in UTC and whole microseconds.
-func (m *Memory) now() time.Time { return m.clock().UTC().Truncate(time.Microsecond) }
+func (m *Store) now() time.Time { return m.clock().UTC().Truncate(time.Microsecond) }
 
 // CheckAll implements service.CheckStore. Its only error is ErrStaleKey.
-func (m *Memory) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+func (m *Store) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
 	checks := call.Checks
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *Memory) CheckAll(_ context.Context, call service.Call) ([]service.Decis
 }
 
 // decide answers one check and records it, unless it is refused or a retry.
-func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
+func (m *Store) decide(now time.Time, check service.Check) service.Decision {
 	ruling := service.Decide(now, m.ledger(check.Buckets), []service.Check{check})
 	maps.Copy(m.lockouts, ruling.Lockouts)
 	first := len(m.txns)
@@ -134,7 +134,7 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 }
 
 // ledger returns all that a decision about buckets depends on.
-func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
+func (m *Store) ledger(buckets []service.Bucket) service.Ledger {
 	ledger := service.Ledger{
 		Zones: m.zones, Overrides: m.overrides, Attempts: m.attempts,
 		Buckets: make([]service.BucketState, len(buckets)), Places: [][]int{make([]int, len(buckets))},
@@ -163,7 +163,7 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 }
 
 // Txn returns one recorded attempt, or service.ErrNotFound.
-func (m *Memory) Txn(_ context.Context, id uint64) (service.Txn, error) {
+func (m *Store) Txn(_ context.Context, id uint64) (service.Txn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if id < 1 || id > uint64(len(m.txns)) {
@@ -173,13 +173,13 @@ func (m *Memory) Txn(_ context.Context, id uint64) (service.Txn, error) {
 }
 
 // Audits returns the audit of all changes, the oldest first.
-func (m *Memory) Audits() []Audit {
+func (m *Store) Audits() []Audit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.audits)
 }
 
-func (m *Memory) audit(a Audit) {
+func (m *Store) audit(a Audit) {
 	a.At = m.now()
 	m.audits = append(m.audits, a)
 }

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // NoteExport implements service.ExportNoter. The audit's reason is the format.
-func (m *Memory) NoteExport(_ context.Context, export service.Export, principal string) error {
+func (m *Store) NoteExport(_ context.Context, export service.Export, principal string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	audit := Audit{At: m.now(), Action: "export history", Principal: principal, Reason: export.Format}

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"velocityd/service/webhook"
 )
 
-var _ webhook.Store = (*Memory)(nil)
+var _ webhook.Store = (*Store)(nil)
 
 // AddWebhook implements webhook.Store. Nothing is ever sent.
-func (m *Memory) AddWebhook(_ context.Context, w webhook.Webhook, _, principal string) (webhook.Webhook, error) {
+func (m *Store) AddWebhook(_ context.Context, w webhook.Webhook, _, principal string) (webhook.Webhook, error) {
 	if err := w.Validate(); err != nil {
 		return w, err
 	}
@@ -28,14 +28,14 @@ func (m *Memory) AddWebhook(_ context.Context, w webhook.Webhook, _, principal s
 }
 
 // Webhooks implements webhook.Store.
-func (m *Memory) Webhooks(context.Context) ([]webhook.Webhook, error) {
+func (m *Store) Webhooks(context.Context) ([]webhook.Webhook, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.webhooks), nil
 }
 
 // RemoveWebhook implements webhook.Store.
-func (m *Memory) RemoveWebhook(_ context.Context, id uint64) error {
+func (m *Store) RemoveWebhook(_ context.Context, id uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := slices.IndexFunc(m.webhooks, func(w webhook.Webhook) bool { return w.ID == id })
@@ -47,13 +47,13 @@ func (m *Memory) RemoveWebhook(_ context.Context, id uint64) error {
 }
 
 // Deliveries implements webhook.Store: there are none.
-func (m *Memory) Deliveries(_ context.Context, id, _ uint64) ([]webhook.Delivery, error) {
+func (m *Store) Deliveries(_ context.Context, id, _ uint64) ([]webhook.Delivery, error) {
 	_, err := m.Resend(context.Background(), id, 0)
 	return nil, err
 }
 
 // Resend implements webhook.Store: there is nothing to send.
-func (m *Memory) Resend(_ context.Context, id, _ uint64) (int, error) {
+func (m *Store) Resend(_ context.Context, id, _ uint64) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.ContainsFunc(m.webhooks, func(w webhook.Webhook) bool { return w.ID == id }) {

@@ -1,4 +1,4 @@
-package servicetest_test
+package memory_test
 
 import (
 	"errors"
@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/memory"
 	"velocityd/service/servicetest"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(*testing.T) servicetest.Subject { return servicetest.NewMemory().Subject() })
+	servicetest.Exercise(t, func(*testing.T) servicetest.Subject { return servicetest.InMemory(memory.New()) })
 }
 
 func TestMemoryKeepsTotals(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseTotals(t, func(*testing.T) servicetest.TotalsSubject {
-		return servicetest.NewMemory().Subject().(servicetest.TotalsSubject)
+		return servicetest.InMemory(memory.New())
 	})
 }
 
 func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	m := servicetest.NewMemory()
+	m := memory.New()
 	for _, id := range []int64{3, 1, 2} {
 		m.SetZone(t, service.Zone{ID: id, Rate: int(id), Window: time.Minute})
 	}
@@ -60,11 +61,11 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				t.Parallel()
 				now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-				m := servicetest.NewMemoryAt(func() time.Time {
+				m := memory.NewAt(func() time.Time {
 					now = now.Add(time.Millisecond)
 					return now
 				})
-				servicetest.ExerciseRotation(t, m, m.Subject(), zone, seed)
+				servicetest.ExerciseRotation(t, m, servicetest.InMemory(m), zone, seed)
 			})
 		}
 	}
@@ -73,18 +74,18 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 func TestMemoryKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseHistory(t, func(*testing.T) servicetest.HistorySubject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		return struct {
 			servicetest.Subject
 			service.HistoryStore
-		}{m.Subject(), m}
+		}{servicetest.InMemory(m), m}
 	})
 }
 
 func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseZoneReport(t, func(*testing.T) servicetest.ZoneReportSubject {
-		m := servicetest.NewMemory()
+		m := memory.New()
 		return struct {
 			servicetest.TotalsSubject
 			service.ZoneReportStore

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -6,15 +6,15 @@ import (
 	"velocityd/service"
 )
 
-// SetRetention sets the tasks that Retention tells of. A Memory itself removes nothing.
-func (m *Memory) SetRetention(tasks ...service.RetentionTask) {
+// SetRetention sets the tasks that Retention tells of. A Store itself removes nothing.
+func (m *Store) SetRetention(tasks ...service.RetentionTask) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.retention = tasks
 }
 
 // Retention implements service.RetentionReader.
-func (m *Memory) Retention(context.Context) (service.Retention, error) {
+func (m *Store) Retention(context.Context) (service.Retention, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	state := service.Retention{Tasks: m.retention}

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // attempt returns what is remembered under an attempt id.
-func (m *Memory) attempt(now time.Time, id string) (service.Attempt, error) {
+func (m *Store) attempt(now time.Time, id string) (service.Attempt, error) {
 	attempt, known := m.attempts[id]
 	if !known || !now.Before(attempt.ExpiresAt) {
 		return service.Attempt{}, service.NoAttempt()
@@ -16,8 +16,30 @@ func (m *Memory) attempt(now time.Time, id string) (service.Attempt, error) {
 	return attempt, nil
 }
 
+// Remembered returns the first answer to an attempt id, also when it has expired. It says false if there was no such attempt.
+func (m *Store) Remembered(id string) (service.Attempt, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	attempt, isKnown := m.attempts[id]
+	return attempt, isKnown
+}
+
+// TxnsOfCheck returns the txns that were recorded by the check which recorded this txn, the first one first. There are none if there
+// is no such txn.
+func (m *Store) TxnsOfCheck(id uint64) (txns []service.Txn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id < 1 || id > uint64(len(m.txns)) {
+		return nil
+	}
+	for _, txn := range m.txns[m.txns[id-1].first:m.txns[id-1].end] {
+		txns = append(txns, txn.Txn)
+	}
+	return txns
+}
+
 // Attempt returns the answer and the txns of an attempt by its id, or service.ErrNotFound.
-func (m *Memory) Attempt(_ context.Context, id string) (service.Recall, error) {
+func (m *Store) Attempt(_ context.Context, id string) (service.Recall, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	attempt, err := m.attempt(m.now(), id)
@@ -33,7 +55,7 @@ func (m *Memory) Attempt(_ context.Context, id string) (service.Recall, error) {
 
 // AttemptZones returns, for each of these attempt ids that is remembered, the zones of all buckets of its
 // check. Its error is always nil.
-func (m *Memory) AttemptZones(_ context.Context, ids []string) (map[string][]int64, error) {
+func (m *Store) AttemptZones(_ context.Context, ids []string) (map[string][]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zones := map[string][]int64{}

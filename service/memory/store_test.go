@@ -1,4 +1,4 @@
-package servicetest_test
+package memory_test
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // clocked is a Memory with a clock that the test moves.
 type clocked struct {
-	*servicetest.Memory
+	*memory.Store
 	now time.Time
 }
 
 func newClocked() *clocked {
 	c := &clocked{now: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
-	c.Memory = servicetest.NewMemoryAt(func() time.Time { return c.now })
+	c.Store = memory.NewAt(func() time.Time { return c.now })
 	return c
 }
 
@@ -105,7 +105,7 @@ func TestMemoryRefusesStaleKeysAsAWhole(t *testing.T) {
 		service.ErrStaleKey) || d != nil {
 		t.Errorf("got %+v, %v, want nothing but ErrStaleKey", d, err)
 	}
-	if txns := c.Txns(t, service.Bucket{ZoneID: 1, Key: "a"}); len(txns) != 0 {
+	if txns := c.Txns(service.Bucket{ZoneID: 1, Key: "a"}); len(txns) != 0 {
 		t.Errorf("a stale call recorded %+v", txns)
 	}
 	decisions, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), unknown}})
@@ -273,7 +273,7 @@ func TestMemoryAuditsReleases(t *testing.T) {
 	if err := c.Release(t.Context(), service.Bucket{ZoneID: 1, Key: "a"}, "operator", "called in"); err != nil {
 		t.Fatal(err)
 	}
-	want := servicetest.Audit{At: c.now, ZoneID: 1, Action: "release bucket", Key: "a", Principal: "operator", Reason: "called in"}
+	want := memory.Audit{At: c.now, ZoneID: 1, Action: "release bucket", Key: "a", Principal: "operator", Reason: "called in"}
 	if got := c.Audits(); len(got) != 1 || got[0] != want {
 		t.Errorf("audited %+v, want %+v", got, want)
 	}

@@ -1,10 +1,10 @@
-package servicetest
+package memory
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
-	"testing"
 	"time"
 
 	"velocityd/service"
@@ -12,7 +12,7 @@ import (
 )
 
 // Peek returns the view of a bucket, or the error of service.NewPeek.
-func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
+func (m *Store) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	peek, err := service.NewPeek(m.now(), m.ledger([]service.Bucket{bucket}), bucket)
@@ -23,7 +23,7 @@ func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, e
 	return peek, nil
 }
 
-func (m *Memory) newest(bucket service.Bucket) []service.Txn {
+func (m *Store) newest(bucket service.Bucket) []service.Txn {
 	txns := m.txnsOf(bucket)
 	slices.SortFunc(txns, func(a, b service.Txn) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
@@ -33,7 +33,7 @@ func (m *Memory) newest(bucket service.Bucket) []service.Txn {
 
 // Release makes the bucket's txns stop counting, and ends its lockout, so that the next
 // one has the first length. It returns ErrNotFound for an unknown zone.
-func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, reason string) error {
+func (m *Store) Release(_ context.Context, bucket service.Bucket, principal, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.zone(bucket.ZoneID); err != nil {
@@ -49,8 +49,9 @@ func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, re
 	return nil
 }
 
-// Age implements Subject.
-func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
+// Age moves all times of a bucket into the past: those of its txns, the end of its lockout, and the expiry of the attempt ids of
+// its txns. A test ages rows where it would have to wait.
+func (m *Store) Age(bucket service.Bucket, by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ids := map[string]bool{}
@@ -82,52 +83,24 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	}
 }
 
-// Txns implements Subject.
-func (m *Memory) Txns(_ testing.TB, bucket service.Bucket) []service.Txn {
+// Txns returns every txn of a bucket by id.
+func (m *Store) Txns(bucket service.Bucket) []service.Txn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.txnsOf(bucket)
 }
 
-func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
+// Buckets returns every bucket that has a txn, in order.
+func (m *Store) Buckets() []service.Bucket {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.indexes), service.Bucket.Compare)
+}
+
+func (m *Store) txnsOf(bucket service.Bucket) []service.Txn {
 	var txns []service.Txn
 	for _, i := range m.indexes[bucket] {
 		txns = append(txns, m.txns[i].Txn)
 	}
 	return txns
-}
-
-// Subject returns the store in the form that Exercise needs: behind a normalizing
-// service.Limiter, and with the methods of a DBA.
-func (m *Memory) Subject() Subject {
-	return memoryBench{Memory: m, checks: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: patience})}
-}
-
-type memoryBench struct {
-	*Memory
-	checks *service.Limiter
-}
-
-// CheckAll implements service.Checker.
-func (b memoryBench) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return b.checks.CheckAll(ctx, checks)
-}
-
-// DeleteZone implements Subject.
-func (b memoryBench) DeleteZone(_ testing.TB, id int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.drop(id)
-}
-
-// SetOverride implements Subject.
-func (b memoryBench) SetOverride(tb testing.TB, o service.Override) {
-	tb.Helper()
-	if err := o.Validate(); err != nil {
-		tb.Fatalf("set override: %v", err)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dropOverrides(func(other service.Override) bool { return sameTarget(other, o) })
-	b.add(o)
 }

@@ -1,18 +1,17 @@
-package servicetest
+package memory
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"velocityd/service"
 )
 
-// rolledUp is how far a Memory would have rolled up. It counts all txns for each answer instead.
+// rolledUp is how far a Store would have rolled up. It counts all txns for each answer instead.
 type rolledUp struct{ to, final time.Time }
 
-// RollUp implements TotalsSubject.
-func (m *Memory) RollUp(testing.TB) {
+// RollUp counts all that can be counted now: hours that have settled are final from then on.
+func (m *Store) RollUp() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zones := make([]service.Zone, 0, len(m.zones))
@@ -24,7 +23,7 @@ func (m *Memory) RollUp(testing.TB) {
 }
 
 // ZoneTotals implements service.TotalsStore.
-func (m *Memory) ZoneTotals(_ context.Context, zoneID int64, query service.TotalsQuery) (t service.ZoneTotals, err error) {
+func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.TotalsQuery) (t service.ZoneTotals, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.zone(zoneID); err != nil {
@@ -60,7 +59,7 @@ func (m *Memory) ZoneTotals(_ context.Context, zoneID int64, query service.Total
 }
 
 // BucketTotals implements service.TotalsStore. It counts all txns, also those of before the setting was switched on.
-func (m *Memory) BucketTotals(_ context.Context, bucket service.Bucket, query service.TotalsQuery) (t service.BucketTotals, err error) {
+func (m *Store) BucketTotals(_ context.Context, bucket service.Bucket, query service.TotalsQuery) (t service.BucketTotals, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zone, err := m.zone(bucket.ZoneID)
@@ -88,7 +87,7 @@ func (m *Memory) BucketTotals(_ context.Context, bucket service.Bucket, query se
 }
 
 // spans counts the txns at some places.
-func (m *Memory) spans(places []int, query service.TotalsQuery) []service.SpanTotals {
+func (m *Store) spans(places []int, query service.TotalsQuery) []service.SpanTotals {
 	spans := []service.SpanTotals{}
 	for _, i := range places {
 		if txn := m.txns[i].Txn; query.Holds(txn.CreatedAt) {

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // Locked implements barred.Store.
-func (m *Memory) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
+func (m *Store) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
 	if err := q.Validate(); err != nil {
 		return barred.Page{}, err
 	}

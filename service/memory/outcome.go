@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // ReportAll implements service.OutcomeStore. Its second result is always nil.
-func (m *Memory) ReportAll(_ context.Context, reports []service.Report) ([]error, error) {
+func (m *Store) ReportAll(_ context.Context, reports []service.Report) ([]error, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -20,7 +20,7 @@ func (m *Memory) ReportAll(_ context.Context, reports []service.Report) ([]error
 	return errs, nil
 }
 
-func (m *Memory) report(now time.Time, r service.Report) error {
+func (m *Store) report(now time.Time, r service.Report) error {
 	if r.AttemptID != "" {
 		attempt, err := m.attempt(now, r.AttemptID)
 		if err != nil {
@@ -54,7 +54,7 @@ func (m *Memory) report(now time.Time, r service.Report) error {
 
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
 // check. Its error is always nil.
-func (m *Memory) TxnZones(_ context.Context, ids []uint64) (map[uint64][]int64, error) {
+func (m *Store) TxnZones(_ context.Context, ids []uint64) (map[uint64][]int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zones := map[uint64][]int64{}
@@ -71,7 +71,7 @@ func (m *Memory) TxnZones(_ context.Context, ids []uint64) (map[uint64][]int64, 
 }
 
 // ranOut reports whether the time to report a success has run out for a txn of a check.
-func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
+func (m *Store) ranOut(now time.Time, txns []recorded) bool {
 	for _, txn := range txns {
 		zone, ok := m.zones[txn.Bucket.ZoneID]
 		if ok && zone.Counts == service.CountsFailures && now.After(txn.CreatedAt.Add(zone.ReserveTTL)) {
@@ -81,7 +81,7 @@ func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
 	return false
 }
 
-func (m *Memory) succeed(now time.Time, txn *recorded) {
+func (m *Store) succeed(now time.Time, txn *recorded) {
 	zone, ok := m.zones[txn.Bucket.ZoneID]
 	if !ok {
 		return // the zone is deleted, so it is not known what it counts
@@ -95,7 +95,7 @@ func (m *Memory) succeed(now time.Time, txn *recorded) {
 }
 
 // uncount makes the bucket's txns stop counting that still count by its zone or by its override.
-func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
+func (m *Store) uncount(now time.Time, bucket service.Bucket) {
 	zone := m.zones[bucket.ZoneID]
 	under := zone.TermUnder(service.IndexOverrides(now, m.overrides).Of(zone, bucket))
 	for _, i := range m.indexes[bucket] {

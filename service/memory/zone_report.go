@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 // ZoneReport implements service.ZoneReportStore.
-func (m *Memory) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (m *Store) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	report, err := m.reportOfTxns(zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err
@@ -21,7 +21,7 @@ func (m *Memory) ZoneReport(ctx context.Context, zone service.Zone, query servic
 }
 
 // reportOfTxns returns the report that the txns make.
-func (m *Memory) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	reporter, err := service.NewZoneReporter(zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // History implements service.HistoryStore. It does NOT count txns of other buckets and times as looked at.
-func (m *Memory) History(_ context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
+func (m *Store) History(_ context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	if err := query.Validate(); err != nil {
 		return service.HistoryPage{}, err
 	}
@@ -18,7 +18,7 @@ func (m *Memory) History(_ context.Context, query service.HistoryQuery) (service
 }
 
 // walk yields the txns behind the cursor of a query.
-func (m *Memory) walk(q service.HistoryQuery) iter.Seq2[service.Txn, error] {
+func (m *Store) walk(q service.HistoryQuery) iter.Seq2[service.Txn, error] {
 	near := service.HistoryQuery{Zones: q.Zones, Keys: q.Keys, Since: q.Since, Until: q.Until}
 	if len(q.Keys) == 0 {
 		near.Zones = nil

@@ -1,4 +1,4 @@
-package servicetest
+package memory
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 // Explain says why an attempt was decided as it was, or returns service.ErrNotFound.
-func (m *Memory) Explain(_ context.Context, id uint64) (explain.Explanation, error) {
+func (m *Store) Explain(_ context.Context, id uint64) (explain.Explanation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if id < 1 || id > uint64(len(m.txns)) {
@@ -37,7 +37,7 @@ func (m *Memory) Explain(_ context.Context, id uint64) (explain.Explanation, err
 }
 
 // past returns all that a bucket has recorded.
-func (m *Memory) past(own service.Txn) explain.Past {
+func (m *Store) past(own service.Txn) explain.Past {
 	p := explain.Past{Last: m.lockouts[own.Bucket]}
 	for _, txn := range m.txnsOf(own.Bucket) {
 		switch {
@@ -51,7 +51,7 @@ func (m *Memory) past(own service.Txn) explain.Past {
 }
 
 // changedZone records that a zone is about to change or to go.
-func (m *Memory) changedZone(id int64) {
+func (m *Store) changedZone(id int64) {
 	change := explain.Change{At: m.now(), ZoneID: id}
 	if before, exists := m.zones[id]; exists {
 		change.Zone = &before
@@ -60,17 +60,17 @@ func (m *Memory) changedZone(id int64) {
 }
 
 // madeOverride records that an override was made.
-func (m *Memory) madeOverride(o service.Override) {
+func (m *Store) madeOverride(o service.Override) {
 	m.changes = append(m.changes, explain.Change{At: m.now(), ZoneID: o.ZoneID, OverrideID: o.ID})
 }
 
 // changedOverride records that an override is about to change or to go.
-func (m *Memory) changedOverride(before service.Override) {
+func (m *Store) changedOverride(before service.Override) {
 	m.changes = append(m.changes, explain.Change{At: m.now(), ZoneID: before.ZoneID, OverrideID: before.ID, Override: &before})
 }
 
 // dropOverrides removes the overrides that fulfil a condition.
-func (m *Memory) dropOverrides(isGoing func(service.Override) bool) {
+func (m *Store) dropOverrides(isGoing func(service.Override) bool) {
 	for _, o := range m.overrides {
 		if isGoing(o) {
 			m.changedOverride(o)
