@@ -58,9 +58,21 @@ type Options struct {
 	// Listening is called once, when callers are answered. It may be nil.
 	Listening func(context.Context)
 
+	Console ConsoleOptions
+
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics // nil: nothing is counted
 	Tracing *telemetry.Tracing // nil: there are no traces
+}
+
+// ConsoleKeyLength is the length of the secret of a console, in bytes.
+const ConsoleKeyLength = 32
+
+// ConsoleOptions are the settings of the pages for people.
+type ConsoleOptions struct {
+	IsOn      bool
+	LoginZone int64  // 0: log-ins are not limited
+	Key       []byte // of ConsoleKeyLength; nil: a random one
 }
 
 // RequiresAuth reports whether callers at an address must prove who they are.

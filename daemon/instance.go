@@ -141,7 +141,10 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	} else {
 		s.learnZones(ctx)
 	}
-	doors := s.newDoors(ctx, l)
+	doors, fault := s.newDoors(ctx, l)
+	if fault != nil {
+		return errors.Join(fault, l.Close())
+	}
 	faults := make(chan error, len(doors)+1)
 	report := func(err error) {
 		if err != nil {
@@ -181,7 +184,6 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 			background.Go(func() { s.sendEvents(running) })
 		}
 	}
-	var fault error
 	select {
 	case <-ctx.Done():
 	case fault = <-faults:

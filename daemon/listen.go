@@ -93,18 +93,20 @@ type door struct {
 }
 
 // newDoors returns a server for each address. Profiles end with ctx.
-func (s *Instance) newDoors(ctx context.Context, l *Listeners) []door {
+func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 	options := s.handlerOptions(ctx, l)
 	if l.certificates != nil {
 		l.certificates.observe = s.metrics.NoteTLS
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
 	if l.admin == nil {
-		return []door{s.newDoor(handlers.New(options), l.main, l, s.connectionsAt(1))}
+		whole, err := s.withConsole(handlers.New(options))
+		return []door{s.newDoor(whole, l.main, l, s.connectionsAt(1))}, err
 	}
 	calls, admin := handlers.NewSplit(options)
 	most := s.connectionsAt(2)
-	return []door{s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)}
+	admin, err := s.withConsole(admin)
+	return []door{s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)}, err
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

@@ -75,7 +75,14 @@ func rules() map[string]rule {
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
+				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console",
+			},
+			never: []string{sql},
+		},
+		"console": {
+			ours: []string{
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"front", "api", "client",
 			},
 			never: []string{sql},
 		},
@@ -114,7 +121,7 @@ func rules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
-				"service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
+				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
@@ -355,7 +362,7 @@ func TestOnlyDaemonAndCmdImportDbAndHandlers(t *testing.T) {
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			private := path == module+"/db" && room != "doctor" || path == module+"/handlers"
-			served := (room == "client" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
+			served := (room == "client" || room == "console" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
 				t.Errorf("%s must not import %s: only daemon and cmd may", room, path)
 			}

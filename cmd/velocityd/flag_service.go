@@ -40,6 +40,7 @@ type serviceFlags struct {
 	Metrics         string   `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
 	Retention       string   `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
 	WebhookHosts    []string `env:"VELOCITY_WEBHOOK_HOSTS" placeholder:"HOST,..." help:"Hosts of webhooks, by name or address, that may have private addresses, and be called without TLS, separated by commas. All others must have public addresses and https."`
+	consoleFlags    `embed:""`
 	keyFlags        `embed:""`
 }
 
@@ -66,7 +67,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate()); err != nil {
+	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.consoleFlags.validate()); err != nil {
 		return err
 	}
 	switch {
@@ -130,7 +131,8 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
 		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.Any("address_db", f.AddressDB), slog.String("retention", f.Retention),
-		slog.Any("webhook_hosts", f.WebhookHosts),
+		slog.Any("webhook_hosts", f.WebhookHosts), slog.String("console", f.Console), slog.Int64("console_zone", f.ConsoleZone),
+		slog.String("console_key_file", f.ConsoleKeyFile),
 	}
 }
 

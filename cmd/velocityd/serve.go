@@ -117,6 +117,9 @@ func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Lis
 			return errors.Join(usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err), l.Close())
 		}
 	}
+	if o.Console, err = f.consoleOptions(); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	instance, err := daemon.New(o)
 	if err != nil {
 		return errors.Join(err, l.Close())

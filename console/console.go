@@ -1,0 +1,97 @@
+// Package console owns the pages on which people work: what a browser gets below /console/, who is logged in, and how
+// text that attackers have typed is shown. It asks the HTTP interface, in process and with the reader's credential, for
+// all that it shows and does. It must not know a store, SQL, or how a check is decided: it adds no query and no rule.
+package console
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"time"
+
+	"velocityd/front"
+	"velocityd/service"
+)
+
+// Path is where the console begins. Everything below it is the console's.
+const Path = "/console/"
+
+// Options are the parts and settings of New. API is required.
+type Options struct {
+	// API is the whole HTTP interface, of which the console is a client.
+	API http.Handler
+	// Limiter is asked before each log-in, in the zone LoginZone by the address of the reader, and Outcomes is told how it
+	// ended. A LoginZone of 0 means that log-ins are not limited.
+	Limiter   service.Checker
+	Outcomes  service.OutcomeStore
+	LoginZone int64
+	// Proxies are believed when they say from which address a request comes.
+	Proxies front.Proxies
+	// Key is the secret of 32 bytes by which sessions, and the keys in links, are sealed. All instances behind one address
+	// need the same. Nil means a random one: sessions and links then end with the process.
+	Key []byte
+	// Version is that of the program.
+	Version string
+	// Now tells the time by which sessions end. Nil means time.Now.
+	Now func() time.Time
+}
+
+// console is the state of all pages. Nothing of it changes.
+type console struct {
+	Options
+	sessions sealer
+	keys     sealer
+	pages    pages
+	files    files
+	origins  *http.CrossOriginProtection
+}
+
+// New returns the handler of everything below Path.
+func New(o Options) (http.Handler, error) {
+	if o.Key == nil {
+		o.Key = make([]byte, keyLength)
+		_, _ = rand.Read(o.Key) // it never fails
+	}
+	if len(o.Key) != keyLength {
+		return nil, fmt.Errorf("%w: the console's key must have %d bytes, not %d", service.ErrInvalid, keyLength, len(o.Key))
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
+	var err error
+	if c.files, err = readFiles(); err != nil {
+		return nil, err
+	}
+	if c.pages, err = c.parsePages(); err != nil {
+		return nil, err
+	}
+	return protected(c.routes()), nil
+}
+
+// routes returns the router of all pages.
+func (c *console) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+Path+"static/{name}", c.files)
+	mux.HandleFunc("GET "+Path+"login", c.showLogin)
+	mux.HandleFunc("POST "+Path+"login", c.logIn)
+	mux.HandleFunc("POST "+Path+"logout", c.logOut)
+	for pattern, handle := range c.visits() {
+		mux.HandleFunc(pattern, c.visited(handle))
+	}
+	return mux
+}
+
+// visits returns the pages and deeds for readers who are known, by method and path.
+func (c *console) visits() map[string]func(*visit) error {
+	list := map[string]func(*visit) error{}
+	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = handle }
+	add("GET", "{$}", (*visit).now)
+	add("GET", "{path...}", (*visit).unknown)
+	return list
+}
+
+// unknown answers for a path that is not a page.
+func (v *visit) unknown() error {
+	return v.fail(http.StatusNotFound, "There is no such page.", "The address is wrong, or the page has moved. The menu above leads to all pages.")
+}

@@ -1,0 +1,115 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+const (
+	// longestForm bounds the body of a form, in bytes.
+	longestForm = 64 << 10
+	// reportTimeout bounds the report of how a log-in has ended.
+	reportTimeout = 2 * time.Second
+)
+
+// login is the content of the page on which a reader logs in.
+type login struct {
+	Fault string
+	// NoCookie says that a log-in has just succeeded and the browser has not kept its cookie.
+	NoCookie bool
+}
+
+func (c *console) showLogin(w http.ResponseWriter, r *http.Request) {
+	c.show(w, r, http.StatusOK, page{Name: "login", Title: "Log in", Content: login{NoCookie: r.URL.Query().Has("done")}})
+}
+
+// logIn begins a session for a token that holds. It asks the zone of log-ins before it looks at the token.
+func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
+	if err := c.readForm(w, r); err != nil {
+		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.")
+		return
+	}
+	report, sentence := c.mayLogIn(r)
+	if sentence != "" {
+		c.refuse(w, r, http.StatusTooManyRequests, sentence)
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	v, err := c.visit(w, r, token)
+	isKnown := err == nil
+	if isKnown || errors.Is(err, access.ErrUnauthenticated) {
+		report(isKnown)
+	}
+	switch {
+	case errors.Is(err, access.ErrUnauthenticated):
+		c.refuse(w, r, http.StatusUnauthorized, "No live token reads so. It may be misspelt, expired or revoked.")
+	case err != nil:
+		c.refuse(w, r, http.StatusServiceUnavailable, sentenceOf(err))
+	default:
+		now := c.Now()
+		c.setCookie(w, c.sessions.seal(session{Token: token, BeganAt: now, UsedAt: now}), sessionLength)
+		v.goTo("?done=login")
+	}
+}
+
+// refuse shows the page of log-ins again.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fault string) {
+	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
+}
+
+// mayLogIn asks the zone of log-ins. report says how the log-in has ended. sentence is empty if it may go ahead.
+func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), sentence string) {
+	if c.LoginZone == 0 {
+		return func(bool) {}, ""
+	}
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
+	address, _ := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.LoginZone, Key: address.String()}}}
+	decisions, err := c.Limiter.CheckAll(r.Context(), []service.Check{check})
+	if err == nil {
+		err = decisions[0].Err
+	}
+	switch {
+	case err != nil:
+		return nil, "The zone of log-ins cannot decide now. " + sentenceOf(err)
+	case decisions[0].Blocked:
+		return nil, fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.", service.WholeSeconds(decisions[0].RetryAfter()))
+	}
+	return func(isKnown bool) { c.report(r.Context(), decisions[0].Verdicts[0].TxnID, isKnown) }, ""
+}
+
+// report tells the zone of log-ins how one has ended. A report that fails leaves its txn without an outcome.
+func (c *console) report(ctx context.Context, txn uint64, isKnown bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
+	outcome := service.OutcomeFailure
+	if isKnown {
+		outcome = service.OutcomeSuccess
+	}
+	_, _ = c.Outcomes.ReportAll(ctx, []service.Report{{TxnID: txn, Outcome: outcome}})
+}
+
+// logOut ends the session in this browser.
+func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
+	if c.readForm(w, r) == nil {
+		c.setCookie(w, "", 0)
+	}
+	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
+}
+
+// readForm reads the form of a request, which must come from a page of this origin.
+func (c *console) readForm(w http.ResponseWriter, r *http.Request) error {
+	if err := c.origins.Check(r); err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, longestForm)
+	return r.ParseForm()
+}

@@ -1,0 +1,171 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"velocityd/api"
+	"velocityd/service/access"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// pages are the parsed templates, by the name of their file without its ending.
+type pages map[string]*template.Template
+
+// page is all that a template gets.
+type page struct {
+	Name     string // of its template
+	Title    string // of the window
+	Place    string // the entry of the menu that it belongs to
+	Menu     []entry
+	Reader   string // "" if nobody is logged in
+	Open     bool   // nobody is asked who he is
+	CanLeave bool   // there is a session to end
+	Notice   string // of the deed that led to this page
+	Path     string // where the console begins
+	Content  any
+}
+
+// entry is one of the menu.
+type entry struct {
+	Name, Path string
+	needs      access.Scope
+}
+
+// menu returns all entries. Each page is for readers with its scope.
+func menu() []entry {
+	return []entry{
+		{"Now", "", access.ScopeMetrics},
+	}
+}
+
+// notices are the sentences of deeds, by the word in the address of the page that they lead to.
+func notices() map[string]string {
+	return map[string]string{}
+}
+
+// parsePages parses each page together with the frame and the shared parts.
+func (c *console) parsePages() (pages, error) {
+	names, err := fs.Glob(templates, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	all := pages{}
+	for _, name := range names {
+		short := strings.TrimSuffix(path.Base(name), ".html")
+		if short == "frame" || short == "parts" {
+			continue
+		}
+		parsed, err := template.New(short).Funcs(c.funcs()).ParseFS(templates, "templates/frame.html", "templates/parts.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("parse page %s: %w", short, err)
+		}
+		all[short] = parsed
+	}
+	return all, nil
+}
+
+// show writes a page. A template that fails is a fault of the program: the reader gets a plain sentence.
+func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p page) {
+	p.Path = Path
+	var text bytes.Buffer
+	if err := c.pages[p.Name].ExecuteTemplate(&text, "frame", p); err != nil {
+		http.Error(w, "The page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	writePacked(w, r, status, text.Bytes())
+}
+
+// show writes a page for the reader.
+func (v *visit) show(name, place, title string, content any) error {
+	return v.showAs(http.StatusOK, name, place, title, content)
+}
+
+func (v *visit) showAs(status int, name, place, title string, content any) error {
+	p := page{
+		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
+		Notice: notices()[v.r.URL.Query().Get("done")], Content: content,
+	}
+	for _, e := range menu() {
+		if v.may(e.needs) {
+			p.Menu = append(p.Menu, e)
+		}
+	}
+	v.console.show(v.w, v.r, status, p)
+	return nil
+}
+
+// failure is the content of the page that says why there is no other.
+type failure struct{ Sentence, Do string }
+
+// fail shows a page that says why there is no other.
+func (v *visit) fail(status int, sentence, do string) error {
+	return v.showAs(status, "failure", "", sentence, failure{sentence, do})
+}
+
+// failBy is fail for an error of the HTTP interface.
+func (v *visit) failBy(err error) error {
+	status := http.StatusInternalServerError
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		status = problem.Status
+	} else if kind, known := api.KindOf(err); known {
+		status = kind.Status
+	}
+	return v.fail(status, titleOf(status), sentenceOf(err))
+}
+
+// titleOf returns the sentence for a status.
+func titleOf(status int) string {
+	switch status {
+	case http.StatusForbidden:
+		return "Your credential does not allow this."
+	case http.StatusNotFound:
+		return "There is nothing of that name."
+	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return "The database does not answer now."
+	case http.StatusPreconditionFailed, http.StatusConflict:
+		return "Somebody has changed this meanwhile."
+	case http.StatusBadRequest:
+		return "That cannot be done as it was asked."
+	}
+	return "This did not work."
+}
+
+// sentenceOf returns an error in words for people.
+func sentenceOf(err error) string {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return problem.Detail
+	}
+	if kind, known := api.KindOf(err); known && kind.Detail != "" {
+		return kind.Detail
+	}
+	return err.Error()
+}
+
+// protected sets the headers that keep a page from loading, running or sending anything foreign.
+func protected(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// policy lets pages load scripts, styles and pictures of this origin alone, and no script make markup of text.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types velocityd"

@@ -1,0 +1,162 @@
+package console_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/console"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+func TestASessionEndsAfterEightHoursAndAfterThirtyIdleMinutes(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	idle, busy := p.person(t, "idle", access.ScopeAdmin), p.person(t, "busy", access.ScopeAdmin)
+	idle.logIn(t)
+	busy.logIn(t)
+	isIn := func(b *browser) bool {
+		_, page := b.get(t, "")
+		return !strings.Contains(page, "<h1>Log in</h1>")
+	}
+	for range 16 {
+		if !isIn(busy) {
+			t.Fatal("a session that is in use ended")
+		}
+		p.pass(29 * time.Minute)
+	}
+	if isIn(idle) {
+		t.Error("an idle session is alive")
+	}
+	p.pass(20 * time.Minute)
+	if isIn(busy) {
+		t.Error("a session is alive after eight hours")
+	}
+}
+
+func TestASessionHoldsOnAllInstancesWithTheKeyUntilItsTokenIsRevoked(t *testing.T) {
+	t.Parallel()
+	withKey := func(key byte) func(*console.Options) {
+		return func(o *console.Options) { o.Key = bytes.Repeat([]byte{key}, 32) }
+	}
+	p := guarded(t, withKey(1))
+	b := p.person(t, "carol", access.ScopeAdmin).logIn(t)
+	cookies := b.http.Jar.Cookies(mustParse(t, p.server.URL))
+	shows := func(name string, change func(*console.Options)) bool {
+		p.start(t, true, change)
+		b := p.browser(t)
+		b.http.Jar.SetCookies(mustParse(t, p.server.URL), cookies)
+		_, page := b.get(t, "")
+		return strings.Contains(page, name)
+	}
+	if !shows("carol", withKey(1)) {
+		t.Error("another instance with the key does not know the session")
+	}
+	if shows("carol", withKey(2)) {
+		t.Error("an instance with another key knows the session")
+	}
+	p.credentials.Revoke(1)
+	if shows("carol", withKey(1)) {
+		t.Error("a session outlives its token")
+	}
+}
+
+func mustParse(t *testing.T, address string) *url.URL {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func TestTheCookieShowsNoTokenAndIsForThisOriginAlone(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	token := p.credentials.AddToken(access.Caller{Name: "carol", Scopes: []access.Scope{access.ScopeAdmin}})
+	b := p.browser(t)
+	b.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL+console.Path+"login",
+		strings.NewReader(url.Values{"token": {token.Reveal()}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := b.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	cookie := answer.Header.Get("Set-Cookie")
+	for _, wanted := range []string{"__Host-velocityd=", "; Path=/;", "HttpOnly", "Secure", "SameSite=Strict"} {
+		if !strings.Contains(cookie, wanted) {
+			t.Errorf("the cookie %q lacks %s", cookie, wanted)
+		}
+	}
+	if strings.Contains(cookie, "Domain") || strings.Contains(cookie, token.Reveal()) {
+		t.Errorf("the cookie is %q", cookie)
+	}
+}
+
+func TestFormsOfOtherOriginsAreRefused(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for _, path := range []string{"login", "logout"} {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL+console.Path+path, strings.NewReader("token=x&text=x"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		answer, err := p.browser(t).http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if path != "logout" && answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s is answered with %d", path, answer.StatusCode)
+		}
+	}
+}
+
+func TestLogInsAreLimitedByAZone(t *testing.T) {
+	t.Parallel()
+	p := guarded(t, func(o *console.Options) { o.LoginZone = 9 })
+	p.SetZone(t, service.Zone{ID: 9, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
+	b := p.browser(t)
+	wrong := url.Values{"token": {access.NewToken().Reveal()}}
+	for range 2 {
+		if status, _ := b.post(t, "login", wrong); status != http.StatusUnauthorized {
+			t.Fatalf("a wrong token is answered with %d", status)
+		}
+	}
+	status, page := b.post(t, "login", wrong)
+	if status != http.StatusTooManyRequests || !strings.Contains(page, "Too many log-ins") {
+		t.Errorf("the third log-in is answered with %d, %s", status, page)
+	}
+}
+
+func TestAnOpenServiceAsksNobodyAndSaysSo(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	if status, page := p.browser(t).get(t, ""); status != http.StatusOK || !strings.Contains(page, "Nobody is asked who he is") {
+		t.Errorf("an open console: %d, %s", status, page)
+	}
+}
+
+func TestEveryPageKeepsForeignThingsOut(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	answer, err := p.server.Client().Get(p.server.URL + console.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	policy := answer.Header.Get("Content-Security-Policy")
+	for _, wanted := range []string{"default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, wanted) {
+			t.Errorf("the policy %q lacks %s", policy, wanted)
+		}
+	}
+	if answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("the headers are %v", answer.Header)
+	}
+}

@@ -1,0 +1,253 @@
+// @ts-check
+// The console's one script. Every page works without it; it adds parts that renew themselves, swaps of a region in place of
+// a whole page, countdowns, charts, and keys. What it shows comes from the server as HTML, where all text is escaped.
+
+/** @type {{createHTML: (text: string) => any}} */
+const policy = globalThis.trustedTypes?.createPolicy('velocityd', { createHTML: (text) => text }) ?? { createHTML: (text) => text };
+
+/** @param {string} text @returns {Document} */
+const parse = (text) => new DOMParser().parseFromString(policy.createHTML(text), 'text/html');
+
+/** Says a sentence to those who listen to the page. @param {string} sentence */
+function say(sentence) {
+  const place = document.getElementById('said');
+  if (place) place.textContent = sentence;
+}
+
+// ---- Swaps: a link or a form with data-swap="#id" replaces that region, and the address of the page.
+
+/**
+ * Fetches a page and puts its region in the place of ours.
+ * @param {string} address @param {string} selector @param {RequestInit} [options] @returns {Promise<Response>}
+ */
+async function swap(address, selector, options) {
+  const answer = await fetch(address, { credentials: 'same-origin', ...options });
+  const page = parse(await answer.text());
+  const fresh = page.querySelector(selector), old = document.querySelector(selector);
+  if (!fresh || !old) {
+    location.assign(answer.url); // another page, such as the log-in
+    return answer;
+  }
+  old.replaceWith(fresh);
+  enliven(fresh);
+  return answer;
+}
+
+/** @param {Element} from @returns {string | null} */
+const target = (from) => from.closest('[data-swap]')?.getAttribute('data-swap') ?? null;
+
+document.addEventListener('click', async (event) => {
+  const link = event.target instanceof Element ? event.target.closest('a[data-swap]') : null;
+  if (!(link instanceof HTMLAnchorElement) || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  await visit(link.href, target(link) ?? 'main');
+});
+
+document.addEventListener('submit', async (event) => {
+  const form = event.target;
+  if (!(form instanceof HTMLFormElement) || form.method !== 'get' || !target(form)) return;
+  event.preventDefault();
+  const query = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (value !== '') query.append(name, String(value));
+  await visit(`${form.action.split('?')[0]}?${query}`, target(form) ?? 'main');
+});
+
+document.addEventListener('change', (event) => {
+  const field = event.target;
+  if (field instanceof Element && field.matches('form[data-swap] select, form[data-swap] input[type=checkbox]')) field.closest('form')?.requestSubmit();
+});
+
+/** Swaps a region and moves to it. @param {string} address @param {string} selector */
+async function visit(address, selector) {
+  const answer = await swap(address, selector);
+  history.pushState({ selector }, '', answer.url);
+  const region = document.querySelector(selector);
+  const heading = region?.querySelector('h2, h1');
+  const rows = region?.querySelectorAll('tbody tr').length ?? 0;
+  if (heading instanceof HTMLElement) {
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  }
+  say(`${rows} ${rows === 1 ? 'row' : 'rows'}`);
+}
+
+addEventListener('popstate', () => location.reload());
+
+// ---- Live parts: a region with data-live="5" is renewed every five seconds, until it is paused or nobody looks.
+
+let isPaused = false;
+
+/** @param {Element} region @returns {boolean} whether the reader is at work in it */
+const isInUse = (region) => region.contains(document.activeElement) && document.activeElement !== document.body || !!region.querySelector('details[open]');
+
+/** @param {Element} region */
+async function renew(region) {
+  const seconds = Number(region.getAttribute('data-live'));
+  await new Promise((after) => setTimeout(after, seconds * 1000));
+  if (!region.isConnected) return;
+  if (isPaused || document.hidden || isInUse(region)) return renew(region);
+  try {
+    const answer = await fetch(location.href, { credentials: 'same-origin', headers: { 'X-Live': '1' } });
+    if (answer.status === 401) return stopLive('The session has ended. Load the page to log in.');
+    if (!answer.ok) throw new Error(String(answer.status));
+    const fresh = parse(await answer.text()).getElementById(region.id);
+    if (!fresh || isPaused || isInUse(region)) return renew(region);
+    region.replaceWith(fresh);
+    enliven(fresh);
+    document.body.classList.remove('stale');
+  } catch {
+    document.body.classList.add('stale'); // the page says that its numbers are old
+    return renew(region);
+  }
+}
+
+/** @param {string} sentence */
+function stopLive(sentence) {
+  document.body.classList.add('stale');
+  say(sentence);
+}
+
+/** @param {boolean} pause */
+function setPaused(pause) {
+  isPaused = pause;
+  for (const button of document.querySelectorAll('[data-pause]')) {
+    button.setAttribute('aria-pressed', String(pause));
+    button.textContent = pause ? 'Paused – go on' : 'Live – pause';
+  }
+}
+
+document.addEventListener('click', (event) => {
+  if (!(event.target instanceof Element)) return;
+  if (event.target.closest('[data-pause]')) setPaused(!isPaused);
+  const copy = event.target.closest('[data-copy]');
+  if (copy) {
+    const text = document.querySelector(copy.getAttribute('data-copy') ?? '')?.textContent ?? '';
+    navigator.clipboard.writeText(text).then(() => say('Copied.'), () => say('The browser does not let this page copy.'));
+  }
+});
+
+// ---- Countdowns: <time data-until datetime="…"> shows how long it is until then.
+
+function count() {
+  for (const place of document.querySelectorAll('time[data-until]')) {
+    const left = Math.round((Date.parse(place.getAttribute('datetime') ?? '') - Date.now()) / 1000);
+    place.textContent = left <= 0 ? 'over' : inWords(left);
+  }
+}
+
+/** @param {number} seconds @returns {string} */
+function inWords(seconds) {
+  const [d, h, m, s] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60];
+  if (d) return `in ${d} d ${h} h`;
+  if (h) return `in ${h} h ${m} min`;
+  return m ? `in ${m} min ${s} s` : `in ${s} s`;
+}
+
+setInterval(count, 1000);
+
+// ---- Local time: an instant shows the reader's own time, too.
+
+/** @param {ParentNode} region */
+function addLocalTimes(region) {
+  for (const place of region.querySelectorAll('time[datetime][title]')) {
+    const at = new Date(place.getAttribute('datetime') ?? '');
+    if (!place.getAttribute('title')?.includes('\n')) place.setAttribute('title', `${place.getAttribute('title')}\n${at.toLocaleString()} here`);
+  }
+}
+
+// ---- Charts: <figure data-chart> with the numbers in a <script type="application/json">.
+
+/** @param {ParentNode} region */
+function drawCharts(region) {
+  for (const figure of region.querySelectorAll('figure[data-chart]')) {
+    const data = figure.querySelector('script[type="application/json"]'), place = figure.querySelector('.chart');
+    if (!data || !(place instanceof HTMLElement) || !('uPlot' in globalThis)) continue;
+    const { series, unit, values } = JSON.parse(data.textContent ?? '{}');
+    const paint = resolve(place);
+    const axis = { stroke: paint('--ink-3'), grid: { stroke: paint('--line'), width: 1 }, ticks: { show: false }, font: '11px sans-serif' };
+    place.replaceChildren();
+    // @ts-ignore: uPlot is a script of its own
+    const chart = new uPlot({
+      width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180), tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
+      legend: { live: true }, cursor: { y: false }, axes: [axis, { ...axis, size: 48 }],
+      series: [{ label: 'UTC' }, ...series.map((/** @type {any} */ s) => ({
+        label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash, points: { show: false },
+        value: (/** @type {any} */ _, /** @type {number|null} */ v) => v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,
+      }))],
+    }, values, place);
+    new ResizeObserver(() => chart.setSize({ width: place.clientWidth, height: chart.height })).observe(place);
+  }
+}
+
+/** Returns the painter of a place: the colour that a variable has there, which light-dark() decides. @param {HTMLElement} place */
+function resolve(place) {
+  return (/** @type {string} */ name) => {
+    place.style.color = `var(${name})`;
+    const found = getComputedStyle(place).color;
+    place.style.color = '';
+    return found;
+  };
+}
+
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => drawCharts(document));
+
+// ---- The slider of a preview: it shows one of the results that the page holds.
+
+/** @param {ParentNode} region */
+function wireSliders(region) {
+  for (const slider of region.querySelectorAll('input[type=range][data-preview]')) {
+    if (!(slider instanceof HTMLInputElement)) continue;
+    const show = () => {
+      for (const part of document.querySelectorAll('[data-choice]')) part.toggleAttribute('hidden', part.getAttribute('data-choice') !== slider.value);
+      const text = document.querySelector(`[data-choice="${slider.value}"]`)?.getAttribute('data-label') ?? slider.value;
+      slider.setAttribute('aria-valuetext', text);
+    };
+    slider.addEventListener('input', show);
+    show();
+  }
+}
+
+// ---- Selections: a box with data-all marks all boxes of its form.
+
+document.addEventListener('change', (event) => {
+  const all = event.target;
+  if (!(all instanceof HTMLInputElement) || !all.matches('[data-all]')) return;
+  for (const box of all.closest('form')?.querySelectorAll('input[type=checkbox][name]') ?? []) if (box instanceof HTMLInputElement) box.checked = all.checked;
+});
+
+// ---- Keys.
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = event.target;
+  const isTyping = at instanceof HTMLElement && (at.isContentEditable || at.matches('input, textarea, select'));
+  if (event.key === 'Escape') {
+    document.querySelectorAll('details.deed[open]').forEach((open) => {
+      open.removeAttribute('open');
+      if (open.contains(document.activeElement)) open.querySelector('summary')?.focus();
+    });
+  }
+  if (isTyping) return;
+  const search = document.querySelector('input.search');
+  if (event.key === '/' && search instanceof HTMLInputElement) {
+    event.preventDefault();
+    search.focus();
+    search.select();
+  }
+  if (event.key === 'p' && document.querySelector('[data-pause]')) setPaused(!isPaused);
+});
+
+/** Brings a region to life that has come into the page. @param {ParentNode} region */
+function enliven(region) {
+  const lives = [...region.querySelectorAll('[data-live]')];
+  if (region instanceof Element && region.matches('[data-live]')) lives.push(region);
+  for (const live of lives) void renew(live);
+  addLocalTimes(region);
+  drawCharts(region);
+  wireSliders(region);
+  count();
+  if (isPaused) setPaused(true);
+}
+
+for (const button of document.querySelectorAll('[data-pause]')) button.removeAttribute('hidden');
+enliven(document);

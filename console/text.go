@@ -1,0 +1,130 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"velocityd/service"
+)
+
+// funcs returns the functions of templates. Those that return HTML escape all text that they are given.
+func (c *console) funcs() template.FuncMap {
+	return template.FuncMap{
+		"file": c.files.address, "visible": visible, "when": when, "clock": clock, "num": num, "length": length, "reason": reasonInWords,
+		"percent": percent, "seconds": service.WholeSeconds, "zonePath": zonePath, "txnPath": txnPath,
+		"keyPath": c.keyPath, "sealed": c.sealedKey,
+	}
+}
+
+// visible returns text that anybody may have typed, as it is: in its own direction, with a mark in the place of each
+// character that would not be seen or would turn the text around it (Unicode TR 36).
+func visible(text string) template.HTML {
+	var b strings.Builder
+	b.WriteString(`<bdi class="key">`)
+	for _, r := range text {
+		switch {
+		case r == ' ':
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r) || isBlank(r):
+			fmt.Fprintf(&b, `<span class="hidden" title="a character that is not seen">U+%04X</span>`, r)
+		default:
+			b.WriteString(template.HTMLEscapeString(string(r)))
+		}
+	}
+	b.WriteString("</bdi>")
+	return template.HTML(b.String()) //nolint:gosec // everything in it is escaped
+}
+
+// isBlank reports whether a character counts as printable and shows nothing.
+func isBlank(r rune) bool {
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == '\u2800'
+}
+
+// when returns an instant to the second, with all digits for whoever looks closer. The zero time is a dash.
+func when(at time.Time) template.HTML { return timeAs(at, "2006-01-02 15:04:05") }
+
+// clock returns the time of the day of an instant, to the millisecond.
+func clock(at time.Time) template.HTML { return timeAs(at, "15:04:05.000") }
+
+func timeAs(at time.Time, layout string) template.HTML {
+	if at.IsZero() {
+		return `<span class="dim">–</span>`
+	}
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, //nolint:gosec // digits alone
+		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000000"), at.Format(layout)))
+}
+
+// num returns a whole number with a thin space between thousands.
+func num(n any) string {
+	text := fmt.Sprint(n)
+	digits := strings.TrimPrefix(text, "-")
+	sign := strings.TrimSuffix(text, digits)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:]
+	}
+	return sign + digits
+}
+
+// percent returns a part of a whole, with one digit below ten per cent.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	share := 100 * float64(part) / float64(whole)
+	if share < 10 {
+		return strconv.FormatFloat(share, 'f', 1, 64) + " %"
+	}
+	return strconv.FormatFloat(share, 'f', 0, 64) + " %"
+}
+
+// length returns a duration in the largest unit that it is whole in.
+func length(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= unit.length && d%unit.length == 0 {
+			return fmt.Sprintf("%d %s", d/unit.length, unit.name)
+		}
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// reasonInWords returns the reason of a decision as it stands in a chip.
+func reasonInWords(reason service.Reason) string {
+	switch reason {
+	case service.ReasonFull:
+		return "full"
+	case service.ReasonLocked:
+		return "locked"
+	case service.ReasonLockout:
+		return "lock begins"
+	case service.ReasonDenied:
+		return "denied"
+	case service.ReasonConcurrent:
+		return "too many open"
+	case service.ReasonElsewhere:
+		return "by another limit"
+	}
+	return string(reason)
+}
+
+func zonePath(id int64) string { return Path + "zones/" + strconv.FormatInt(id, 10) }
+func txnPath(id uint64) string { return Path + "txns/" + strconv.FormatUint(id, 10) }
+
+// sealedKey returns a bucket for an address: a key names a person, and addresses stand in the logs of proxies.
+func (c *console) sealedKey(bucket service.Bucket) string { return url.PathEscape(c.keys.seal(bucket)) }
+
+// keyPath returns the path of the story of a bucket's key.
+func (c *console) keyPath(bucket service.Bucket) string { return Path + "keys/" + c.sealedKey(bucket) }
+
+// openKey returns the bucket of a sealed text.
+func (c *console) openKey(sealed string) (bucket service.Bucket, ok bool) {
+	return bucket, c.keys.open(sealed, &bucket)
+}

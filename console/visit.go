@@ -1,0 +1,88 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"velocityd/api"
+	"velocityd/client"
+	"velocityd/service/access"
+)
+
+// visitTimeout is the deadline of all that one page asks.
+const visitTimeout = 10 * time.Second
+
+// visit is one request of a reader who is known.
+type visit struct {
+	*console
+	w      http.ResponseWriter
+	r      *http.Request
+	api    *client.Client
+	token  string // "" if the reader is known without one
+	reader access.Identity
+}
+
+// visit finds out who asks, by a token or, without one, by all that the request itself says. The error is that of the HTTP
+// interface, and wraps access.ErrUnauthenticated for a reader who is not known.
+func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
+	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
+		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inside{c.API, r}}))
+	if err != nil {
+		return nil, access.ErrUnauthenticated // text that no header can hold is no token
+	}
+	v := &visit{console: c, w: w, r: r, api: asker, token: token}
+	v.reader, err = asker.Identity(r.Context(), "")
+	return v, err
+}
+
+// visited returns the handler of a page for readers who are known. Others are led to the log-in.
+func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s, hasSession := c.session(r)
+		v, err := c.visit(w, r, s.Token)
+		switch {
+		case errors.Is(err, access.ErrUnauthenticated):
+			c.sendToLogin(w, r)
+			return
+		case err == nil && r.Method == http.MethodPost:
+			err = c.readForm(w, r)
+			if err != nil {
+				err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: "It was not sent by a page of this console, or it is too long."}
+			}
+		}
+		if err == nil {
+			if hasSession {
+				c.keepSession(w, r, s)
+			}
+			err = handle(v)
+		}
+		if err != nil {
+			_ = v.failBy(err)
+		}
+	}
+}
+
+// sendToLogin leads a reader who is not known to the log-in.
+func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get(fieldLive) != "" {
+		w.WriteHeader(http.StatusUnauthorized) // the page says so, in place of a log-in inside it
+		return
+	}
+	where := Path + "login"
+	if r.URL.Query().Get("done") == "login" {
+		where += "?done"
+	}
+	http.Redirect(w, r, where, http.StatusSeeOther)
+}
+
+// may reports whether the reader has a scope, in any zone.
+func (v *visit) may(scope access.Scope) bool {
+	return v.reader.IsOpen || v.reader.Has(scope)
+}
+
+// goTo leads the browser to another page, after a form.
+func (v *visit) goTo(path string) error {
+	http.Redirect(v.w, v.r, Path+path, http.StatusSeeOther)
+	return nil
+}
