@@ -80,6 +80,12 @@ test-doors: toolchain ## run velocityd behind nginx, Caddy, HAProxy, FreeRADIUS 
 	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
 	@VELOCITY_DOORS=$$(scripts/doors.sh) go test -tags doors -count=1 -timeout 15m ./deploy/doors $(TESTFLAGS)
 
+# The pages of the console in a real browser, on a real service; the pictures are in console/e2e/shots.
+.PHONY: test-console
+test-console: engine build ## look at every page of the console with Chromium, light and dark, wide and narrow; installs it if need be
+	@browser=$$(scripts/browser.sh); cd console/e2e; npm ci --ignore-scripts --no-audit --no-fund --silent; npm run --silent types; \
+	CHROMIUM_PATH=$$browser npm test --silent
+
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
 	@tools/golangci-lint.sh run ./...

@@ -3,7 +3,10 @@
 // a whole page, countdowns, charts, and keys. What it shows comes from the server as HTML, where all text is escaped.
 
 /** @type {{createHTML: (text: string) => any}} */
-const policy = globalThis.trustedTypes?.createPolicy('velocityd', { createHTML: (text) => text }) ?? { createHTML: (text) => text };
+const policy = /** @type {any} */ (globalThis).trustedTypes?.createPolicy('velocityd', { createHTML: same }) ?? { createHTML: same };
+
+/** Pages come from the server, which escapes all text. @param {string} text */
+function same(text) { return text; }
 
 /** @param {string} text @returns {Document} */
 const parse = (text) => new DOMParser().parseFromString(policy.createHTML(text), 'text/html');
@@ -166,7 +169,7 @@ function drawCharts(region) {
     const paint = resolve(place);
     const axis = { stroke: paint('--ink-3'), grid: { stroke: paint('--line'), width: 1 }, ticks: { show: false }, font: '11px sans-serif' };
     place.replaceChildren();
-    // @ts-ignore: uPlot is a script of its own
+    const uPlot = /** @type {any} */ (globalThis).uPlot; // a script by itself
     const chart = new uPlot({
       width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180), tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
       legend: { live: true }, cursor: { y: false }, axes: [axis, { ...axis, size: 48 }],

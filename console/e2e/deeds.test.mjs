@@ -1,0 +1,114 @@
+// What people do with the console: log in, search and release by the keyboard alone, and read names that attackers have typed.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { join } from 'node:path';
+import { launch, open, serve, shots } from './place.mjs';
+
+/** @type {Awaited<ReturnType<typeof serve>>} */ let place;
+/** @type {import('playwright-core').Browser} */ let browser;
+/** @type {Record<string, string>} */ const tokens = {};
+
+before(async () => {
+  [place, browser] = await Promise.all([serve('--demo', '--require-auth'), launch()]);
+  for (const preset of ['analyst', 'helpdesk', 'admin']) {
+    const text = place.run('token', 'create', preset, '--preset', preset);
+    tokens[preset] = text.match(/vd[A-Za-z0-9_]*_[A-Za-z0-9_-]+|\b[A-Za-z0-9_-]{40,}\b/)?.[0] ?? '';
+    assert.ok(tokens[preset], text);
+  }
+});
+after(async () => {
+  await browser?.close();
+  await place?.stop();
+});
+
+/** Logs in by the keyboard. @param {string} preset @param {import('playwright-core').BrowserContextOptions} [options] */
+async function person(preset, options) {
+  const opened = await open(browser, place.url, options);
+  await opened.page.goto(`${place.url}/console/`);
+  await opened.page.keyboard.type(tokens[preset]);
+  await opened.page.keyboard.press('Enter');
+  await opened.page.waitForSelector('input.search');
+  return opened;
+}
+
+test('a token that does not hold is refused in words', async () => {
+  const { context, page } = await open(browser, place.url);
+  await page.goto(`${place.url}/console/`);
+  await page.keyboard.type('nothing');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.fault');
+  await page.screenshot({ path: join(shots, 'login-refused.png') });
+  assert.match(await page.locator('.fault').innerText(), /No live token/);
+  await context.close();
+});
+
+test('the helpdesk finds a locked user and releases him by the keyboard alone', async () => {
+  const { context, page, faults } = await person('helpdesk');
+  await page.keyboard.press('/');
+  await page.keyboard.type('ADMIN');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/console/keys/**');
+  assert.ok(!page.url().toLowerCase().includes('admin'), 'the name is in the address');
+  await focus(page, 'details.deed > summary:has-text("Release")');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  for (let i = 0; i < 4 && !(await page.evaluate(() => document.activeElement?.matches('input[name=reason], textarea[name=reason]'))); i++) await page.keyboard.press('Tab');
+  await page.keyboard.type('The user called, and has proved who he is.');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.notice');
+  assert.match(await page.locator('.notice').innerText(), /released/i);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+/** Presses Tab until an element has the focus. @param {import('playwright-core').Page} page @param {string} selector */
+async function focus(page, selector) {
+  const wanted = await page.locator(selector).first().elementHandle();
+  assert.ok(wanted, selector);
+  for (let i = 0; i < 120; i++) {
+    await page.keyboard.press('Tab');
+    if (await wanted.evaluate((element) => element === document.activeElement)) return;
+  }
+  assert.fail(`Tab never reaches ${selector}`);
+}
+
+test('the analyst is shown no deed that his credential does not allow', async () => {
+  const { context, page } = await person('analyst');
+  const menu = await page.locator('nav').innerText();
+  assert.ok(!/Tokens|Overrides/.test(menu), menu);
+  await page.goto(`${place.url}/console/locked`);
+  assert.equal(await page.locator('summary:has-text("Release")').count(), 0);
+  const answer = await page.goto(`${place.url}/console/tokens`);
+  assert.equal(answer?.status(), 403);
+  await context.close();
+});
+
+test('hostile names are shown as text', async () => {
+  const hostile = ['<img src=x onerror=alert(1)>', '"><script>alert(1)</script>', 'a\u202eevil', 'zero\u200bwidth', '{{.}}', '😀'.repeat(63), "';--", 'javascript:alert(1)'];
+  const admin = { Authorization: `Bearer ${tokens.admin}`, 'Content-Type': 'application/json' };
+  for (const key of hostile) {
+    const answer = await fetch(`${place.url}/v1/check`, { method: 'POST', headers: admin, body: JSON.stringify({ zone_id: 1, bucket_key: key }) });
+    assert.ok(answer.ok || answer.status === 400, `${key}: ${answer.status}`);
+  }
+  const { context, page, faults } = await person('admin');
+  page.on('dialog', (dialog) => faults.push(`dialog: ${dialog.message()}`));
+  await page.goto(`${place.url}/console/history`);
+  const text = await page.locator('main').innerText();
+  assert.match(text, /<img src=x onerror=alert\(1\)>/);
+  assert.match(text, /U\+202E/);
+  assert.match(text, /U\+200B/);
+  await page.screenshot({ path: join(shots, 'hostile.png'), fullPage: true });
+  await page.locator('a[href*="/console/keys/"]').first().click();
+  await page.waitForURL('**/console/keys/**');
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
+test('a revoked token ends its sessions', async () => {
+  const { context, page } = await person('analyst');
+  place.run('token', 'revoke', 'analyst');
+  await page.waitForFunction(async () => (await fetch('/console/', { redirect: 'manual' })).type === 'opaqueredirect', undefined, { polling: 500, timeout: 60_000 });
+  await page.goto(`${place.url}/console/`);
+  assert.match(await page.locator('h1').innerText(), /Log in/);
+  await context.close();
+});
