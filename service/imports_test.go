@@ -122,7 +122,7 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
@@ -205,6 +205,7 @@ func databaseRules() map[string]rule {
 		"db/engine":  {never: []string{sql, http}},
 		"db/localdb": {never: []string{sql}},
 		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
+		"db/private/demo": {ours: []string{"service", "service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory"}},
 		"db/dbtest": {
 			ours:   []string{"service", "service/proof", "db/prover", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
 			theirs: []string{driver},
