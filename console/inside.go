@@ -50,14 +50,17 @@ type answer struct {
 	body   bytes.Buffer
 }
 
+// Header implements http.ResponseWriter.
 func (w *answer) Header() http.Header { return w.header }
 
+// WriteHeader implements http.ResponseWriter.
 func (w *answer) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
 	}
 }
 
+// Write implements http.ResponseWriter.
 func (w *answer) Write(text []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.body.Write(text)

@@ -56,7 +56,7 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 	default:
 		now := c.Now()
 		c.setCookie(w, c.sessions.seal(session{Token: token, BeganAt: now, UsedAt: now}), sessionLength)
-		v.goTo("?done=login")
+		_ = v.goTo("?done=login")
 	}
 }
 

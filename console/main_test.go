@@ -16,13 +16,13 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/service/memory"
 )
 
 // place is a console over the reference store, on a real socket with TLS, and its clock.
 type place struct {
-	*servicetest.Memory
-	credentials *servicetest.Credentials
+	*memory.Store
+	credentials *memory.Credentials
 	server      *httptest.Server
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
@@ -42,7 +42,7 @@ func guarded(t *testing.T, change ...func(*console.Options)) *place {
 
 func newPlace(t *testing.T, asksWho bool, change ...func(*console.Options)) *place {
 	t.Helper()
-	p := &place{Memory: servicetest.NewMemory(), credentials: new(servicetest.Credentials)}
+	p := &place{Store: memory.New(), credentials: new(memory.Credentials)}
 	p.start(t, asksWho, change...)
 	return p
 }
@@ -52,7 +52,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Memory,
+		Webhooks: p.Store,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})

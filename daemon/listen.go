@@ -54,6 +54,14 @@ func Listen(ctx context.Context, address, admin string, certificates *Certificat
 // Addr returns the address for callers.
 func (l *Listeners) Addr() net.Addr { return l.main.Addr() }
 
+// AdminAddr returns the address for administration, which may be that for callers.
+func (l *Listeners) AdminAddr() net.Addr {
+	if l.admin == nil {
+		return l.main.Addr()
+	}
+	return l.admin.Addr()
+}
+
 // Farthest returns the address that other machines reach, if one of them is such, and
 // otherwise that of the callers. It decides for both whether callers must prove who they are.
 func (l *Listeners) Farthest() net.Addr {

@@ -204,7 +204,7 @@ func databaseRules() map[string]rule {
 		"db/address": {theirs: []string{driver}},
 		"db/engine":  {never: []string{sql, http}},
 		"db/localdb": {never: []string{sql}},
-		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
+		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted", "db/private/demo", "service", "service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory"}, theirs: []string{driver}},
 		"db/private/demo": {ours: []string{"service", "service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory"}},
 		"db/dbtest": {
 			ours:   []string{"service", "service/proof", "db/prover", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/console"
 	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/db/localdb"
 	"velocityd/db/private"
+	"velocityd/db/private/demo"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -25,6 +27,7 @@ type devCmd struct {
 	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder for the private database. It is created if missing."`
 	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Make the database listen on 127.0.0.1:PORT, too, for an account with a password and the rights of the service. Otherwise it has no network."`
 	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql,mariadb-10.11,mariadb-11.8" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, a series (mariadb-10.11, mariadb-11.8), or auto for the one that the folder or the machine has."`
+	Demo   bool   `env:"VELOCITY_DEMO" help:"Fill a new database with a day of plausible log-ins, so that every page of the console has something to show."`
 	// DSN and DSNFile exist so that validate can refuse them.
 	DSN          string `name:"dsn" env:"VELOCITY_DSN" hidden:"" help:"Not for dev: see serve."`
 	DSNFile      string `name:"dsn-file" env:"VELOCITY_DSN_FILE" hidden:"" help:"Not for dev: see serve."`
@@ -141,6 +144,11 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return err
 	}
+	if c.Demo {
+		if err := c.fillDemo(ctx, p, base); err != nil {
+			return err
+		}
+	}
 	zones, err := demoZones(ctx, dsn)
 	if err != nil {
 		return err
@@ -163,6 +171,21 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 		return errors.Join(err, listeners.Close())
 	}
 	return c.serve(ctx, options, listeners)
+}
+
+// fillDemo records a day of log-ins, unless an earlier start has done so.
+func (c *devCmd) fillDemo(ctx context.Context, p *process, base private.Database) error {
+	begin := time.Now()
+	attempts, err := base.FillDemo(ctx, begin)
+	switch {
+	case errors.Is(err, demo.ErrNotEmpty):
+		fmt.Fprintf(p.stdout, "The database in %s has zones or attempts already, so --demo adds nothing.\n", c.Data)
+		return nil
+	case err != nil:
+		return err
+	}
+	fmt.Fprintf(p.stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())
+	return nil
 }
 
 // demoZones adds the demo zones if there are no zones, and returns all zones.
@@ -210,6 +233,9 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
 			c.baseURL(l.Addr()), zones[0].ID)
+	}
+	if c.Console == "on" {
+		fmt.Fprintf(p.stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), console.Path)
 	}
 	client, found := server.Client()
 	note := ""

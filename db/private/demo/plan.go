@@ -29,9 +29,9 @@ const (
 
 // day returns the attempts of the 24 hours before end, the oldest first.
 func day(end time.Time) []attempt {
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // a demo
+	random := rand.New(rand.NewPCG(seed, seed))
 	begin := end.Add(-24 * time.Hour)
-	all := slices.Concat(peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-55*time.Minute)), phone(random, begin))
+	all := slices.Concat(peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-50*time.Minute)), phone(random, begin))
 	slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(a.at.UnixMicro(), b.at.UnixMicro()) })
 	return slices.DeleteFunc(all, func(a attempt) bool { return !a.at.Before(end) })
 }
@@ -62,7 +62,7 @@ func busy(hour int) int {
 // peopleOf returns log-ins of people. One in ten mistypes the password first.
 func peopleOf(random *rand.Rand, begin time.Time) (all []attempt) {
 	for i := range people {
-		for range 1 + random.IntN(11) {
+		for range 2 + random.IntN(14) {
 			at := begin.Add(time.Duration(random.Int64N(int64(24 * time.Hour))))
 			if random.IntN(100) >= busy(at.UTC().Hour()) {
 				continue
