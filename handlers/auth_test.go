@@ -292,6 +292,29 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	}
 }
 
+func TestAnExplanationHidesWhoMadeAnOverrideAndWhy(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	deny := service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny, Reason: "case of Bob", CreatedBy: "ann"}
+	if _, err := g.AddOverride(t.Context(), deny, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	decided, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "eve"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprint(decided[0].TxnID())
+	reader := g.as("reader", []int64{1}, access.ScopeHistory)
+	editor := g.as("editor", []int64{1}, access.ScopeHistory, access.ScopeOverrides)
+	for whose, headers := range map[string][]string{"": reader, "ann": editor} {
+		got := g.ask(t, "GET", "/v1/txns/"+id+"/explanation", "", headers...)
+		if got.status != http.StatusOK || !strings.Contains(got.body, `"action":"deny"`) ||
+			!strings.Contains(got.body, `"created_by":"`+whose+`"`) || strings.Contains(got.body, "case of Bob") != (whose != "") {
+			t.Errorf("wants %q: %d %s", whose, got.status, got.body)
+		}
+	}
+}
+
 func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	t.Parallel()
 	g := guard(t)

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // pathExplanation is the path of why an attempt was decided as it was.
@@ -34,7 +35,11 @@ func (s *server) explainTxn(x *exchange) error {
 				beside.AttemptID = ""
 			}
 		}
-		return found.Txn, api.NewExplanation(found), nil
+		answer := api.NewExplanation(found)
+		if o := answer.Override; o != nil && !s.Auth.IsOpen() && !x.caller.Has(access.ScopeOverrides) {
+			o.Reason, o.CreatedBy = "", "" // they name people: see routeNeeds
+		}
+		return found.Txn, answer, nil
 	})
 }
 

@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// erasedPrefix begins the keys that stand in the place of erased ones.
-const erasedPrefix = "erased:"
+const (
+	// ErasedKeyID is named by pseudonyms that stand in the place of erased ones. No secret key has this id.
+	ErasedKeyID = "erased"
+	// erasedPrefix begins the keys that stand in the place of erased ones.
+	erasedPrefix = ErasedKeyID + ":"
+)
 
 // NewErasedKey returns a key for a bucket whose key is erased: 16 or more random bytes, from which nobody finds the
 // former key. Where keys are kept as pseudonyms it has the form of one, under a secret key that does not exist.

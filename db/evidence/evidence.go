@@ -5,6 +5,7 @@ package evidence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"velocityd/db/history"
@@ -45,13 +46,18 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 	if e.Check, e.Missing, err = r.history.Check(ctx, e.Txn); err != nil {
 		return e, err
 	}
+	own := slices.IndexFunc(e.Check, func(t service.Txn) bool { return t.ID == id })
+	if own < 0 {
+		return e, fmt.Errorf("its row went meanwhile: %w", service.ErrNotFound)
+	}
+	e.Txn = e.Check[own] // its key may have been erased since
 	at := e.Txn.CreatedAt
 	if err := r.readRecords(ctx, &e, at.Add(-explain.Lag)); err != nil {
 		return e, err
 	}
 	first := at
 	for _, t := range e.Check {
-		past, err := r.past(ctx, t, reachOf(e.Records, t.Bucket.ZoneID))
+		past, err := r.past(ctx, t, reachOf(e.Records, t.Bucket.ZoneID), explain.MostRows/len(e.Check))
 		if err != nil {
 			return e, err
 		}
@@ -115,20 +121,21 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 	return far
 }
 
-// past reads the past of a txn's bucket: the txns that may have counted, and those with which lockouts began.
-func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach) (p explain.Past, err error) {
+// past reads the past of a txn's bucket: the txns that may have counted, and those with which lockouts began. most is how
+// many txns it looks at: so many that count now, and so many others.
+func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most int) (p explain.Past, err error) {
 	at := txn.CreatedAt
 	// Txns of before a clock was set back have later instants.
 	counted := history.Span{Bucket: txn.Bucket, Since: at.Add(-far.window), Until: at.Add(far.window)}
-	if p.Rows, err = r.history.Counted(ctx, counted, at, txn.ID, explain.MostRows+1); err != nil {
+	if p.Rows, err = r.history.Counted(ctx, counted, at, txn.ID, most+1); err != nil {
 		return p, err
 	}
-	if len(p.Rows) > explain.MostRows {
-		p.Rows = p.Rows[:explain.MostRows]
-		p.Cut = p.Rows[explain.MostRows-1].CreatedAt
+	if len(p.Rows) > most {
+		p.Cut = p.Rows[most].CreatedAt
+		p.Rows = p.Rows[:most]
 	}
 	span := history.Span{Bucket: txn.Bucket, Since: at.Add(-max(far.window, far.lockouts)), Until: at}
-	cut, err := r.history.Cut(ctx, span, explain.MostRows)
+	cut, err := r.history.Cut(ctx, span, most)
 	if err != nil {
 		return p, err
 	}
@@ -138,7 +145,7 @@ func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach) (p exp
 	if cut.After(p.Cut) {
 		p.Cut = cut
 	}
-	others, err := r.history.Uncounted(ctx, span, at, explain.MostRows)
+	others, err := r.history.Uncounted(ctx, span, at, most)
 	if err != nil {
 		return p, err
 	}

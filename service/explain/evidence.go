@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// MostRows is how many txns of a bucket an explanation looks at: so many that count, and so many that do not.
+	// MostRows is how many txns an explanation looks at, in all buckets of the check together: so many that count, and so
+	// many that do not.
 	MostRows = 20_000
 	// MostChanges is how many rows of zone_audit it looks at, the newest of the check's zones.
 	MostChanges = 20_000
@@ -49,7 +50,7 @@ type Past struct {
 	LockoutsSince time.Time
 	// Last is the bucket's last lockout now.
 	Last service.Lockout
-	// Cut is not the zero time if there were more than MostRows: rows up to this instant were not looked at.
+	// Cut is not the zero time if there were more than MostRows allows: rows up to this instant were not looked at.
 	Cut time.Time
 }
 
@@ -63,6 +64,8 @@ type Records struct {
 	Releases []Release
 	// Since is the instant since which Changes and Releases hold all that there were. The zero time is for ever.
 	Since time.Time
+	// KeepDays is for how many days txns are kept at least, in zones that do not want more; 0 is for ever.
+	KeepDays int
 }
 
 // Change is one change of a zone or an override.
@@ -118,6 +121,29 @@ func (r Records) at(instant time.Time) (w world, isKnown bool) {
 		w.overrides = append(w.overrides, o)
 	}
 	return w, !instant.Before(r.Since)
+}
+
+// ofZone returns the records of one zone alone, without overrides.
+func (r Records) ofZone(id int64) Records {
+	own := Records{Zones: map[int64]service.Zone{}, Since: r.Since}
+	if zone, exists := r.Zones[id]; exists {
+		own.Zones[id] = zone
+	}
+	for _, c := range r.Changes {
+		if c.ZoneID == id && c.OverrideID == 0 {
+			own.Changes = append(own.Changes, c)
+		}
+	}
+	return own
+}
+
+// keptSince returns the instant before which txns of a zone may have been removed, or the zero time.
+func (r Records) keptSince(now time.Time, zoneID int64) time.Time {
+	days := max(r.KeepDays, r.Zones[zoneID].KeepDays)
+	if r.KeepDays == 0 {
+		return time.Time{}
+	}
+	return now.AddDate(0, 0, -days)
 }
 
 // begins returns the instants from which the settings of a check at an instant may have been in force: that one, and

@@ -74,22 +74,27 @@ func Of(e Evidence) Explanation {
 	if _, isKnown := e.Records.at(e.Txn.CreatedAt); !isKnown {
 		begins = nil
 	}
+	lockouts := make([]lockedOut, len(e.Check))
+	for i, txn := range e.Check {
+		lockouts[i] = e.lockout(e.Buckets[i], txn)
+	}
 	for _, begin := range begins {
+		views := e.views(begin)
 		for _, agrees := range []func(*decided, int) bool{(*decided).agrees, (*decided).agreesBut} {
-			for _, v := range views(begin) {
-				if d := e.decide(v); agrees(&d, own) {
+			for _, v := range views {
+				if d := e.decide(v, lockouts); agrees(&d, own) {
 					return d.explain(own, true)
 				}
 			}
 		}
 	}
-	d := e.decide(view{settings: e.Txn.CreatedAt})
+	d := e.decide(view{settings: e.Txn.CreatedAt}, lockouts)
 	return d.explain(own, false)
 }
 
-// decide decides the check again.
-func (e *Evidence) decide(v view) decided {
-	d := decided{Evidence: e, view: v}
+// decide decides the check again. lockouts are those of its buckets before it.
+func (e *Evidence) decide(v view, lockouts []lockedOut) decided {
+	d := decided{Evidence: e, view: v, lockouts: lockouts}
 	d.world, _ = e.Records.at(v.settings)
 	if !v.isApart {
 		d.named = named(e.Check)
@@ -97,8 +102,8 @@ func (e *Evidence) decide(v view) decided {
 	check := service.Check{Named: d.named, SecretHash: anySecret}
 	ledger := service.Ledger{Zones: d.world.zones, Overrides: d.world.overrides, Places: [][]int{nil}}
 	for i, own := range e.Check {
-		rows, lockout := e.Buckets[i].counted(own, v), e.lockout(e.Buckets[i], own)
-		state := service.BucketState{Lockout: lockout.Lockout, Imprints: v.imprints(own)}
+		rows := e.Buckets[i].counted(own, v)
+		state := service.BucketState{Lockout: lockouts[i].Lockout, Imprints: v.imprints(own)}
 		for _, row := range rows {
 			state.Counted = append(state.Counted, row.CreatedAt)
 			if v.isOpen(row) {
@@ -107,7 +112,7 @@ func (e *Evidence) decide(v view) decided {
 		}
 		check.Buckets = append(check.Buckets, own.Bucket)
 		ledger.Buckets, ledger.Places[0] = append(ledger.Buckets, state), append(ledger.Places[0], i)
-		d.past, d.lockouts = append(d.past, rows), append(d.lockouts, lockout)
+		d.past = append(d.past, rows)
 	}
 	ruling := service.Decide(e.Txn.CreatedAt, ledger, []service.Check{check})
 	d.decision, d.begun = ruling.Decisions[0], ruling.Lockouts
@@ -175,12 +180,7 @@ func (d *decided) tell(x *Explanation, i int) {
 	if v.Unmetered {
 		return
 	}
-	for _, row := range d.past[lead] {
-		if row.CreatedAt.After(x.Since) {
-			x.Counted = append(x.Counted, row)
-		}
-	}
-	slices.SortFunc(x.Counted, newestFirst)
+	x.Counted = d.placed(lead, x.Override)
 	x.Velocity = min(len(x.Counted), x.Rate)
 	x.Counted = x.Counted[:min(len(x.Counted), MostListed)]
 }
@@ -207,13 +207,29 @@ func (d *decided) group(i int) (places []int) {
 
 // lead returns the pseudonym of a bucket of the check under which most txns counted.
 func (d *decided) lead(i int) int {
-	lead := i
-	for _, j := range d.group(i) {
-		if len(d.past[j]) > len(d.past[lead]) {
-			lead = j
+	group, o := d.group(i), d.override(i)
+	if len(group) == 1 {
+		return i
+	}
+	lead, most := i, len(d.placed(i, o))
+	for _, j := range group {
+		if n := len(d.placed(j, o)); n > most {
+			lead, most = j, n
 		}
 	}
 	return lead
+}
+
+// placed returns the txns that took the places of a bucket of the check, the newest first. o is the override in force for it.
+func (d *decided) placed(i int, o *service.Override) (rows []service.Txn) {
+	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt)
+	for _, row := range d.past[i] {
+		if row.CreatedAt.After(since) {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortFunc(rows, newestFirst)
+	return rows
 }
 
 // override returns the override in force for a bucket of the check, or nil.
@@ -300,7 +316,17 @@ func (d *decided) opensBucket(i int) (opens time.Time, isKnown bool) {
 
 // openUntil returns the instant from which on fewer attempts of a bucket of the check than its zone's Concurrent would have
 // been under way without any outcome, or the zero time if there were fewer.
-func (d *decided) openUntil(i int) time.Time {
+func (d *decided) openUntil(i int) (until time.Time) {
+	for _, j := range d.group(i) {
+		if at := d.openUnder(j); at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// openUnder is openUntil for one pseudonym of a bucket.
+func (d *decided) openUnder(i int) time.Time {
 	zone := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults()
 	var under []service.Txn
 	for _, row := range d.past[i] {
@@ -319,14 +345,12 @@ func (d *decided) openUntil(i int) time.Time {
 func (d *decided) placeAt(i int, o *service.Override) (at time.Time, isKnown bool) {
 	zone := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults()
 	term, rate := zone.TermUnder(o), d.decision.Verdicts[i].Rate
-	rows := slices.Clone(d.past[i])
-	rows = slices.DeleteFunc(rows, func(t service.Txn) bool { return !t.CreatedAt.After(term.Since(d.Txn.CreatedAt)) })
+	rows := d.placed(i, o)
 	if len(rows) < rate {
 		return time.Time{}, true
 	}
 	if rate == 0 {
 		return time.Time{}, false
 	}
-	slices.SortFunc(rows, newestFirst)
 	return term.Until(rows[rate-1].CreatedAt), true
 }

@@ -239,6 +239,13 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 		"a row, by retention": {func(e *explain.Evidence) {
 			e.Buckets[0].Rows, e.Oldest = e.Buckets[0].Rows[1:], e.Buckets[0].Rows[1]
 		}, false, []explain.Part{explain.PartRows}},
+		"a row that would change nothing": {func(e *explain.Evidence) {
+			e.Oldest = e.Buckets[0].Rows[0]
+			e.Now = e.Now.AddDate(0, 0, 5)
+		}, true, nil},
+		"a row, by retention of this zone alone": {func(e *explain.Evidence) {
+			e.Buckets[0].Rows, e.Records.KeepDays, e.Now = e.Buckets[0].Rows[1:], 30, e.Txn.CreatedAt.AddDate(0, 0, 30)
+		}, false, []explain.Part{explain.PartRows}},
 		"a row, by hand": {func(e *explain.Evidence) {
 			e.Buckets[0].Rows = e.Buckets[0].Rows[1:]
 		}, false, []explain.Part{explain.PartDecision}},
@@ -263,6 +270,44 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 		if !slices.Equal(got, story.want) || x.Agrees != story.agrees || x.Summary == "" || !strings.HasPrefix(x.Summary, "Blocked") {
 			t.Errorf("%s: %+v\nwant %v, agrees %v", name, x, story.want, story.agrees)
 		}
+	}
+}
+
+func TestANumberThatMayBeHigherIsCalledSo(t *testing.T) {
+	t.Parallel()
+	e := blocked()
+	e.Txn.Blocked, e.Txn.WouldBlock, e.Txn.Reason, e.Txn.Counted = false, false, "", true
+	e.Check[0] = e.Txn
+	e.Records.Zones[1] = service.Zone{ID: 1, Rate: 1_000_000, Window: time.Minute}
+	if x := explain.Of(e); x.Summary != "Allowed: it was attempt 3 of 1000000 in 60 s." || !x.Agrees || len(x.Unknown) > 0 {
+		t.Errorf("all rows are there: %+v", x)
+	}
+	e.Buckets[0].Cut = e.Txn.CreatedAt.Add(-30 * time.Second)
+	x := explain.Of(e)
+	if x.Summary != "Allowed: it was attempt 3 of 1000000 in 60 s, or a later one." || !x.Agrees || len(x.Unknown) != 1 ||
+		x.Unknown[0].Part != explain.PartRows {
+		t.Errorf("some were not looked at: %+v", x)
+	}
+}
+
+func TestAPlaceUnderAnotherPseudonymHasAnEnd(t *testing.T) {
+	t.Parallel()
+	e := blocked()
+	e.Records.Zones[1] = service.Zone{ID: 1, Rate: 9, Window: time.Minute, Concurrent: 2, ReserveTTL: 10 * time.Second}
+	e.Txn.Reason, e.Txn.Bucket.Key = service.ReasonConcurrent, "hmac:new:"+strings.Repeat("a", 43)
+	twin := e.Txn
+	twin.ID, twin.Bucket.Key = 10, "hmac:old:"+strings.Repeat("b", 43)
+	e.Check = []service.Txn{e.Txn, twin}
+	e.Buckets = []explain.Past{{}, e.Buckets[0]} // both are under way under the old secret key
+	want := "Blocked: 2 of 2 attempts were under way, without an outcome; a place opened with the next outcome, " +
+		"and at 10:00:09.000 UTC at the latest."
+	if x := explain.Of(e); x.Summary != want || !x.Agrees {
+		t.Errorf("got %+v\nwant %s", x, want)
+	}
+	e.Check[0].Bucket.Key, e.Check[1].Bucket.Key = service.NewErasedKey(service.KeyHMAC), service.NewErasedKey(service.KeyHMAC)
+	e.Txn = e.Check[0]
+	if x := explain.Of(e); x.Summary != want || !x.Agrees {
+		t.Errorf("after the erasure of the key: %+v\nwant %s", x, want)
 	}
 }
 

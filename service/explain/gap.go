@@ -45,13 +45,11 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	} else if d.hidesCause {
 		add(PartCheck, "another bucket of the check decided it too, and its attempt is counted in a txn of an earlier check")
 	}
-	// Retention keeps at least a day, and ids of attempts that were rolled back are missing in a young history, too.
-	isCut := d.Oldest.ID > 1 && (!x.Agrees || d.Now.Sub(d.Oldest.CreatedAt) > 24*time.Hour)
-	if since := d.Oldest.CreatedAt; x.Zone != nil && !x.Unmetered && isCut && x.Since.Before(since) {
-		add(PartRows, "the oldest txn that is kept is of %s, so the rows of the window before it are gone", moment(since, at))
+	if since := d.keptSince(x); d.isShort(x) && x.Since.Before(since) {
+		add(PartRows, "no txn from before %s needs to be there any more, so the window may have had more rows", moment(since, at))
 	}
-	if cut := d.Buckets[i].Cut; cut.After(x.Since) && !x.Agrees {
-		add(PartRows, "the bucket has more than %d rows in the window; rows up to %s were not looked at", MostRows, moment(cut, at))
+	if cut := d.Buckets[d.lead(i)].Cut; d.isShort(x) && cut.After(x.Since) {
+		add(PartRows, "the window has more rows than an explanation looks at: rows up to %s are left out", moment(cut, at))
 	}
 	if d.wasOpen && x.Agrees {
 		add(PartOutcomes, "the recorded decision follows if the outcomes came after it, and when they came is not recorded")
@@ -64,6 +62,22 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 			"so one of them was changed without a record of it")
 	}
 	return gaps
+}
+
+// isShort says that more rows in the window would make a difference: fewer than the rate counted.
+func (d *decided) isShort(x Explanation) bool {
+	return x.Zone != nil && !x.Unmetered && x.Velocity < x.Rate
+}
+
+// keptSince returns the instant before which txns of the zone may be gone, or the zero time. That the oldest txn of all has
+// not the first id proves nothing in a young history: attempts that were rolled back had ids, too.
+func (d *decided) keptSince(x Explanation) time.Time {
+	since, oldest := d.Records.keptSince(d.Now, d.Txn.Bucket.ZoneID), d.Oldest.CreatedAt
+	isCut := d.Oldest.ID > 1 && (!x.Agrees || d.Now.Sub(oldest) > 24*time.Hour)
+	if isCut && oldest.After(since) {
+		return oldest
+	}
+	return since
 }
 
 // knowsLockout says that the lockout of a bucket of the check is known with its length.

@@ -23,23 +23,55 @@ type view struct {
 	repeats bool
 }
 
-// views returns the ways to read the evidence with the settings of an instant, the likeliest first.
-func views(settings time.Time) (views []view) {
-	for _, isSetBack := range []bool{false, true} {
-		for _, isApart := range []bool{false, true} {
-			for _, wasOpen := range []bool{false, true} {
-				v := view{settings: settings, isSetBack: isSetBack, isApart: isApart, wasOpen: wasOpen}
-				views = append(views, v)
-				v.countsLast = true
-				views = append(views, v)
-			}
+// views returns the ways to read the evidence with the settings of an instant, the likeliest first. Ways that make no
+// difference are left out, because each is a decision over all rows.
+func (e *Evidence) views(settings time.Time) []view {
+	views := []view{{settings: settings}}
+	w, _ := e.Records.at(settings)
+	for _, way := range []struct {
+		matters bool
+		take    func(*view)
+	}{
+		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt) }), func(v *view) { v.countsLast = true }},
+		{w.some(func(z service.Zone) bool { return z.Concurrent > 0 }), func(v *view) { v.wasOpen = true }},
+		{named(e.Check) != nil, func(v *view) { v.isApart = true }},
+		{e.someRow(isFromAhead), func(v *view) { v.isSetBack = true }},
+		{w.some(func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree }), func(v *view) { v.repeats = true }},
+	} {
+		if !way.matters {
+			continue
+		}
+		for _, v := range views {
+			way.take(&v)
+			views = append(views, v)
 		}
 	}
-	for _, v := range views {
-		v.repeats = true
-		views = append(views, v)
-	}
 	return views
+}
+
+// isFromAhead says that a row was recorded before a txn and has a later instant.
+func isFromAhead(row, own service.Txn) bool {
+	return row.CreatedAt.After(own.CreatedAt) && row.ID < own.ID
+}
+
+// someRow says whether a row of some bucket fulfils a condition together with the bucket's txn of the check.
+func (e *Evidence) someRow(is func(row, own service.Txn) bool) bool {
+	for i, own := range e.Check {
+		if slices.ContainsFunc(e.Buckets[i].Rows, func(row service.Txn) bool { return is(row, own) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// some says whether some zone fulfils a condition.
+func (w world) some(is func(service.Zone) bool) bool {
+	for _, zone := range w.zones {
+		if is(zone) {
+			return true
+		}
+	}
+	return false
 }
 
 // anySecret stands for the secret of a check, which is not known any more.
@@ -60,8 +92,7 @@ func (v view) imprints(own service.Txn) *service.Imprints {
 func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
 	for _, row := range p.Rows {
 		at := row.CreatedAt
-		isBefore := at.Before(own.CreatedAt) || at.Equal(own.CreatedAt) && row.ID < own.ID ||
-			v.isSetBack && at.After(own.CreatedAt) && row.ID < own.ID
+		isBefore := at.Before(own.CreatedAt) || at.Equal(own.CreatedAt) && row.ID < own.ID || v.isSetBack && isFromAhead(row, own)
 		counts := row.Counted || row.UncountedAt.After(own.CreatedAt) || v.countsLast && row.UncountedAt.Equal(own.CreatedAt)
 		if isBefore && counts {
 			rows = append(rows, row)
@@ -99,9 +130,9 @@ func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
 			return last
 		}
 	}
-	found := lockedOut{isKnown: true}
+	found, records := lockedOut{isKnown: true}, e.Records.ofZone(own.Bucket.ZoneID)
 	for i, txn := range append(before, own) {
-		w, isKnown := e.Records.at(txn.CreatedAt)
+		w, isKnown := records.at(txn.CreatedAt)
 		zone, exists := w.zones[txn.Bucket.ZoneID]
 		if !isKnown || !exists {
 			return lockedOut{}
@@ -148,7 +179,8 @@ func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Loc
 }
 
 // named returns for each txn of a check the bucket that it stands for: the pseudonyms of one bucket by several secret
-// keys stand side by side. It is nil if there are none.
+// keys stand side by side. Erased ones that do are of one bucket, too: each of them got another random key. It is nil if there
+// are none.
 func named(check []service.Txn) []int {
 	places := make([]int, len(check))
 	seen, several := map[string]bool{}, false
@@ -156,7 +188,7 @@ func named(check []service.Txn) []int {
 		id := service.KeyIDOf(txn.Bucket.Key)
 		if i > 0 {
 			places[i] = places[i-1]
-			if id == "" || seen[id] || check[i-1].Bucket.ZoneID != txn.Bucket.ZoneID {
+			if id == "" || seen[id] && id != service.ErasedKeyID || check[i-1].Bucket.ZoneID != txn.Bucket.ZoneID {
 				places[i]++
 				clear(seen)
 			} else {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,11 @@ func (d *decided) fate(x Explanation, i int) string {
 	case x.Unmetered:
 		return fmt.Sprintf("Allowed: override %d let every attempt pass, so this one did not count.", x.Override.ID)
 	}
-	return fmt.Sprintf("Allowed: it was attempt %d of %d %s.", x.Velocity+1, x.Rate, d.span(x))
+	or := ""
+	if slices.ContainsFunc(x.Unknown, func(g Gap) bool { return g.Part == PartRows }) {
+		or = ", or a later one"
+	}
+	return fmt.Sprintf("Allowed: it was attempt %d of %d %s%s.", x.Velocity+1, x.Rate, d.span(x), or)
 }
 
 // recorded says how an attempt is recorded.
