@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -62,8 +63,9 @@ type known struct {
 	present []int64        // of zoneIDs, those whose zones are read
 	lengths []prefixLength // that the zones have overrides of
 	idStep  uint64         // between the ids of rows that one INSERT makes
-	guards  bool           // the zones were read with zonerow.Guarding
-	isCut   bool           // the list of txns reached its LIMIT: there may be more
+	// wholeRule says that the zones were read with zonerow.WholeRule.
+	wholeRule bool
+	isCut     bool // the list of txns reached its LIMIT: there may be more
 	// supposed is the estimate of the engine's clock by which txns were listed.
 	supposed time.Time
 }
@@ -293,7 +295,7 @@ func (b *batch) replan() (changed bool) {
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.term != had.term || plan.overridden != had.overridden || plan.networks != had.networks ||
-			plan.hasSeries != had.hasSeries || plan.guarded != had.guarded || plan.open != had.open ||
+			plan.hasSeries != had.hasSeries || plan.wholeRule != had.wholeRule || plan.open != had.open ||
 			plan.secrets != had.secrets || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys || plan.isQuota != had.isQuota
 		if isNew {
@@ -317,7 +319,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	if zone.Rate <= mostListed {
 		plan.term = zone.Term()
 	}
-	if plan.guarded = zone.isGuarded(); b.known.guards {
+	if plan.wholeRule = zonerow.IsAlways(zone.narrowedAt); b.known.wholeRule {
 		plan.open = openPlan{zone.Concurrent, zone.ReserveTTL}
 		if zone.RepeatSecret == service.RepeatFree {
 			plan.secrets = zone.Term()

@@ -21,15 +21,15 @@ func (b *batch) readZones(r *session.Reading) {
 	if len(b.known.present) == 0 {
 		return
 	}
-	columns, guards := records.LimitColumns, zonerow.Columns(nil)
-	if b.known.guards = b.hasGuards(); b.known.guards {
-		guards = zonerow.Guarding
-		columns += ", " + guards.List("")
+	columns, more := records.LimitColumns, zonerow.Columns(nil)
+	if b.known.wholeRule = b.needsWholeRule(); b.known.wholeRule {
+		more = zonerow.WholeRule
+		columns += ", " + more.List("")
 	}
 	r.SQL("SELECT "+columns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
-	r.Each(records.Limits+len(guards)+4, func(row []driver.Value) error {
+	r.Each(records.Limits+len(more)+4, func(row []driver.Value) error {
 		limit, rest, err := records.LimitOf(row)
 		if err != nil {
 			return err
@@ -37,7 +37,7 @@ func (b *batch) readZones(r *session.Reading) {
 		if _, isAsked := b.known.plans[limit.ID]; !isAsked {
 			return session.ErrMisfit
 		}
-		rest, fits := guards.Read(&limit, rest)
+		rest, fits := more.Read(&limit, rest)
 		if !fits {
 			return session.ErrMisfit
 		}
@@ -59,15 +59,12 @@ func (b *batch) readZones(r *session.Reading) {
 type lockedZone struct {
 	service.Zone
 	overridden bool      // it has or had overrides
-	narrowedAt time.Time // when its limit last became narrower
+	narrowedAt time.Time // when its limit last became narrower, or zonerow.Always
 }
 
-// isGuarded says that the zone has settings which only such zones have: see zonerow.Guarding.
-func (z lockedZone) isGuarded() bool { return z.narrowedAt.Year() == zonerow.Guarded }
-
-// hasGuards says that some zone of the batch was guarded when it was last read.
-func (b *batch) hasGuards() bool {
-	return slices.ContainsFunc(b.zoneIDs, func(id int64) bool { return b.known.plans[id].guarded })
+// needsWholeRule says that some zone of the batch had settings of zonerow.WholeRule when it was last read.
+func (b *batch) needsWholeRule() bool {
+	return slices.ContainsFunc(b.zoneIDs, func(id int64) bool { return b.known.plans[id].wholeRule })
 }
 
 // readOverrides reads the overrides of the buckets, and the prefix lengths of the overrides

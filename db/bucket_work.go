@@ -46,7 +46,7 @@ func (e bucketWork) readSettings(r *session.Reading) {
 			return session.ErrMisfit
 		}
 		e.ledger.Zones[zone.ID] = zone
-		e.known.guards = true
+		e.known.wholeRule = true
 		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: session.AsInt(rest[0]) != 0}
 		return nil
 	})

@@ -127,9 +127,9 @@ type zonePlan struct {
 	lengths              []prefixLength
 	// hasSeries says that series of blocked attempts are read.
 	hasSeries bool
-	// guarded says that more settings of the zone are read: zonerow.Guarding. open is read by them.
-	guarded bool
-	open    openPlan
+	// wholeRule says that more settings of the zone are read: zonerow.WholeRule. open is read by them.
+	wholeRule bool
+	open      openPlan
 	// secrets is how long the txns count whose imprints are read. 0 reads none.
 	secrets service.Term
 }

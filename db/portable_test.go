@@ -11,6 +11,7 @@ import (
 	"velocityd/db/engine"
 	"velocityd/db/records"
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -42,8 +43,8 @@ func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
 	b.Database.SetZone(tb, zone)
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free', '9999-12-31', UTC_TIMESTAMP(6)), "+
-		"revision = revision + 1 WHERE id = ?", zone.ID)
+	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free', '"+zonerow.Always+
+		"', UTC_TIMESTAMP(6)), revision = revision + 1 WHERE id = ?", zone.ID)
 }
 
 func (b portableBench) SetOverride(tb testing.TB, o service.Override) {

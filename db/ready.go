@@ -191,7 +191,7 @@ func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *b
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
 	b.known.plans[id] = zonePlan{
 		known: true, term: service.Term{Window: time.Second}, overridden: true, networks: true, hasSeries: true,
-		lengths: []prefixLength{{id, 4, 32}}, guarded: true, open: openPlan{most: 1, reserve: time.Second},
+		lengths: []prefixLength{{id, 4, 32}}, wholeRule: true, open: openPlan{most: 1, reserve: time.Second},
 		secrets: service.Term{Window: time.Second},
 	}
 	return b

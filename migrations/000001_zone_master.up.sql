@@ -18,9 +18,9 @@
 -- velocityd keeps key_rule, overridden, revision and narrowed_at by itself: its triggers overrule the
 -- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
 --
--- A bucket may hold more than rate txns from before narrowed_at. So a plain count of them is bounded a window later, and
--- checks are content with it. In a zone with concurrent or repeat_secret narrowed_at is 9999-12-31: a plain count is never enough
--- there.
+-- Until a window after narrowed_at checks ask the whole rule, because a bucket may hold more than rate txns from before.
+-- Later a plain count decides whether there is room, which is quicker. Zones with concurrent or repeat_secret always need the
+-- whole rule, so their narrowed_at is 9999-12-31, which no window reaches: each check reads this column in any case.
 --
 -- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
 -- comment that TiDB alone obeys.
@@ -79,7 +79,7 @@ CREATE TABLE zone_master (
   revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
     COMMENT 'kept by velocityd: counts the changes of the zone; the ETag of the HTTP interface',
   narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
-    COMMENT 'kept by velocityd: UTC; when rate last fell, window grew or period changed; until a window later checks ask the whole rule',
+    COMMENT 'kept by velocityd: UTC; until a window later checks ask the whole rule: since the limit was narrowed, or 9999-12-31: always',
   PRIMARY KEY (id),
   CONSTRAINT `zone id must be 1 or more`
     CHECK (id >= 1),

@@ -167,14 +167,15 @@ func lockMatching(ctx context.Context, e *edit, id int64, match service.Match) (
 func writeZone(ctx context.Context, e *edit, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (overridden, narrowed_at, revision, ` + zonerow.Settings.List("") + `, id)
-VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), IF(?, '9999-12-31', UTC_TIMESTAMP(6)), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
-	kept := []any{zone.ID, isGuarded(zone)}
+VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?),
+        IF(?, '` + zonerow.Always + `', UTC_TIMESTAMP(6)), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
+	kept := []any{zone.ID, zonerow.NeedsWholeRule(zone)}
 	if exists {
 		// Engines assign from left to right: narrowed_at sees the limit from before.
 		statement = `
 UPDATE zone_master
    SET narrowed_at = CASE
-         WHEN ? THEN '9999-12-31' -- every check reads what is under way
+         WHEN ? THEN '` + zonerow.Always + `'
          WHEN concurrent > 0 OR repeat_secret = 'free' OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?)
            THEN UTC_TIMESTAMP(6)
          ELSE narrowed_at
@@ -183,15 +184,10 @@ UPDATE zone_master
  WHERE id = ?`
 		zone = zone.WithDefaults()
 		of := zone.Calendar
-		kept = []any{isGuarded(zone), zone.Rate, service.WholeSeconds(zone.Window), string(of.Period), of.Offset, of.Anchor}
+		kept = []any{zonerow.NeedsWholeRule(zone), zone.Rate, service.WholeSeconds(zone.Window), string(of.Period), of.Offset, of.Anchor}
 	}
 	_, err := e.ExecContext(ctx, statement, append(append(kept, zonerow.Settings.Write(zone)...), zone.ID)...)
 	return err
-}
-
-// isGuarded says that checks of the zone ask the whole rule.
-func isGuarded(zone service.Zone) bool {
-	return zone.Concurrent > 0 || zone.RepeatSecret == service.RepeatFree
 }
 
 // DeleteZone removes a zone and its overrides, if the condition of match holds; its

@@ -58,12 +58,23 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 // Deciding are the columns of the settings that a check is decided by.
 var Deciding = Settings.deciding() //nolint:gochecknoglobals // like Settings
 
-// Guarding are the columns of the settings that decide the checks of a zone whose narrowed_at is Guarded, besides
-// Deciding. They are read behind these.
-var Guarding = Settings.named("reserve_ttl", "concurrent", "repeat_secret") //nolint:gochecknoglobals // like Settings
+// WholeRule are the columns of the settings that the whole rule alone obeys. They are read behind Deciding, and only
+// in zones whose narrowed_at is Always.
+var WholeRule = Settings.named("reserve_ttl", "concurrent", "repeat_secret") //nolint:gochecknoglobals // like Settings
 
-// Guarded is the year of narrowed_at in a zone in which every check asks the whole rule.
-const Guarded = 9999
+// Always is the narrowed_at of a zone that NeedsWholeRule. Checks ask the whole rule until a window after narrowed_at, and
+// no window reaches this day. So the column that every check reads anyway tells it, and other zones pay nothing.
+const Always = "9999-12-31"
+
+// NeedsWholeRule says that a plain count of txns is never enough to decide a check in the zone.
+func NeedsWholeRule(zone service.Zone) bool {
+	return zone.Concurrent > 0 || zone.RepeatSecret == service.RepeatFree
+}
+
+// IsAlways says that an instant of narrowed_at is Always.
+func IsAlways(narrowedAt time.Time) bool {
+	return narrowedAt.Equal(time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC))
+}
 
 func (c Column) deciding() Column {
 	c.Decides = true

@@ -25,7 +25,7 @@ BEGIN
          OLD.reset_on_success, OLD.concurrent, OLD.repeat_secret, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
          OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure, OLD.record_blocked, OLD.keep_days, OLD.totals)));
   SET NEW.narrowed_at = CASE
-    WHEN NEW.concurrent > 0 OR NEW.repeat_secret = 'free' THEN '9999-12-31' -- every check asks the whole rule
+    WHEN NEW.concurrent > 0 OR NEW.repeat_secret = 'free' THEN '9999-12-31' -- for ever: no window reaches this day
     WHEN OLD.concurrent > 0
       OR OLD.repeat_secret = 'free'
       OR NEW.rate < OLD.rate
