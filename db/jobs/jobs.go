@@ -153,7 +153,7 @@ UPDATE zone_backtest
 // Old is the task of retention that forgets old back-tests.
 type Old struct{}
 
-var _ retention.Task = Old{}
+var _ retention.Forecaster = Old{}
 
 // Name implements retention.Task.
 func (Old) Name() string { return "old_backtests" }
@@ -166,14 +166,19 @@ const mostForgotten = 100
 
 // Run implements retention.Task.
 func (Old) Run(ctx context.Context, on *sqlx.Conn, _ string) (r retention.Result, err error) {
-	done, err := on.ExecContext(ctx, fmt.Sprintf(`
-DELETE FROM zone_backtest
- WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL %d SECOND
- LIMIT %d`, int64(backtest.JobKept.Seconds()), mostForgotten))
+	done, err := on.ExecContext(ctx, "DELETE FROM "+oldBacktests+" LIMIT ?", int64(backtest.JobKept.Seconds()), mostForgotten)
 	if err != nil {
 		return r, fmt.Errorf("forget old back-tests: %w", err)
 	}
 	r.Removed, err = done.RowsAffected()
 	r.Backlog = r.Removed == mostForgotten
 	return r, err
+}
+
+// oldBacktests are those that are forgotten.
+const oldBacktests = "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
+
+// Expect implements retention.Forecaster.
+func (o Old) Expect(ctx context.Context, on *sqlx.Conn) ([]retention.Leaving, error) {
+	return retention.Leaving{Task: o.Name(), What: "back-tests"}.Count(ctx, on, oldBacktests, int64(backtest.JobKept.Seconds()))
 }

@@ -22,25 +22,29 @@ type Leaving struct {
 	Rows int64  `json:"rows"` // by the engine's estimate, or counted up to mostExpected; -1 if nothing tells that quickly
 }
 
-// Expect returns what the tasks would remove now. It changes nothing, and takes no lock. It does NOT look for idle
-// buckets and old events, nor count the txns that leave in batches: that would read all of them.
+// Forecaster is a task that can say what it would remove now.
+type Forecaster interface {
+	Task
+	// Expect changes nothing, takes no lock, and reads a bounded number of rows.
+	Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error)
+}
+
+// Expect returns what the tasks would remove now, in their order. It does NOT look for idle buckets, nor count the txns
+// that leave in batches: that would read all of them.
 func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	err = r.pool.On(ctx, func(conn *sqlx.Conn) error {
-		b, err := readBounds(ctx, conn)
-		if err != nil || b.now.IsZero() {
-			return err
-		}
-		isPartitioned, err := b.expectPartitions(ctx, conn, &list)
-		if err != nil {
-			return err
-		}
-		for _, days := range b.days() {
-			if days < b.longest || !isPartitioned {
-				list = append(list, Leaving{"old_txns", fmt.Sprintf("txns of zones that are kept for %d days, before %s", days,
-					b.cut(days).Format(time.DateTime)), -1})
+		for _, task := range r.tasks {
+			forecaster, is := task.(Forecaster)
+			if !is {
+				continue
 			}
+			leaving, err := forecaster.Expect(ctx, conn)
+			if err != nil {
+				return fmt.Errorf("task %s: %w", task.Name(), err)
+			}
+			list = append(list, leaving...)
 		}
-		return b.expectExpired(ctx, conn, &list)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look what would leave: %w", session.LookupError(err))
@@ -48,8 +52,32 @@ func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	return list, nil
 }
 
-// expectPartitions adds the partitions that no zone keeps, and says whether there are any.
-func (b *bounds) expectPartitions(ctx context.Context, on *sqlx.Conn, list *[]Leaving) (isPartitioned bool, err error) {
+// Count returns l with the number of rows that a clause behind FROM chooses, or nothing if there are none.
+func (l Leaving) Count(ctx context.Context, on *sqlx.Conn, from string, args ...any) ([]Leaving, error) {
+	err := on.GetContext(ctx, &l.Rows, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS leaving", from, mostExpected), args...)
+	if err != nil || l.Rows == 0 {
+		return nil, err
+	}
+	return []Leaving{l}, nil
+}
+
+// forecast is what a task of batches would remove.
+type forecast func(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error)
+
+// Expect implements Forecaster. A database without a policy keeps everything.
+func (b batches) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
+	if b.expect == nil {
+		return nil, nil
+	}
+	bounds, err := readBounds(ctx, on)
+	if err != nil || bounds.now.IsZero() {
+		return nil, err
+	}
+	return b.expect(ctx, on, bounds)
+}
+
+// expectPartitions returns the partitions that no zone keeps.
+func expectPartitions(ctx context.Context, on *sqlx.Conn, b bounds) (list []Leaving, err error) {
 	var partitions []struct {
 		Name string        `db:"name"`
 		End  string        `db:"ends"`
@@ -58,45 +86,64 @@ func (b *bounds) expectPartitions(ctx context.Context, on *sqlx.Conn, list *[]Le
 	err = on.SelectContext(ctx, &partitions, `
 SELECT partition_name AS name, partition_description AS ends, table_rows AS number
   FROM information_schema.partitions
- WHERE table_schema = DATABASE()
-   AND table_name = 'zone_txn'
-   AND partition_method = 'RANGE COLUMNS'
-   AND REPLACE(partition_expression, '`+"`"+`', '') = 'created_at'
+ WHERE `+isPartition+`
  ORDER BY partition_ordinal_position`)
 	for _, p := range partitions {
 		end, unread := time.Parse(time.DateOnly, strings.Trim(p.End, "'")[:min(len(time.DateOnly), len(strings.Trim(p.End, "'")))])
 		if unread == nil && b.longest > 0 && !end.After(b.cut(b.longest)) {
-			*list = append(*list, Leaving{"old_partitions", "partition " + p.Name, p.Rows.Int64})
+			list = append(list, Leaving{"old_partitions", "partition " + p.Name, p.Rows.Int64})
 		}
 	}
-	return len(partitions) > 0, err
+	return list, err
 }
 
-// expectExpired adds the rows that expire by themselves.
-func (b *bounds) expectExpired(ctx context.Context, on *sqlx.Conn, list *[]Leaving) error {
-	for _, one := range []struct {
-		task, what, from string
-		before           time.Time
-	}{
-		{"expired_attempts", "attempt ids", "zone_attempt WHERE expires_at < ?", b.now.Add(-attemptMargin)},
-		{"expired_overrides", "overrides", "zone_override WHERE expires_at < ?", b.now.Add(-day)},
-		{"old_audit", "changes", "zone_audit WHERE changed_at < ?", b.now.AddDate(0, 0, -b.audit)},
-	} {
-		if one.task == "old_audit" && b.audit == 0 {
-			continue
-		}
-		var rows int64
-		if err := on.GetContext(ctx, &rows, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS leaving", one.from, mostExpected),
-			one.before); err != nil {
-			if session.IsOneOf(err, session.LackingRight()) {
-				rows = -1 // the service's account may not read all of zone_audit
-			} else {
-				return err
-			}
-		}
-		if rows != 0 {
-			*list = append(*list, Leaving{one.task, one.what, rows})
+// isPartition chooses the partitions that are made and dropped by the clock.
+const isPartition = `table_schema = DATABASE()
+   AND table_name = 'zone_txn'
+   AND partition_method = 'RANGE COLUMNS'
+   AND REPLACE(partition_expression, '` + "`" + `', '') = 'created_at'`
+
+// expectTxns returns the txns that leave in batches: all old ones of a table without partitions, and otherwise those of
+// zones that are kept for less long than others.
+func expectTxns(ctx context.Context, on *sqlx.Conn, b bounds) (list []Leaving, err error) {
+	var partitions int
+	if err := on.GetContext(ctx, &partitions, "SELECT COUNT(*) FROM information_schema.partitions WHERE "+isPartition); err != nil {
+		return nil, err
+	}
+	for _, days := range b.days() {
+		if days < b.longest || partitions == 0 {
+			what := fmt.Sprintf("txns of zones that are kept for %d days, before %s", days, b.cut(days).Format(time.DateTime))
+			list = append(list, Leaving{"old_txns", what, -1})
 		}
 	}
-	return nil
+	return list, nil
+}
+
+func expectAttempts(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
+	return Leaving{Task: "expired_attempts", What: "attempt ids"}.Count(ctx, on, "zone_attempt WHERE expires_at < ?", b.now.Add(-attemptMargin))
+}
+
+func expectOverrides(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
+	return Leaving{Task: "expired_overrides", What: "overrides"}.Count(ctx, on, "zone_override WHERE expires_at < ?", b.now.Add(-day))
+}
+
+func expectLockouts(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
+	return Leaving{Task: "ended_lockouts", What: "lockouts that have ended"}.Count(ctx, on, "zone_lockout WHERE locked_until <= ?", b.now)
+}
+
+func expectAudit(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
+	return b.expectOld(ctx, on, Leaving{Task: "old_audit", What: "changes"}, b.audit, "changed_at", "zone_audit")
+}
+
+func expectEvents(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
+	return b.expectOld(ctx, on, Leaving{Task: "old_events", What: "events"}, b.events, "created_at", "zone_event")
+}
+
+// expectOld counts the rows of a table that are older than some days, among the first ones: no index has their time.
+func (b bounds) expectOld(ctx context.Context, on *sqlx.Conn, l Leaving, days int, column, table string) ([]Leaving, error) {
+	if days == 0 {
+		return nil, nil
+	}
+	from := fmt.Sprintf("(SELECT %s AS at FROM %s ORDER BY id LIMIT %d) AS oldest WHERE at < ?", column, table, mostExpected)
+	return l.Count(ctx, on, from, b.now.AddDate(0, 0, -days))
 }

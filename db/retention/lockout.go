@@ -16,7 +16,9 @@ import (
 const mostLockouts = 250
 
 // endedLockouts notes the ends of lockouts that have ended by time.
-func endedLockouts(every time.Duration) batches { return batches{"ended_lockouts", every, endLockouts} }
+func endedLockouts(every time.Duration) batches {
+	return batches{"ended_lockouts", every, endLockouts, expectLockouts}
+}
 
 // dueLockouts is the task of ended lockouts for a turn every few seconds: it looks before it begins.
 type dueLockouts struct{ batches }

@@ -43,14 +43,18 @@ VALUES (?, UTC_TIMESTAMP(6))`, highest.V); err != nil {
 			return Result{}, fmt.Errorf("mark id %d: %w", highest.V, session.WriteError(err))
 		}
 	}
-	result, err := on.ExecContext(ctx, `
-DELETE FROM zone_txn_mark
- WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND
-   AND MINUTE(marked_at) <> 0
- LIMIT ?`, int64(allMarksFor/time.Second), mostForgotten)
+	result, err := on.ExecContext(ctx, "DELETE FROM "+oldMarks+" LIMIT ?", int64(allMarksFor/time.Second), mostForgotten)
 	if err != nil {
 		return Result{}, fmt.Errorf("forget old marks: %w", session.WriteError(err))
 	}
 	forgotten, err := result.RowsAffected()
 	return Result{Removed: forgotten, Backlog: forgotten == mostForgotten}, err
+}
+
+// oldMarks are the marks that are forgotten.
+const oldMarks = "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND MINUTE(marked_at) <> 0"
+
+// Expect implements Forecaster.
+func (m Marks) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
+	return Leaving{Task: m.Name(), What: "marks of ids"}.Count(ctx, on, oldMarks, int64(allMarksFor/time.Second))
 }

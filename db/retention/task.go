@@ -20,23 +20,24 @@ type batches struct {
 	// portable is the batch where there are no procedures; nil if there is nothing to do there. Elsewhere it is
 	// CALL retain_task, because the account of the service may delete nothing.
 	portable batch
+	expect   forecast // nil if nothing tells quickly what would leave
 }
 
 // Tasks returns the tasks that make room, and remove the rows that are no longer kept. On engines without triggers,
 // overrides removes some expired overrides together with the note in zone_audit, and says whether there are more.
 func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err error)) []Task {
 	return []Task{
-		batches{"partitions_ahead", time.Hour, nil},
-		batches{"old_partitions", time.Hour, nil},
-		batches{"old_txns", time.Hour, forgetTxns},
-		batches{"idle_buckets", 12 * time.Hour, forgetBuckets}, // they are idle after a day
-		batches{"expired_attempts", 10 * time.Minute, forgetAttempts},
+		batches{"partitions_ahead", time.Hour, nil, nil},
+		batches{"old_partitions", time.Hour, nil, expectPartitions},
+		batches{"old_txns", time.Hour, forgetTxns, expectTxns},
+		batches{"idle_buckets", 12 * time.Hour, forgetBuckets, nil}, // they are idle after a day
+		batches{"expired_attempts", 10 * time.Minute, forgetAttempts, expectAttempts},
 		batches{"expired_overrides", time.Hour, func(ctx context.Context, _ *sqlx.Conn, _ string) (Result, error) {
 			removed, more, err := overrides(ctx)
 			return Result{Removed: removed, Backlog: more}, err
-		}},
-		batches{"old_audit", time.Hour, forgetAudit},
-		batches{"old_events", time.Hour, forgetEvents},
+		}, expectOverrides},
+		batches{"old_audit", time.Hour, forgetAudit, expectAudit},
+		batches{"old_events", time.Hour, forgetEvents, expectEvents},
 		endedLockouts(time.Minute),
 	}
 }
