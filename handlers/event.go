@@ -24,6 +24,11 @@ const mediaSchema = "application/schema+json"
 // eventParams are the parameters that choose among events.
 func eventParams() []string { return []string{paramType, paramZone, paramKey} }
 
+// eventPageParams are those that choose a page, too.
+func eventPageParams() []string {
+	return append(eventParams(), paramOrder, paramLimit, paramBefore, paramAfter)
+}
+
 // eventQuery returns the query of a request for events, whose keys are as they are recorded.
 func (h historyRequest) eventQuery(q service.HistoryQuery) event.Query {
 	return event.Query{Types: h.types, Zones: q.Zones, Keys: q.Keys, Order: q.Order, Cursor: q.Cursor, Limit: q.Limit}
@@ -31,7 +36,7 @@ func (h historyRequest) eventQuery(q service.HistoryQuery) event.Query {
 
 // listEvents answers GET /v1/events with one page.
 func (s *server) listEvents(x *exchange) error {
-	h, err := decodeHistory(x.Request().URL.RawQuery, append(eventParams(), paramOrder, paramLimit, paramBefore, paramAfter))
+	h, err := decodeHistory(x.Request().URL.RawQuery, eventPageParams())
 	if err != nil {
 		return err
 	}

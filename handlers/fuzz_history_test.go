@@ -5,8 +5,56 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+
+	"velocityd/service/event"
 )
+
+// FuzzDecodeEvents holds that a query for events is refused in words for callers, or is one that every store takes, that lets no
+// type pass but those that it names, and that says the same when it is written anew.
+func FuzzDecodeEvents(f *testing.F) {
+	for _, seed := range []string{
+		"", "type=bucket.*&type=zone.created&zone=1&zone=2", "type=*", "type=.*", "type=bucket.", "type=", "type=bucket.locked%00", "type=Bucket.*",
+		"zone=1&key=%C3%A9&order=asc&limit=1", "key=a", "zone=1&zone=2&key=a", "after=18446744073709551615", "before=18446744073709551615",
+		"before=0", "blocked=true", "limit=1001", "type=zone.*&type=zone.*", "type=bucket.%2A", "attempt_id=x", "since=2026-08-24T09:15:02Z",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		h, err := decodeHistory(query, eventPageParams())
+		if err != nil {
+			mustBeFitForCallers(t, err)
+			return
+		}
+		q := h.eventQuery(h.HistoryQuery)
+		if err := q.Validate(); err != nil || slices.Contains(q.Keys, "") || slices.Contains(q.Zones, 0) {
+			t.Fatalf("accepted %q as %+v: %v", query, q, err)
+		}
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeHistory(values.Encode(), eventPageParams())
+		if err != nil || !reflect.DeepEqual(again, h) {
+			t.Fatalf("%q: %+v came back as %+v, %v", query, h, again, err)
+		}
+		for _, of := range event.Types() {
+			subject, _, _ := strings.Cut(string(of), ".")
+			isAsked := len(values[paramType]) == 0 || slices.Contains(values[paramType], string(of)) || slices.Contains(values[paramType], subject+".*")
+			e := event.Event{Type: of}
+			if len(q.Zones) == 1 {
+				e.Bucket.ZoneID = q.Zones[0]
+			}
+			if len(q.Keys) > 0 {
+				e.Bucket.Key = q.Keys[0]
+			}
+			if len(q.Zones) < 2 && q.Matches(e) != isAsked {
+				t.Fatalf("%q: %s passes: %v", query, of, !isAsked)
+			}
+		}
+	})
+}
 
 // FuzzDecodeHistory holds that a query is refused in words for callers, or is one that every store takes and that says
 // the same when it is written anew.
