@@ -26,6 +26,7 @@ type Webhook struct {
 	Position    ID           `json:"position,omitzero"`
 	Waiting     int          `json:"waiting"`
 	Dead        int          `json:"dead"`
+	Lag         int64        `json:"lag"` // in seconds
 	SucceededAt Instant      `json:"succeeded_at,omitzero"`
 	FailedAt    Instant      `json:"failed_at,omitzero"`
 	Error       string       `json:"error,omitzero"`
@@ -43,7 +44,7 @@ func NewWebhook(w webhook.Webhook) Webhook {
 	s := w.State
 	return Webhook{
 		ID: ID(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: Instant(w.CreatedAt),
-		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, SucceededAt: Instant(s.SucceededAt),
+		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, Lag: service.WholeSeconds(s.Lag), SucceededAt: Instant(s.SucceededAt),
 		FailedAt: Instant(s.FailedAt), Error: s.Error,
 	}
 }
@@ -62,7 +63,7 @@ func (w Webhook) Webhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: uint64(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: w.CreatedAt.Time(),
 		CreatedBy: w.CreatedBy, State: webhook.State{
-			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, SucceededAt: w.SucceededAt.Time(), FailedAt: w.FailedAt.Time(),
+			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, Lag: service.Seconds(w.Lag), SucceededAt: w.SucceededAt.Time(), FailedAt: w.FailedAt.Time(),
 			Error: w.Error,
 		},
 	}

@@ -37,10 +37,12 @@ func (c *Client) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	return list, nil
 }
 
-// RemoveWebhook forgets a webhook. The error wraps service.ErrNotFound if there is none.
-func (c *Client) RemoveWebhook(ctx context.Context, id uint64) error {
+// RemoveWebhook forgets a webhook. principal is the caller's name, or empty. The error wraps service.ErrNotFound if there
+// is none.
+func (c *Client) RemoveWebhook(ctx context.Context, id uint64, principal string) error {
 	_, err := c.send(ctx, request{
 		action: fmt.Sprintf("remove webhook %d", id), method: http.MethodDelete, path: fmt.Sprintf("%s/%d", pathWebhooks, id),
+		principal: principal,
 	})
 	return err
 }

@@ -50,7 +50,7 @@ func (s *Instance) measureWebhooks(ctx context.Context) error {
 	states := map[string]telemetry.WebhookState{}
 	for _, w := range list {
 		states[strconv.FormatUint(w.ID, 10)] = telemetry.WebhookState{
-			Waiting: w.State.Waiting, Dead: w.State.Dead, SucceededAt: w.State.SucceededAt, IsFailing: w.State.Error != "",
+			Waiting: w.State.Waiting, Dead: w.State.Dead, SucceededAt: w.State.SucceededAt, Lag: w.State.Lag,
 		}
 	}
 	s.metrics.NoteWebhooks(states)

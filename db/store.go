@@ -50,7 +50,10 @@ type Store struct {
 	observe             func(session.Event) // or nil
 }
 
-var _ service.CheckStore = (*Store)(nil)
+var (
+	_ service.CheckStore = (*Store)(nil)
+	_ webhook.Store      = (*Store)(nil)
+)
 
 // Open returns the store of a database and connects to nothing yet: a database
 // that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -87,7 +89,8 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
 		box.refuses = true
 		box.deliver(t, d, store)
-		if list, err := store.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 || list[0].State.Error == "" {
+		if list, err := store.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
+			list[0].State.Error == "" || list[0].State.Lag < time.Minute {
 			t.Fatalf("the states are %+v, %v", list, err)
 		}
 		box.refuses = false
@@ -101,14 +104,54 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 			t.Errorf("got %v, want %v and two more", box.got, want)
 		}
 		list, err := store.Webhooks(ctx)
-		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
+		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
 			t.Errorf("the state is %+v, %v", s, err)
 		}
-		if err := store.RemoveWebhook(ctx, made.ID); err != nil {
+		if err := store.RemoveWebhook(ctx, made.ID, "bob"); err != nil {
 			t.Error(err)
 		}
-		if err := store.RemoveWebhook(ctx, made.ID); !errors.Is(err, service.ErrNotFound) {
+		if err := store.RemoveWebhook(ctx, made.ID, "bob"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("removed again: %v", err)
+		}
+	})
+}
+
+func TestEachEditOfAWebhookIsAuditedWithoutItsSecret(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{})
+		wanted := webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2}, Description: "é"}
+		made, err := store.AddWebhook(t.Context(), wanted, "whsec_hidden", "ann")
+		if err != nil || made.CreatedBy != "ann" || made.CreatedAt.IsZero() {
+			t.Fatalf("made %+v, %v", made, err)
+		}
+		want := []string{"insert ann NULL zone.* é", "delete bob zone.* NULL é"}
+		dbtest.Exec(t, d.SQL, "UPDATE webhook SET position = 9, error = 'x', failed_at = UTC_TIMESTAMP(6)")
+		if f.engine != nil {
+			dbtest.Exec(t, d.SQL, "UPDATE webhook SET types = 'token.*'")
+			want = []string{want[0], "update NULL zone.* token.* é", "delete bob token.* NULL é"}
+		}
+		if err := store.RemoveWebhook(t.Context(), made.ID, "bob"); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if err := sqlx.NewDb(d.SQL, "mysql").Select(&got, `
+SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'), COALESCE(JSON_UNQUOTE(JSON_EXTRACT(state_before, '$.types')), 'NULL'),
+       COALESCE(JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.types')), 'NULL'),
+       JSON_UNQUOTE(JSON_EXTRACT(COALESCE(state_after, state_before), '$.description')))
+  FROM zone_audit
+ WHERE subject = 'webhook'
+   AND zone_id = 0
+   AND changed_by LIKE '%@%'
+   AND JSON_LENGTH(COALESCE(state_after, state_before)) = 6
+ ORDER BY id`); err != nil || !slices.Equal(got, want) {
+			t.Errorf("zone_audit has %q, %v; want %q", got, err, want)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE CONCAT_WS('', state_before, state_after) LIKE '%whsec%'"); n != 0 {
+			t.Errorf("%d rows show the secret", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_event"); n != 0 {
+			t.Errorf("%d events of webhooks", n)
 		}
 	})
 }

@@ -62,6 +62,8 @@ func trials() map[string][]series {
 		"VelocitydCertificateNotLoaded": {{"velocityd_tls_files_loaded", true, 1, 0}},
 		"VelocitydGatesNotLoaded":       {{"velocityd_gates_file_loaded", true, 1, 0}},
 		"VelocitydRetentionStandsStill": {{"velocityd_retention_succeeded_timestamp_seconds{task=\"old_txns\"}", true, 90 * 86400, -2 * 86400}},
+		"VelocitydWebhookLags":          {{"velocityd_webhook_lag_seconds{webhook=\"1\"}", true, 4, 3600}},
+		"VelocitydWebhookGaveUp":        {{"velocityd_webhook_deliveries{webhook=\"1\",state=\"dead\"}", true, 0, 2}},
 		"VelocitydCertificateExpires":   {{"velocityd_tls_certificate_not_after_seconds", true, 90 * 86400, 3 * 86400}},
 		"VelocitydVersionsDiffer": {
 			{"velocityd_build_info{version=\"1\"}", true, 1, 1},

@@ -67,7 +67,11 @@ func (s *server) removeWebhook(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := s.change(x, func(ctx context.Context) error { return s.Webhooks.RemoveWebhook(ctx, id) }); err != nil {
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	if err := s.change(x, func(ctx context.Context) error { return s.Webhooks.RemoveWebhook(ctx, id, principal) }); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
 	}
 	return x.respondNothing()

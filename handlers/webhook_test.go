@@ -37,6 +37,8 @@ func TestAWebhookIsAddedListedAndRemoved(t *testing.T) {
 		`{}`, `{"url":""}`, `{"url":"hooks.example.com"}`, `{"url":"ftp://hooks.example.com"}`, `{"url":"https://ann:pass@hooks.example.com"}`,
 		`{"url":"https://hooks.example.com","types":["bucket"]}`, `{"url":"https://hooks.example.com","zones":[0]}`,
 		`{"url":"https://hooks.example.com","secret":"mine"}`, `{"url":"https://hooks.example.com/` + strings.Repeat("x", 1024) + `"}`,
+		`{"url":"https://hööks.example.com"}`, `{"url":"https://hooks.example.com/a b"}`,
+		`{"url":"https://hooks.example.com","types":["zone.*"` + strings.Repeat(`,"zone.*"`, 16) + `]}`,
 	} {
 		post("/v1/webhooks", body).refused(t, http.StatusBadRequest, "invalid_request")
 	}

@@ -177,7 +177,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/subject": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
+				"service", "service/event", "service/webhook", "service/access", "service/backtest", "service/explain", "db/session", "db/records", "db/retention", "db/totals", "db/zonerow", "db/address", "db/engine", "trusted",
 			},
 			theirs: []string{sqlx}, never: []string{http},
 		},
@@ -191,7 +191,7 @@ func databaseRules() map[string]rule {
 		},
 		"db/evidence": {
 			ours: []string{
-				"service", "service/event", "service/access", "service/backtest", "service/explain", "db/history", "db/jobs", "db/records", "db/session", "db/zonerow",
+				"service", "service/event", "service/webhook", "service/access", "service/backtest", "service/explain", "db/history", "db/jobs", "db/records", "db/session", "db/zonerow",
 				"db/address", "db/engine", "trusted",
 			},
 			never: []string{sql, http},

@@ -10,8 +10,7 @@ import (
 // webhooks is the metrics of webhooks. They are the same on each instance that takes part in retention, and there are
 // at most 32 of them.
 type webhooks struct {
-	deliveries         *prometheus.GaugeVec
-	succeeded, failing *prometheus.GaugeVec
+	deliveries, succeeded, lag *prometheus.GaugeVec
 }
 
 func newWebhooks(create promauto.Factory) webhooks {
@@ -21,7 +20,7 @@ func newWebhooks(create promauto.Factory) webhooks {
 	return webhooks{
 		deliveries: of("velocityd_webhook_deliveries", "Events that a webhook has not received: waiting to be tried again, or dead.", "state"),
 		succeeded:  of("velocityd_webhook_succeeded_timestamp_seconds", "When a webhook last received an event, in seconds since 1970. 0: never."),
-		failing:    of("velocityd_webhook_failing", "1 if the last events for a webhook were not received, otherwise 0."),
+		lag:        of("velocityd_webhook_lag_seconds", "How long ago the oldest event was written that a webhook has neither received nor given up. 0: none."),
 	}
 }
 
@@ -29,7 +28,7 @@ func newWebhooks(create promauto.Factory) webhooks {
 type WebhookState struct {
 	Waiting, Dead int
 	SucceededAt   time.Time
-	IsFailing     bool
+	Lag           time.Duration
 }
 
 // NoteWebhooks notes the states of all webhooks, by their ids.
@@ -39,11 +38,11 @@ func (m *Metrics) NoteWebhooks(states map[string]WebhookState) {
 	}
 	m.webhooks.deliveries.Reset()
 	m.webhooks.succeeded.Reset()
-	m.webhooks.failing.Reset()
+	m.webhooks.lag.Reset()
 	for id, s := range states {
 		m.webhooks.deliveries.WithLabelValues(id, "waiting").Set(float64(s.Waiting))
 		m.webhooks.deliveries.WithLabelValues(id, "dead").Set(float64(s.Dead))
 		m.webhooks.succeeded.WithLabelValues(id).Set(seconds(s.SucceededAt))
-		m.webhooks.failing.WithLabelValues(id).Set(zeroOrOne(s.IsFailing))
+		m.webhooks.lag.WithLabelValues(id).Set(s.Lag.Seconds())
 	}
 }

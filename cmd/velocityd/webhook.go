@@ -97,7 +97,7 @@ func (c *webhookListCmd) Run(ctx context.Context, p *process) error {
 
 func printWebhooks(to io.Writer, list []webhook.Webhook) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "id\turl\tevents\tzones\twaiting\tdead\tlast success\tlast error\tdescription")
+	fmt.Fprintln(w, "id\turl\tevents\tzones\twaiting\tdead\tlag\tlast success\tlast error\tdescription")
 	for _, one := range list {
 		types, zones := "all", "all"
 		if len(one.Types) > 0 {
@@ -106,8 +106,8 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 		if len(one.Zones) > 0 {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", one.ID, printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			orDash(one.State.SucceededAt), printable(one.State.Error), printable(one.Description))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
+			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt), printable(one.State.Error), printable(one.Description))
 	}
 	_ = w.Flush()
 }
@@ -188,7 +188,7 @@ func (c *webhookRemoveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	if err := store.webhooks.RemoveWebhook(ctx, c.ID); err != nil {
+	if err := store.webhooks.RemoveWebhook(ctx, c.ID, p.principal); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "webhook %d gets no more events\n", c.ID)

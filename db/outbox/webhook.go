@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,6 @@ import (
 	"velocityd/service/event"
 	"velocityd/service/webhook"
 )
-
-var _ webhook.Store = (*Outbox)(nil)
 
 // webhookRow is a row of webhook.
 type webhookRow struct {
@@ -68,63 +65,6 @@ func listed(text string) func(func(string) bool) {
 	return strings.SplitSeq(text, ",")
 }
 
-// AddWebhook implements webhook.Store. The account needs the right to insert into webhook.
-func (o *Outbox) AddWebhook(ctx context.Context, w webhook.Webhook, secret, principal string) (webhook.Webhook, error) {
-	if err := w.Validate(); err != nil {
-		return w, err
-	}
-	err := o.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
-		var version int64 // whose row keeps others from adding at the same time
-		if err := tx.GetContext(ctx, &version, "SELECT version FROM schema_migrations FOR UPDATE"); err != nil {
-			return err
-		}
-		var are int
-		if err := tx.GetContext(ctx, &are, "SELECT COUNT(*) FROM webhook"); err != nil {
-			return err
-		}
-		if are >= webhook.MaxWebhooks {
-			return fmt.Errorf("%w: there are %d webhooks, which is the most; remove one first", service.ErrConflict, are)
-		}
-		id, err := insertWebhook(ctx, tx, w, secret, principal)
-		if w.ID = id; err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	if err != nil {
-		return w, fmt.Errorf("add a webhook: %w", session.WriteError(err))
-	}
-	all, err := o.Webhooks(ctx)
-	if at := slices.IndexFunc(all, func(one webhook.Webhook) bool { return one.ID == w.ID }); err == nil && at >= 0 {
-		return all[at], nil
-	}
-	return w, err
-}
-
-// insertWebhook inserts a webhook that begins behind the newest event.
-func insertWebhook(ctx context.Context, tx *sqlx.Tx, w webhook.Webhook, secret, principal string) (id uint64, err error) {
-	var newest uint64
-	if err := tx.GetContext(ctx, &newest, "SELECT COALESCE(MAX(id), 0) FROM zone_event"); err != nil {
-		return 0, err
-	}
-	types, zones := make([]string, len(w.Types)), make([]string, len(w.Zones))
-	for i, t := range w.Types {
-		types[i] = string(t)
-	}
-	for i, zone := range w.Zones {
-		zones[i] = strconv.FormatInt(zone, 10)
-	}
-	result, err := tx.ExecContext(ctx, `
-INSERT INTO webhook (url, types, zones, description, secret, created_at, created_by, position)
-VALUES (?, ?, ?, ?, ?, UTC_TIMESTAMP(6), LEFT(?, 128), ?)`,
-		w.URL, strings.Join(types, ","), strings.Join(zones, ","), w.Description, secret, principal, newest)
-	if err != nil {
-		return 0, err
-	}
-	last, err := result.LastInsertId()
-	return uint64(last), err
-}
-
 // Webhooks implements webhook.Store.
 func (o *Outbox) Webhooks(ctx context.Context) (list []webhook.Webhook, err error) {
 	err = o.pool.On(ctx, func(conn *sqlx.Conn) error {
@@ -132,30 +72,20 @@ func (o *Outbox) Webhooks(ctx context.Context) (list []webhook.Webhook, err erro
 		if err := conn.SelectContext(ctx, &rows, selectWebhooks); err != nil {
 			return err
 		}
-		var counts []struct {
-			ID     uint64 `db:"webhook_id"`
-			IsDead bool   `db:"is_dead"`
-			Number int    `db:"number"`
-		}
+		var counts []counted
 		if err := conn.SelectContext(ctx, &counts, `
-SELECT webhook_id, next_at IS NULL AS is_dead, COUNT(*) AS number
+SELECT webhook_id, next_at IS NULL AS is_dead, COUNT(*) AS number, MIN(event_id) AS oldest
   FROM webhook_delivery
  GROUP BY webhook_id, next_at IS NULL`); err != nil {
 			return err
 		}
 		for _, row := range rows {
 			w, err := row.webhook()
+			if err == nil {
+				err = row.measure(ctx, conn, counts, &w.State)
+			}
 			if err != nil {
 				return err
-			}
-			for _, c := range counts {
-				switch {
-				case c.ID != w.ID:
-				case c.IsDead:
-					w.State.Dead = c.Number
-				default:
-					w.State.Waiting = c.Number
-				}
 			}
 			list = append(list, w)
 		}
@@ -167,30 +97,36 @@ SELECT webhook_id, next_at IS NULL AS is_dead, COUNT(*) AS number
 	return list, nil
 }
 
-// RemoveWebhook implements webhook.Store.
-func (o *Outbox) RemoveWebhook(ctx context.Context, id uint64) error {
-	err := o.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
-		result, err := tx.ExecContext(ctx, "DELETE FROM webhook WHERE id = ?", id)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return orNotFound(err)
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM webhook_delivery WHERE webhook_id = ?", id); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	if err != nil {
-		return fmt.Errorf("remove webhook %d: %w", id, session.WriteError(err))
-	}
-	return nil
+// counted are deliveries of one webhook.
+type counted struct {
+	WebhookID uint64 `db:"webhook_id"`
+	IsDead    bool   `db:"is_dead"`
+	Number    int    `db:"number"`
+	Oldest    uint64 `db:"oldest"`
 }
 
-func orNotFound(err error) error {
-	if err == nil {
-		return service.ErrNotFound
+// measure tells a webhook's state how many deliveries there are, and how far it lags behind.
+func (r webhookRow) measure(ctx context.Context, from session.Reader, counts []counted, s *webhook.State) error {
+	oldest := uint64(0)
+	for _, c := range counts {
+		switch {
+		case c.WebhookID != r.ID:
+		case c.IsDead:
+			s.Dead = c.Number
+		default:
+			s.Waiting, oldest = c.Number, c.Oldest
+		}
+	}
+	var written []time.Time
+	err := from.SelectContext(ctx, &written, `
+SELECT created_at
+  FROM zone_event
+ WHERE id = ?
+    OR id > ?
+ ORDER BY id
+ LIMIT 1`, oldest, r.Position)
+	for _, at := range written {
+		s.Lag = max(0, r.Now.Sub(at))
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"velocityd/service"
 )
 
-// edit is a transaction that changes zones, overrides or credentials on behalf of somebody. Triggers do what
+// edit is a transaction that changes zones, overrides, credentials or webhooks on behalf of somebody. Triggers do what
 // belongs to such a change. Where a database has none, audited and noteOverride do it.
 type edit struct {
 	*sqlx.Tx
@@ -154,7 +154,7 @@ DELETE FROM `+rows.table+`
 	return n, err
 }
 
-// record writes a row of zone_audit, and an event, for each of rows as they are now. before and after are the
+// record writes a row of zone_audit, and an event unless they are webhooks, for each of rows as they are now. before and after are the
 // SQL of their states, and states the values of the placeholders in it.
 func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
 	args := append([]any{e.account, e.principal, rows.subject, string(action)}, states...)
@@ -164,7 +164,7 @@ SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), ?, ?, `+rows.ids+`, `+before+`, `+afte
   FROM `+rows.table+`
  WHERE `+rows.where+`
  ORDER BY id`, append(args, rows.args...)...)
-	if err != nil {
+	if err != nil || rows.subject == webhookSubject {
 		return err
 	}
 	return e.tell(ctx, action, rows, before, after, states)

@@ -1,10 +1,10 @@
-// Package records keeps the records that people and instances edit: zones, overrides and credentials,
-// with the audit of their changes. It must not know how a check is decided.
+// Package records keeps the records that people and instances edit: zones, overrides, credentials
+// and webhooks, with the audit of their changes. It must not know how a check is decided.
 package records
 
 import "velocityd/db/session"
 
-// Tables are the records that people and instances edit: zones, overrides and credentials, with the
+// Tables are the records that people and instances edit: zones, overrides, credentials and webhooks, with the
 // audit of their changes. They have no part in a decision but to be read by it.
 type Tables struct {
 	pool     *session.Pool

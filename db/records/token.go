@@ -143,7 +143,7 @@ func (s *Tables) AddCredential(ctx context.Context, c access.Credential, princip
 		return access.Credential{}, err
 	}
 	var stored access.Credential
-	err := s.editCredentials(ctx, principal, func(e *edit) error {
+	err := s.editAlone(ctx, principal, func(e *edit) error {
 		live, _, err := readCredentials(ctx, e, liveCredentials)
 		if err != nil {
 			return err
@@ -225,7 +225,7 @@ func readCredential(ctx context.Context, from session.Reader, id uint64) (access
 // and service.ErrConflict if it was revoked before.
 func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
 	var stored access.Credential
-	err := s.editCredentials(ctx, principal, func(e *edit) error {
+	err := s.editAlone(ctx, principal, func(e *edit) error {
 		before, err := readCredential(ctx, e, id)
 		if err != nil {
 			return err
@@ -254,10 +254,10 @@ UPDATE access_token
 	return stored, nil
 }
 
-// editCredentials runs change in a transaction that sees no other edit of credentials by this
+// editAlone runs change in a transaction that sees no other edit of credentials or webhooks by this
 // program between its statements: each begins with a lock on the one row of schema_migrations.
 // The error wraps service.ErrBusy if a migration has taken the row away for a moment.
-func (s *Tables) editCredentials(ctx context.Context, principal string, change func(*edit) error) error {
+func (s *Tables) editAlone(ctx context.Context, principal string, change func(*edit) error) error {
 	return session.WriteError(s.edit(ctx, principal, func(e *edit) error {
 		var version int64
 		err := e.GetContext(ctx, &version, `

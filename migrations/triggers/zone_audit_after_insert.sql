@@ -2,8 +2,8 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_audit_after_insert
 AFTER INSERT ON zone_audit
 FOR EACH ROW
 BEGIN
-  -- Writes the event of a change, a release or an edit of a token. An export of the history and an erasure have none. The key of an
-  -- override is that of the event, too, unless it is of a network.
+  -- Writes the event of a change, a release or an edit of a token. An export of the history, an erasure and an edit of a webhook
+  -- have none. The key of an override is that of the event, too, unless it is of a network.
   DECLARE v_state JSON DEFAULT COALESCE(NEW.state_after, NEW.state_before);
   DECLARE v_type VARCHAR(32) CHARACTER SET ascii DEFAULT CASE
     WHEN NEW.subject = 'bucket' AND NEW.action = 'release' THEN 'bucket.released'

@@ -35,7 +35,7 @@ func (m *Store) Webhooks(context.Context) ([]webhook.Webhook, error) {
 }
 
 // RemoveWebhook implements webhook.Store.
-func (m *Store) RemoveWebhook(_ context.Context, id uint64) error {
+func (m *Store) RemoveWebhook(_ context.Context, id uint64, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at := slices.IndexFunc(m.webhooks, func(w webhook.Webhook) bool { return w.ID == id })

@@ -5,6 +5,7 @@ package webhook
 import (
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"velocityd/service"
@@ -20,6 +21,8 @@ const (
 	MaxDescription = 255
 	// MaxDeliveries is how many deliveries are shown at once.
 	MaxDeliveries = 1000
+	// MaxTypes is how many types one webhook may name.
+	MaxTypes = 16
 	// MaxZones is how many zones one webhook may name.
 	MaxZones = 64
 )
@@ -43,6 +46,9 @@ type State struct {
 	Position uint64
 	// Waiting is how many events failed and are tried again, or wait behind such one. Dead is how many are tried no more.
 	Waiting, Dead int
+	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0 if
+	// there is none. It is some seconds for a while after each event.
+	Lag time.Duration
 	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
 	SucceededAt, FailedAt time.Time
 	// Error is the reason of the last failure, or empty after a success.
@@ -59,6 +65,10 @@ func (w *Webhook) Validate() error {
 		return service.NewFieldError("url", "must have no user and no fragment: the signature says who sends")
 	case len([]rune(w.Description)) > MaxDescription:
 		return service.NewFieldError("description", "must be at most %d characters", MaxDescription)
+	case strings.ContainsFunc(w.URL, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return service.NewFieldError("url", "must be printable ASCII without spaces: write a host in the form xn--…, and others as %%xx")
+	case len(w.Types) > MaxTypes:
+		return service.NewFieldError("types", "must be at most %d", MaxTypes)
 	case len(w.Zones) > MaxZones:
 		return service.NewFieldError("zones", "must be at most %d", MaxZones)
 	}
@@ -95,7 +105,7 @@ type Store interface {
 	// Webhooks returns all webhooks by id.
 	Webhooks(ctx context.Context) ([]Webhook, error)
 	// RemoveWebhook forgets a webhook and its deliveries.
-	RemoveWebhook(ctx context.Context, id uint64) error
+	RemoveWebhook(ctx context.Context, id uint64, principal string) error
 	// Deliveries returns at most MaxDeliveries deliveries of a webhook behind an event, by the ids of the events.
 	Deliveries(ctx context.Context, id, after uint64) ([]Delivery, error)
 	// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. It returns how

@@ -10,7 +10,7 @@ import (
 type Webhooks interface {
 	AddWebhook(ctx context.Context, w webhook.Webhook, principal string) (made webhook.Webhook, secret string, err error)
 	Webhooks(ctx context.Context) ([]webhook.Webhook, error)
-	RemoveWebhook(ctx context.Context, id uint64) error
+	RemoveWebhook(ctx context.Context, id uint64, principal string) error
 	Deliveries(ctx context.Context, id, after uint64) ([]webhook.Delivery, error)
 	Resend(ctx context.Context, id, eventID uint64) (int, error)
 }
