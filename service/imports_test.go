@@ -29,6 +29,7 @@ const (
 	driver  = "github.com/go-sql-driver/mysql"
 	sqlx    = "github.com/jmoiron/sqlx"
 	migrate = "github.com/golang-migrate/migrate/v4"
+	kongs   = "github.com/alecthomas/kong"
 	echo    = "github.com/labstack/echo/v4"
 	fields  = "github.com/dunglas/httpsfv"
 	strict  = "github.com/go-json-experiment/json"
@@ -124,9 +125,12 @@ func rules() map[string]rule {
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/shell", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
+		},
+		"cmd/velocityd/shell": {
+			ours: []string{"service"}, theirs: []string{kongs, "github.com/mattn/go-isatty", "github.com/schollz/progressbar/v3"}, never: []string{sql, http},
 		},
 		"cmd/velocityd/event":  {ours: []string{"service", "service/access", "service/backtest", "service/barred", "service/event", "service/webhook", "service/explain", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/totals": {ours: []string{"service"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -26,9 +27,9 @@ Example:
 }
 
 // Run prints the attempt.
-func (c *attemptCmd) Run(ctx context.Context, p *process) error {
+func (c *attemptCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := service.ValidateAttemptID(c.ID); err != nil {
-		return usageError{err: err}
+		return shell.UsageError{Err: err}
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -40,10 +41,10 @@ func (c *attemptCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.NewAttempt(found))
+		return json.NewEncoder(p.Stdout).Encode(api.NewAttempt(found))
 	}
-	printDecision(p.stdout, found.Decision)
-	fmt.Fprintf(p.stdout, "decided at %s, remembered until %s; outcome: %s\n",
+	printDecision(p.Stdout, found.Decision)
+	fmt.Fprintf(p.Stdout, "decided at %s, remembered until %s; outcome: %s\n",
 		api.Instant(found.Decision.CheckedAt), api.Instant(found.ExpiresAt), cmp.Or(string(found.Outcome()), "not reported"))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/prover"
 	"velocityd/db/session"
 	"velocityd/service/proof"
@@ -39,7 +40,7 @@ Example:
 }
 
 // Run reads, and prints the findings.
-func (c *auditCmd) Run(ctx context.Context, p *process) error {
+func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 	options, err := c.options()
 	if err != nil {
 		return err
@@ -53,19 +54,19 @@ func (c *auditCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.Close()
-	bar := newAuditBar(p.stderr, isTerminal(p.stderr))
+	bar := newAuditBar(p.Stderr, shell.IsTerminal(p.Stderr))
 	defer bar.end()
 	options.Progress = bar.show
-	result, err := store.Prove(ctx, options, func(f proof.Finding) { c.print(p.stdout, f) })
+	result, err := store.Prove(ctx, options, func(f proof.Finding) { c.print(p.Stdout, f) })
 	if err != nil {
-		return fmt.Errorf("the audit ended before its end, after %s and %s: %w", counted(int(result.Rows), "txn"),
-			counted(result.Findings, "finding"), err)
+		return fmt.Errorf("the audit ended before its end, after %s and %s: %w", shell.Counted(int(result.Rows), "txn"),
+			shell.Counted(result.Findings, "finding"), err)
 	}
-	if err := c.summarize(p.stdout, result); err != nil {
+	if err := c.summarize(p.Stdout, result); err != nil {
 		return err
 	}
 	if result.Findings > 0 {
-		return errFindings
+		return shell.ErrFindings
 	}
 	return nil
 }
@@ -73,12 +74,12 @@ func (c *auditCmd) Run(ctx context.Context, p *process) error {
 // options returns what is to be proven, or a usageError.
 func (c *auditCmd) options() (o prover.Options, err error) {
 	if c.Findings < 1 {
-		return o, usagef("--findings must be 1 or more; it is %d", c.Findings)
+		return o, shell.Usagef("--findings must be 1 or more; it is %d", c.Findings)
 	}
 	o = prover.Options{Findings: c.Findings, Places: proof.DefaultPlaces}
 	if c.Since != "" {
 		if o.Since, err = before(c.Since); err != nil {
-			return o, usagef("--since %w", err)
+			return o, shell.Usagef("--since %w", err)
 		}
 	}
 	return o, nil
@@ -121,10 +122,10 @@ func (c *auditCmd) summarize(w io.Writer, r prover.Result) error {
 			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, api.Instant(r.Until),
 		})
 	}
-	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", counted(int(r.Rows), "txn"), r.Until.Format(time.RFC3339),
-		counted(int(r.Checked), "attempt id"), counted(int(r.Hours), "hour"), counted(r.Findings, "finding"))
+	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", shell.Counted(int(r.Rows), "txn"), r.Until.Format(time.RFC3339),
+		shell.Counted(int(r.Checked), "attempt id"), shell.Counted(int(r.Hours), "hour"), shell.Counted(r.Findings, "finding"))
 	if r.Unknown > 0 {
-		fmt.Fprintf(w, "%s whose limit or place nobody noted: whether they had room was not judged\n", counted(int(r.Unknown), "txn"))
+		fmt.Fprintf(w, "%s whose limit or place nobody noted: whether they had room was not judged\n", shell.Counted(int(r.Unknown), "txn"))
 	}
 	if r.IsCut {
 		fmt.Fprintln(w, "there may be more: --findings says after how many the audit ends")
@@ -148,7 +149,7 @@ func newAuditBar(terminal io.Writer, visible bool) auditBar {
 func (b auditBar) show(p prover.Progress) {
 	text := fmt.Sprintf("%d txns, at %s", p.Rows, p.At.UTC().Format(time.DateTime))
 	if p.Parts > 0 {
-		text += fmt.Sprintf(", %s left", counted(p.Parts, "reading"))
+		text += fmt.Sprintf(", %s left", shell.Counted(p.Parts, "reading"))
 	}
 	b.bar.Describe(text)
 	if all := p.Last - min(p.First, p.Last); all > 0 {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/front"
 	"velocityd/service/access"
 	"velocityd/trusted"
@@ -62,7 +63,7 @@ func (f tokenFlags) token() (string, error) {
 	if f.TokenFile != "" {
 		read, err := trusted.ReadSecret(f.TokenFile, trusted.ShortLimit)
 		if err != nil {
-			return "", usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
+			return "", shell.Usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
 		}
 		text, source = strings.TrimSpace(string(read)), "--token-file (VELOCITY_TOKEN_FILE): "+f.TokenFile
 	} else if text == "" {
@@ -70,7 +71,7 @@ func (f tokenFlags) token() (string, error) {
 	}
 	token, ok := access.ParseToken(text)
 	if !ok {
-		return "", usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it",
+		return "", shell.Usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it",
 			source)
 	}
 	return token.Reveal(), nil

@@ -14,6 +14,7 @@ import (
 
 	"velocityd/api"
 	view "velocityd/cmd/velocityd/backtest"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
@@ -21,9 +22,9 @@ import (
 type backtestCmd struct {
 	Zone          int64            `env:"-" placeholder:"ZONE" help:"Zone to test. With --sshd it is not needed."`
 	Rate          []int            `env:"-" placeholder:"N" help:"Rates to try. Left out: the zone's."`
-	Window        []durationFlag   `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
+	Window        []shell.Duration `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
 	Period        []service.Period `env:"-" placeholder:"PERIOD" help:"Periods of the calendar to try: second, minute, hour, day, week, month."`
-	Lockout       []durationFlag   `env:"-" placeholder:"TIME" help:"Lockouts to try; 0 is none. Left out: the zone's."`
+	Lockout       []shell.Duration `env:"-" placeholder:"TIME" help:"Lockouts to try; 0 is none. Left out: the zone's."`
 	Counts        []service.Counts `env:"-" placeholder:"KIND" help:"Kinds of counting to try: attempts, failures. Left out: the zone's."`
 	Since         string           `env:"-" default:"7d" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
 	Until         string           `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
@@ -52,7 +53,7 @@ Examples:
 
 // grid returns the proposals that the flags name.
 func (c *backtestCmd) grid() backtest.Grid {
-	lengths := func(flags []durationFlag) (list []time.Duration) {
+	lengths := func(flags []shell.Duration) (list []time.Duration) {
 		for _, f := range flags {
 			list = append(list, time.Duration(f))
 		}
@@ -62,12 +63,12 @@ func (c *backtestCmd) grid() backtest.Grid {
 }
 
 // Run makes the back-test and prints it. If it is interrupted, it prints what it has.
-func (c *backtestCmd) Run(ctx context.Context, p *process) error {
+func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 	switch {
 	case c.JSON && c.HTML != "":
-		return usagef("--json and --html are two forms: leave one out")
+		return shell.Usagef("--json and --html are two forms: leave one out")
 	case c.SSHD == "" && c.Zone == 0:
-		return usagef("name --zone, or a log with --sshd")
+		return shell.Usagef("name --zone, or a log with --sshd")
 	}
 	var shown view.View
 	var err error
@@ -79,27 +80,27 @@ func (c *backtestCmd) Run(ctx context.Context, p *process) error {
 	if err != nil && (ctx.Err() == nil || shown.Result.Attempts == 0) {
 		return err
 	}
-	shown.Key = printable
+	shown.Key = shell.Printable
 	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: the result is that of the first %s", counted(int(shown.Result.Attempts), "attempt"))
+		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(shown.Result.Attempts), "attempt"))
 	}
 	return errors.Join(err, c.print(p, shown))
 }
 
 // ofDatabase replays the attempts of a database.
-func (c *backtestCmd) ofDatabase(ctx context.Context, p *process) (shown view.View, err error) {
+func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown view.View, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
 	if query.Since, err = before(c.Since); err != nil {
-		return shown, usagef("--since %w", err)
+		return shown, shell.Usagef("--since %w", err)
 	}
 	query.Until = time.Now()
 	if c.Until != "" {
 		if query.Until, err = before(c.Until); err != nil {
-			return shown, usagef("--until %w", err)
+			return shown, shell.Usagef("--until %w", err)
 		}
 	}
 	if err := query.Validate(); err != nil {
-		return shown, usageError{err: err}
+		return shown, shell.UsageError{Err: err}
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -109,14 +110,14 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *process) (shown view.Vi
 	if shown.Zone, err = store.Zone(ctx, c.Zone); err != nil {
 		return shown, explainNoZone(err)
 	}
-	bar := newReplayBar(p.stderr)
+	bar := newReplayBar(p.Stderr)
 	shown.Result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
 		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
 		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))
 	})
 	_ = bar.Finish()
 	if errors.Is(err, service.ErrInvalid) {
-		err = usageError{err: err}
+		err = shell.UsageError{Err: err}
 	}
 	return shown, err
 }
@@ -126,20 +127,20 @@ const barLength = 1000
 
 // newReplayBar returns a progress bar that is visible only on a terminal.
 func newReplayBar(stderr io.Writer) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(barLength, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(isTerminal(stderr)),
+	return progressbar.NewOptions64(barLength, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(shell.IsTerminal(stderr)),
 		progressbar.OptionSetDescription("back-test"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
 		progressbar.OptionClearOnFinish())
 }
 
 // print prints the result in the form that the flags name. Keys are people, so a file is for its owner alone.
-func (c *backtestCmd) print(p *process, shown view.View) error {
+func (c *backtestCmd) print(p *shell.Process, shown view.View) error {
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewBacktest(shown.Result))
+		return json.NewEncoder(p.Stdout).Encode(api.NewBacktest(shown.Result))
 	case c.HTML == "-":
-		return shown.Page(p.stdout)
+		return shown.Page(p.Stdout)
 	case c.HTML == "":
-		return shown.Table(p.stdout)
+		return shown.Table(p.Stdout)
 	}
 	var page bytes.Buffer
 	if err := shown.Page(&page); err != nil {
@@ -148,6 +149,6 @@ func (c *backtestCmd) print(p *process, shown view.View) error {
 	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "the back-test is in %s\n", c.HTML)
+	fmt.Fprintf(p.Stdout, "the back-test is in %s\n", c.HTML)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	view "velocityd/cmd/velocityd/backtest"
 	"velocityd/cmd/velocityd/replay"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
@@ -33,14 +34,14 @@ func (c *backtestCmd) logZones() (tested, other service.Zone) {
 }
 
 // ofLog replays the attempts of a log. All of them passed then.
-func (c *backtestCmd) ofLog(ctx context.Context, p *process) (shown view.View, err error) {
+func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (shown view.View, err error) {
 	if len(c.Rate) == 0 || len(c.Window)+len(c.Period) == 0 {
-		return shown, usagef("--sshd needs --rate, and --window or --period: a log has no zone to take them from")
+		return shown, shell.Usagef("--sshd needs --rate, and --window or --period: a log has no zone to take them from")
 	}
 	tested, other := c.logZones()
 	proposals, err := c.grid().Proposals(tested)
 	if err != nil {
-		return shown, usageError{err: err}
+		return shown, shell.UsageError{Err: err}
 	}
 	was := tested
 	was.Mode = service.ModeOff

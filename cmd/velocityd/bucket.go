@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
@@ -58,7 +59,7 @@ func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket
 		err = bucket.Validate()
 	}
 	if err != nil {
-		return bucket, usageError{err: err}
+		return bucket, shell.UsageError{Err: err}
 	}
 	return bucket, nil
 }
@@ -86,17 +87,17 @@ func (bucketPeekCmd) Help() string {
 }
 
 // Run prints the bucket.
-func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
+func (c *bucketPeekCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, bucket, err := c.openBucket(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	return c.show(ctx, p.stdout, store, bucket)
+	return c.show(ctx, p.Stdout, store, bucket)
 }
 
 func printPeek(w io.Writer, peek service.Peek) {
-	fmt.Fprintf(w, "zone %d (%s), %s: ", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key))
+	fmt.Fprintf(w, "zone %d (%s), %s: ", peek.Bucket.ZoneID, peek.Mode, shell.Printable(peek.Bucket.Key))
 	if peek.Unmetered {
 		fmt.Fprintf(w, "%s\n", unmetered(peek.Reason))
 	} else {
@@ -111,7 +112,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 	}
 	if o := peek.Override; o != nil {
 		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
-			expiryOf(*o, peek.At), printable(o.CreatedBy), printable(o.Reason))
+			expiryOf(*o, peek.At), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	for i, t := range peek.Txns {
 		title := ""

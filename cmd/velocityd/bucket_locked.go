@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/barred"
 )
@@ -30,16 +31,16 @@ Example:
 }
 
 // Run lists the buckets.
-func (c *bucketLockedCmd) Run(ctx context.Context, p *process) error {
+func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
 	if c.Full {
-		return c.printFull(ctx, p.stdout, store)
+		return c.printFull(ctx, p.Stdout, store)
 	}
-	out, n := c.row(p.stdout), 0
+	out, n := c.row(p.Stdout), 0
 	query := barred.Query{ZoneID: c.Zone, Limit: barred.MaxLimit}
 	for {
 		page, err := store.Locked(ctx, query)
@@ -57,7 +58,7 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *process) error {
 		}
 	}
 	if n == 0 && !c.JSON {
-		fmt.Fprintf(p.stdout, "no bucket of zone %d is locked\n", c.Zone)
+		fmt.Fprintf(p.Stdout, "no bucket of zone %d is locked\n", c.Zone)
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucke
 		return func(_ time.Time, l api.LockedBucket) error { return out.Encode(l) }
 	}
 	return func(now time.Time, l api.LockedBucket) error {
-		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  txn %d\n", printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
+		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  txn %d\n", shell.Printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
 			l.Until.Time().UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Time().Sub(now)), l.TxnID)
 		return err
 	}
@@ -86,10 +87,10 @@ func (c *bucketLockedCmd) printFull(ctx context.Context, w io.Writer, store endp
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range look.Full {
-		fmt.Fprintf(table, "%s\t%d of %d\tfree in %d s\n", printable(f.Key), f.Velocity, f.Rate, service.WholeSeconds(f.RetryAfter))
+		fmt.Fprintf(table, "%s\t%d of %d\tfree in %d s\n", shell.Printable(f.Key), f.Velocity, f.Rate, service.WholeSeconds(f.RetryAfter))
 	}
 	_ = table.Flush() // run tells of it
-	fmt.Fprintf(w, "%s full, among %s", counted(len(look.Full), "bucket"), counted(look.Txns, "txn"))
+	fmt.Fprintf(w, "%s full, among %s", shell.Counted(len(look.Full), "bucket"), shell.Counted(look.Txns, "txn"))
 	if !look.Since.IsZero() {
 		fmt.Fprintf(w, " since %s", look.Since.UTC().Format(time.RFC3339))
 	}

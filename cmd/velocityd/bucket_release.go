@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/barred"
 )
@@ -18,7 +19,7 @@ type bucketReleaseCmd struct {
 	Reason    string   `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
 	JSON      bool     `name:"json" env:"VELOCITY_JSON" help:"Print each bucket as the HTTP interface gives it."`
 
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	endpointFlags `embed:""`
 }
 
@@ -36,12 +37,12 @@ Examples:
 }
 
 // Run releases the buckets and prints their new state.
-func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
+func (c *bucketReleaseCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := service.ValidateReason(c.Reason); err != nil {
-		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+		return shell.Usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
 	if c.AllLocked == (len(c.Keys) > 0) {
-		return usagef("give keys or --all-locked")
+		return shell.Usagef("give keys or --all-locked")
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -58,9 +59,9 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		return err
 	case r.failed > 0:
-		return fmt.Errorf("%d of %s of zone %d were not released", r.failed, counted(r.failed+r.released, "bucket"), c.Zone)
+		return fmt.Errorf("%d of %s of zone %d were not released", r.failed, shell.Counted(r.failed+r.released, "bucket"), c.Zone)
 	case c.AllLocked:
-		fmt.Fprintf(p.stderr, "released %s\n", counted(r.released, "bucket"))
+		fmt.Fprintf(p.Stderr, "released %s\n", shell.Counted(r.released, "bucket"))
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 // releasing is a run of bucketReleaseCmd.
 type releasing struct {
 	cmd              *bucketReleaseCmd
-	p                *process
+	p                *shell.Process
 	store            endpoint
 	released, failed int
 }
@@ -85,8 +86,8 @@ func (r *releasing) named(ctx context.Context) error {
 	for _, bucket := range buckets {
 		err := r.one(ctx, bucket)
 		if err == nil {
-			if err = (bucketFlags{JSON: r.cmd.JSON}).show(ctx, r.p.stdout, r.store, bucket); err != nil {
-				return fmt.Errorf("released %s, and then: %w", counted(r.released, "bucket"), err)
+			if err = (bucketFlags{JSON: r.cmd.JSON}).show(ctx, r.p.Stdout, r.store, bucket); err != nil {
+				return fmt.Errorf("released %s, and then: %w", shell.Counted(r.released, "bucket"), err)
 			}
 		}
 		if err != nil && (len(buckets) == 1 || ctx.Err() != nil) {
@@ -98,14 +99,14 @@ func (r *releasing) named(ctx context.Context) error {
 
 // one releases a bucket. It tells of an error, unless the command is interrupted, or it is about all buckets.
 func (r *releasing) one(ctx context.Context, bucket service.Bucket) error {
-	err := r.store.Release(ctx, bucket, r.p.principal, r.cmd.Reason)
+	err := r.store.Release(ctx, bucket, r.p.Principal, r.cmd.Reason)
 	if err == nil {
 		r.released++
 		return nil
 	}
 	r.failed++
 	if len(r.cmd.Keys) != 1 {
-		fmt.Fprintf(r.p.stderr, "%s: %v\n", printable(bucket.Key), err)
+		fmt.Fprintf(r.p.Stderr, "%s: %v\n", shell.Printable(bucket.Key), err)
 	}
 	return err
 }
@@ -119,19 +120,19 @@ func (r *releasing) allLocked(ctx context.Context) error {
 	}); err != nil || locked == 0 {
 		return err
 	}
-	question := fmt.Sprintf("Release the %s of zone %d?", counted(locked, "locked bucket"), r.cmd.Zone)
-	if err := r.cmd.confirmTyped(ctx, r.p, question, strconv.Itoa(locked)); err != nil {
+	question := fmt.Sprintf("Release the %s of zone %d?", shell.Counted(locked, "locked bucket"), r.cmd.Zone)
+	if err := r.cmd.ConfirmTyped(ctx, r.p, question, strconv.Itoa(locked)); err != nil {
 		return err
 	}
-	progress := newCounter(r.p, "released", locked)
-	defer progress.end()
+	progress := shell.NewCounter(r.p, "released", locked)
+	defer progress.End()
 	return r.pages(ctx, func(page barred.Page) error {
 		for _, l := range page.Lockouts {
 			err := r.one(ctx, service.Bucket{ZoneID: r.cmd.Zone, Key: l.Key})
 			if ctx.Err() != nil || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound) {
-				return fmt.Errorf("%s were released: %w", counted(r.released, "bucket"), err)
+				return fmt.Errorf("%s were released: %w", shell.Counted(r.released, "bucket"), err)
 			}
-			progress.at(r.released + r.failed)
+			progress.Set(r.released + r.failed)
 		}
 		return nil
 	})

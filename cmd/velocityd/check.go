@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -38,7 +37,7 @@ Example:
 }
 
 // Run asks the check and prints the answer.
-func (c *checkCmd) Run(ctx context.Context, p *process) error {
+func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 	check, err := c.question()
 	if err != nil {
 		return err
@@ -56,11 +55,11 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 		return explainCheck(err)
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.stdout).Encode(api.NewDecision(decisions[0])); err != nil {
+		if err := json.NewEncoder(p.Stdout).Encode(api.NewDecision(decisions[0])); err != nil {
 			return err
 		}
 	} else {
-		printDecision(p.stdout, decisions[0])
+		printDecision(p.Stdout, decisions[0])
 	}
 	if decisions[0].Blocked {
 		return errBlocked
@@ -73,26 +72,26 @@ func (c *checkCmd) question() (service.Check, error) {
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}}
 	if c.AttemptID != nil {
 		if check.AttemptID = *c.AttemptID; check.AttemptID == "" {
-			return check, usagef("--attempt-id must not be empty: leave it out if the attempt has no name")
+			return check, shell.Usagef("--attempt-id must not be empty: leave it out if the attempt has no name")
 		}
 	}
 	if c.SecretHash != nil {
 		if check.SecretHash = *c.SecretHash; check.SecretHash == "" {
-			return check, usagef("--secret-hash must not be empty: leave it out if there is none")
+			return check, shell.Usagef("--secret-hash must not be empty: leave it out if there is none")
 		}
 	}
 	if len(c.More)%2 != 0 {
-		return check, usagef("zones and keys must come in pairs: the last zone has no key")
+		return check, shell.Usagef("zones and keys must come in pairs: the last zone has no key")
 	}
 	for i := 0; i < len(c.More); i += 2 {
 		zone, err := strconv.ParseInt(c.More[i], 10, 64)
 		if err != nil {
-			return check, usagef("%q is not a zone's number: zones and keys must come in pairs", c.More[i])
+			return check, shell.Usagef("%q is not a zone's number: zones and keys must come in pairs", c.More[i])
 		}
 		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: zone, Key: c.More[i+1]})
 	}
 	if err := check.Validate(); err != nil {
-		return check, usageError{err: err}
+		return check, shell.UsageError{Err: err}
 	}
 	return check, nil
 }
@@ -113,7 +112,7 @@ func printDecision(w io.Writer, d service.Decision) {
 			note = ", " + string(v.Reason)
 		}
 		if d.Degraded {
-			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate,
+			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), v.Rate,
 				service.WholeSeconds(v.Window), note)
 			continue
 		}
@@ -127,7 +126,7 @@ func printDecision(w io.Writer, d service.Decision) {
 		if !v.Unmetered {
 			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window, v.ResetAfter))
 		}
-		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), left, v.TxnID, note)
+		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), left, v.TxnID, note)
 	}
 }
 
@@ -156,14 +155,4 @@ func explainCheck(err error) error {
 		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
 	}
 	return err
-}
-
-// printable returns text, quoted if it is empty, has spaces around it or holds
-// characters that could control the terminal: attackers choose keys.
-func printable(text string) string {
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if text == "" || strings.ContainsFunc(text, unprintable) || strings.TrimSpace(text) != text {
-		return strconv.Quote(text)
-	}
-	return text
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -30,12 +32,12 @@ For the shell that runs now: source <(velocityd completion bash)`
 }
 
 // Run prints the script.
-func (c *completionCmd) Run(p *process) error {
+func (c *completionCmd) Run(p *shell.Process) error {
 	script, err := completionScripts.ReadFile("completion/velocityd." + c.Shell)
 	if err != nil {
 		return fmt.Errorf("read completion script: %w", err)
 	}
-	_, err = p.stdout.Write(script)
+	_, err = p.Stdout.Write(script)
 	return err
 }
 
@@ -47,7 +49,7 @@ type completeCmd struct {
 // Run prints a line for each word that may replace the last one: the word and, after
 // a tab, what it means. It prints nothing if it knows no such word, for example for a
 // key or a file.
-func (c *completeCmd) Run(app *kong.Kong, p *process) error {
+func (c *completeCmd) Run(app *kong.Kong, p *shell.Process) error {
 	if len(c.Words) < 2 {
 		return nil
 	}
@@ -60,7 +62,7 @@ func (c *completeCmd) Run(app *kong.Kong, p *process) error {
 		line.take(word)
 	}
 	for _, candidate := range line.candidates(words[len(words)-1]) {
-		if _, err := fmt.Fprintln(p.stdout, candidate); err != nil {
+		if _, err := fmt.Fprintln(p.Stdout, candidate); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/db/private"
 	"velocityd/db/session"
@@ -23,11 +24,11 @@ import (
 
 // newParser returns the parser of command lines. It takes environment variables from
 // p and not, as kong would, from the process, so that tests can run in parallel.
-func newParser(grammar any, p *process, exit func(int)) (*kong.Kong, error) {
-	dataFolder, _ := defaultDataFolder(p.lookupEnv) // "" if unknown; devCmd reports it
+func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error) {
+	dataFolder, _ := defaultDataFolder(p.LookupEnv) // "" if unknown; devCmd reports it
 	parser, err := kong.New(grammar,
 		kong.Name("velocityd"), kong.Description(description),
-		kong.Writers(p.stdout, p.stderr), kong.Exit(exit), kong.Bind(p),
+		kong.Writers(p.Stdout, p.Stderr), kong.Exit(exit), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decimal)), kong.KindMapper(reflect.Int64, kong.MapperFunc(decimal)),
 		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)),
@@ -38,7 +39,7 @@ func newParser(grammar any, p *process, exit func(int)) (*kong.Kong, error) {
 		},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			for _, name := range flag.Envs {
-				if value, _ := p.lookupEnv(name); value != "" {
+				if value, _ := p.LookupEnv(name); value != "" {
 					return value, nil
 				}
 			}
@@ -137,12 +138,12 @@ type databaseFlags struct {
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
 // wins over all environment variables: with --data alone, no DSN of theirs is meant.
-func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
-	f.stderr = p.stderr
-	if !given(command, "data", "dsn", "dsn-file") {
-		f.service, _ = p.lookupEnv("VELOCITY_URL")
+func (f *databaseFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+	f.stderr = p.Stderr
+	if !shell.Given(command, "data", "dsn", "dsn-file") {
+		f.service, _ = p.LookupEnv("VELOCITY_URL")
 	}
-	if given(command, "data") && !given(command, "dsn", "dsn-file") {
+	if shell.Given(command, "data") && !shell.Given(command, "dsn", "dsn-file") {
 		f.dsnFlags = dsnFlags{}
 		return nil
 	}
@@ -163,7 +164,7 @@ func (f databaseFlags) resolve() (string, error) {
 		return dsn, err
 	}
 	if f.service != "" {
-		return "", usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, "+
+		return "", shell.Usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, "+
 			"--data)", errNoDatabase)
 	}
 	dsn, err = private.RunningDSN(f.Data)
@@ -171,7 +172,7 @@ func (f databaseFlags) resolve() (string, error) {
 		fmt.Fprintf(f.stderr, "velocityd: the database is that of 'velocityd dev' on %s\n", f.Data)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("%w: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
+		return "", shell.Usagef("%w: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
 			"(no dev runs on %q; --data names another folder)", errNoDatabase, f.Data)
 	}
 	return dsn, err

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -74,7 +75,7 @@ func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_LISTEN": "192.0.2.1:1", "VELOCITY_MAX_CONNS": "7", "VELOCITY_LOCK_WAIT": "", "VELOCITY_LOG_LEVEL": "debug"}
 	var grammar cli
-	parser, err := newParser(&grammar, &process{lookupEnv: env.lookup}, func(int) {})
+	parser, err := newParser(&grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +222,8 @@ func TestOutputThatIsLostIsAnError(t *testing.T) {
 		"migrate status",
 	} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), strings.Fields(args), &process{
-			lookupEnv: environment{"VELOCITY_DSN": d.DSN}.lookup, stdout: full{}, stderr: &stderr, principal: tester,
+		code := run(t.Context(), strings.Fields(args), &shell.Process{
+			LookupEnv: environment{"VELOCITY_DSN": d.DSN}.lookup, Stdout: full{}, Stderr: &stderr, Principal: tester,
 		})
 		if code != exitError || !strings.Contains(stderr.String(), "no space left") {
 			t.Errorf("%s: exit code %d, %s", args, code, &stderr)

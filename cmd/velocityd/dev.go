@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/console"
 	"velocityd/daemon"
 	"velocityd/db"
@@ -46,7 +47,7 @@ Example:
 }
 
 // Run serves from the private database until ctx ends or the engine does.
-func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
+func (c *devCmd) Run(ctx context.Context, p *shell.Process) (err error) {
 	outliveReaders()
 	if err := c.validate(); err != nil {
 		return err
@@ -77,18 +78,18 @@ func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
 func (c *devCmd) validate() error {
 	switch {
 	case c.DSN != "" || c.DSNFile != "":
-		return usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), but dev runs a private one: " +
+		return shell.Usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), but dev runs a private one: " +
 			"use 'velocityd serve' for the configured database, or unset the variable")
 	case c.Data == "":
-		return usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name a folder with --data")
+		return shell.Usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name a folder with --data")
 	case c.DBPort < 0 || c.DBPort > 65535:
-		return usagef("--db-port must be 1 to 65535; it is %d", c.DBPort)
+		return shell.Usagef("--db-port must be 1 to 65535; it is %d", c.DBPort)
 	}
 	return c.serviceFlags.validate()
 }
 
 // startEngine starts the engine and returns it, or nil if ctx has ended.
-func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, error) {
+func (c *devCmd) startEngine(ctx context.Context, p *shell.Process) (*localdb.Server, error) {
 	server, err := c.tryEngines(ctx, p)
 	switch {
 	case err == nil:
@@ -103,7 +104,7 @@ func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, 
 
 // tryEngines starts the wanted engine. With auto it tries the other engines if the
 // data folder was written by one that is not the first choice.
-func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, error) {
+func (c *devCmd) tryEngines(ctx context.Context, p *shell.Process) (*localdb.Server, error) {
 	if c.Engine != "auto" {
 		binary, err := localdb.Find(ctx, localdb.Engine(c.Engine))
 		if err != nil {
@@ -127,13 +128,13 @@ func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, e
 	return server, err
 }
 
-func (c *devCmd) start(ctx context.Context, p *process, binary localdb.Binary) (*localdb.Server, error) {
-	fmt.Fprintf(p.stdout, "Starting a private %s %s on %s ...\n", binary.Engine, binary.Version, c.Data)
+func (c *devCmd) start(ctx context.Context, p *shell.Process, binary localdb.Binary) (*localdb.Server, error) {
+	fmt.Fprintf(p.Stdout, "Starting a private %s %s on %s ...\n", binary.Engine, binary.Version, c.Data)
 	return localdb.Start(ctx, localdb.Options{Dir: c.Data, Binary: binary, Port: c.DBPort})
 }
 
 // serveFrom prepares the database of a running engine and serves from it.
-func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Server) error {
+func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, server *localdb.Server) error {
 	base := private.Database{Folder: c.Data, Socket: server.Socket(), Port: c.DBPort}
 	if err := base.Prepare(ctx); errors.Is(err, private.ErrSocketPath) || errors.Is(err, migrations.ErrForeign) {
 		return fmt.Errorf("%w (--data names another folder)", err)
@@ -174,17 +175,17 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 }
 
 // fillDemo records a day of log-ins, unless an earlier start has done so.
-func (c *devCmd) fillDemo(ctx context.Context, p *process, base private.Database) error {
+func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Database) error {
 	begin := time.Now()
 	attempts, err := base.FillDemo(ctx, begin)
 	switch {
 	case errors.Is(err, demo.ErrNotEmpty):
-		fmt.Fprintf(p.stdout, "The database in %s has zones or attempts already, so --demo adds nothing.\n", c.Data)
+		fmt.Fprintf(p.Stdout, "The database in %s has zones or attempts already, so --demo adds nothing.\n", c.Data)
 		return nil
 	case err != nil:
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())
+	fmt.Fprintf(p.Stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())
 	return nil
 }
 
@@ -213,38 +214,38 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 }
 
 // greet prints how to reach the service and its database, and how to stop them.
-func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, l *daemon.Listeners) error {
+func (c *devCmd) greet(p *shell.Process, base private.Database, server *localdb.Server, zones []service.Zone, l *daemon.Listeners) error {
 	folder, err := filepath.Abs(c.Data)
 	if err != nil {
 		return fmt.Errorf("name data folder %s: %w", c.Data, err)
 	}
-	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
+	fmt.Fprintf(p.Stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
 	if c.DBPort != 0 {
 		dsn, err := base.NetworkDSN()
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
+		fmt.Fprintf(p.Stdout, "  by TCP  %s\n", dsn)
 	}
-	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.Farthest(), folder))
-	fmt.Fprintf(p.stdout, "\nZones\n")
-	printZones(p.stdout, zones)
+	fmt.Fprintf(p.Stdout, "\n%s\n", c.openness(l.Farthest(), folder))
+	fmt.Fprintf(p.Stdout, "\nZones\n")
+	printZones(p.Stdout, zones)
 	if len(zones) > 0 {
-		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
+		fmt.Fprintf(p.Stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
 			c.baseURL(l.Addr()), zones[0].ID)
 	}
 	if c.Console == "on" {
-		fmt.Fprintf(p.stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), console.Path)
+		fmt.Fprintf(p.Stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), console.Path)
 	}
 	client, found := server.Client()
 	note := ""
 	if !found {
 		note = fmt.Sprintf(" (%s is not installed)", client)
 	}
-	fmt.Fprintf(p.stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note, shellLine(append([]string{client}, base.ClientArgs()...)))
-	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
-	fmt.Fprintf(p.stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
+	fmt.Fprintf(p.Stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note, shellLine(append([]string{client}, base.ClientArgs()...)))
+	fmt.Fprintf(p.Stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
+	fmt.Fprintf(p.Stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/session"
 	"velocityd/doctor"
 )
@@ -39,7 +40,7 @@ Example:
 }
 
 // Run prints the findings.
-func (c *doctorCmd) Run(ctx context.Context, p *process) error {
+func (c *doctorCmd) Run(ctx context.Context, p *shell.Process) error {
 	keys, err := c.keyring()
 	if err != nil {
 		return err
@@ -55,9 +56,9 @@ func (c *doctorCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		err = printDiagnosesJSON(p.stdout, session.RedactDSN(dsn), report)
+		err = printDiagnosesJSON(p.Stdout, session.RedactDSN(dsn), report)
 	} else {
-		err = printDiagnoses(p.stdout, session.RedactDSN(dsn), report)
+		err = printDiagnoses(p.Stdout, session.RedactDSN(dsn), report)
 	}
 	if err == nil && report.Count(doctor.Fault) > 0 {
 		return errFaults
@@ -73,8 +74,8 @@ func printDiagnoses(w io.Writer, database string, found doctor.Diagnoses) error 
 			fmt.Fprintf(w, "%-7s  -> %s\n", "", one.Do)
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", counted(found.Count(doctor.Fault), "fault"), counted(found.Count(doctor.Warning), "warning"),
-		counted(found.Count(doctor.Note), "note"))
+	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", shell.Counted(found.Count(doctor.Fault), "fault"), shell.Counted(found.Count(doctor.Warning), "warning"),
+		shell.Counted(found.Count(doctor.Note), "note"))
 	return err
 }
 

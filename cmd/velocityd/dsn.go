@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/trusted"
@@ -32,14 +33,14 @@ type dsnFlags struct {
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag wins over
 // the environment variable of the other one.
-func (f *dsnFlags) AfterApply(command *kong.Context, p *process) error {
-	switch byDSN, byFile := given(command, "dsn"), given(command, "dsn-file"); {
+func (f *dsnFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+	switch byDSN, byFile := shell.Given(command, "dsn"), shell.Given(command, "dsn-file"); {
 	case byDSN && !byFile:
 		f.DSNFile = ""
 	case byFile && !byDSN:
 		f.DSN = ""
 	}
-	f.credentials, _ = p.lookupEnv("CREDENTIALS_DIRECTORY")
+	f.credentials, _ = p.LookupEnv("CREDENTIALS_DIRECTORY")
 	return nil
 }
 
@@ -55,21 +56,21 @@ func (f dsnFlags) attrs() []slog.Attr {
 // usageErrors and repeat nothing of the DSN. It connects to nothing.
 func (f dsnFlags) configured() (string, error) {
 	if f.DSN != "" && f.DSNFile != "" {
-		return "", usagef("both --dsn (VELOCITY_DSN) and --dsn-file (VELOCITY_DSN_FILE) are set: leave one out")
+		return "", shell.Usagef("both --dsn (VELOCITY_DSN) and --dsn-file (VELOCITY_DSN_FILE) are set: leave one out")
 	}
 	dsn, source, err := f.read()
 	if err != nil {
-		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
+		return "", shell.UsageError{Err: fmt.Errorf("%s: %w", source, err)}
 	}
 	if dsn == "" {
 		return "", nil
 	}
 	if err := session.CheckDSN(dsn); err != nil {
-		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
+		return "", shell.UsageError{Err: fmt.Errorf("%s: %w", source, err)}
 	}
 	dsn, err = session.WithTLS(dsn, f.tls())
 	if err != nil {
-		return "", usageError{err: fmt.Errorf("TLS to the database: %w", err)}
+		return "", shell.UsageError{Err: fmt.Errorf("TLS to the database: %w", err)}
 	}
 	return dsn, nil
 }

@@ -5,13 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
 	events "velocityd/cmd/velocityd/event"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
 	"velocityd/handlers"
@@ -37,22 +37,15 @@ type endpointFlags struct {
 // AfterApply implements kong's hook that is called when all flags have values. A flag
 // wins over all environment variables: with a flag of the database, VELOCITY_URL is not
 // meant.
-func (f *endpointFlags) AfterApply(command *kong.Context, p *process) error {
-	f.inherited, _ = p.lookupEnv("VELOCITY_TOKEN")
-	switch byURL, byDatabase := given(command, "url"), given(command, "dsn", "dsn-file", "data"); {
+func (f *endpointFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+	f.inherited, _ = p.LookupEnv("VELOCITY_TOKEN")
+	switch byURL, byDatabase := shell.Given(command, "url"), shell.Given(command, "dsn", "dsn-file", "data"); {
 	case byURL && byDatabase:
-		return usagef("--url names a service, and --dsn, --dsn-file and --data a database: leave one out")
+		return shell.Usagef("--url names a service, and --dsn, --dsn-file and --data a database: leave one out")
 	case byDatabase:
 		f.URL = ""
 	}
 	return f.databaseFlags.AfterApply(command, p) // kong sees this method instead
-}
-
-// given reports whether one of these flags is on the command line itself.
-func given(command *kong.Context, names ...string) bool {
-	return slices.ContainsFunc(command.Path, func(p *kong.Path) bool {
-		return p.Flag != nil && !p.Resolved && slices.Contains(names, p.Flag.Name)
-	})
 }
 
 // endpoint answers the operator's commands: it is a service or a database. Checks and
@@ -80,7 +73,7 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	}
 	store, err := f.databaseFlags.open(ctx)
 	if errors.Is(err, errNoDatabase) {
-		return endpoint{}, usagef("%w; or name a service with --url", err)
+		return endpoint{}, shell.Usagef("%w; or name a service with --url", err)
 	}
 	if err != nil {
 		return endpoint{}, err
@@ -115,13 +108,13 @@ func (f endpointFlags) openService() (endpoint, error) {
 	if f.CA != "" {
 		roots, err := readRoots(f.CA)
 		if err != nil {
-			return endpoint{}, usagef("--ca (VELOCITY_CA): %w", err)
+			return endpoint{}, shell.Usagef("--ca (VELOCITY_CA): %w", err)
 		}
 		options = append(options, client.WithRootCAs(roots))
 	}
 	remote, err := client.New(f.URL, options...)
 	if errors.Is(err, service.ErrInvalid) {
-		return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
+		return endpoint{}, shell.Usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
 	}
 	if err != nil {
 		return endpoint{}, err

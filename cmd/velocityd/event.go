@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	events "velocityd/cmd/velocityd/event"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/event"
 )
@@ -36,7 +37,7 @@ type eventFilter struct {
 func (f eventFilter) query(order service.HistoryOrder, cursor uint64) (event.Query, error) {
 	q := event.Query{Types: f.Types, Zones: f.Zones, Keys: f.Keys, Order: order, Cursor: cursor, Limit: event.MaxPage}
 	if err := q.Validate(); err != nil {
-		return q, usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+		return q, shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
 	return q, nil
 }
@@ -55,13 +56,13 @@ func (eventsListCmd) Help() string {
 }
 
 // Run lists the events.
-func (c *eventsListCmd) Run(ctx context.Context, p *process) error {
+func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := c.query(c.Order, c.From)
 	if err != nil {
 		return err
 	}
 	if c.Limit < 1 {
-		return usagef("--limit must be 1 or more; it is %d", c.Limit)
+		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *process) error {
 			return explainNoZone(err)
 		}
 		for _, e := range page.Events {
-			if err := events.Write(p.stdout, e); err != nil {
+			if err := events.Write(p.Stdout, e); err != nil {
 				return err
 			}
 		}
@@ -83,7 +84,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *process) error {
 			return nil
 		}
 		if left == 0 {
-			fmt.Fprintf(p.stderr, "There may be more: go on by --from %d\n", page.Next)
+			fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", page.Next)
 			return nil
 		}
 	}
@@ -101,7 +102,7 @@ func (eventsFollowCmd) Help() string {
 }
 
 // Run follows until the context ends.
-func (c *eventsFollowCmd) Run(ctx context.Context, p *process) error {
+func (c *eventsFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := c.query(service.OldestFirst, c.After)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (c *eventsFollowCmd) Run(ctx context.Context, p *process) error {
 	defer store.release()
 	for e, err := range store.events.FollowEvents(ctx, query) {
 		if err == nil {
-			err = events.Write(p.stdout, e)
+			err = events.Write(p.Stdout, e)
 		}
 		if err != nil {
 			return explainNoZone(err)

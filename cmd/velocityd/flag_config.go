@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/spelling"
 	"velocityd/trusted"
 )
@@ -23,12 +24,12 @@ type configFlags struct {
 
 // BeforeResolve implements kong's hook that is called when the command line has been read. It reads the file, and
 // lets kong look there for values that neither the command line nor the environment has.
-func (f *configFlags) BeforeResolve(command *kong.Context, p *process) error {
+func (f *configFlags) BeforeResolve(command *kong.Context, p *shell.Process) error {
 	f.file = nil
-	path, _ := p.lookupEnv("VELOCITY_CONFIG")
+	path, _ := p.LookupEnv("VELOCITY_CONFIG")
 	flags := command.Flags()
 	for _, flag := range flags {
-		if value, ok := command.FlagValue(flag).(string); ok && flag.Name == "config" && given(command, "config") {
+		if value, ok := command.FlagValue(flag).(string); ok && flag.Name == "config" && shell.Given(command, "config") {
 			path = value
 		}
 	}
@@ -43,7 +44,7 @@ func (f *configFlags) BeforeResolve(command *kong.Context, p *process) error {
 		return err
 	}
 	f.file = file
-	command.AddResolver(settingsResolver{file: file, lookupEnv: p.lookupEnv})
+	command.AddResolver(settingsResolver{file: file, lookupEnv: p.LookupEnv})
 	return nil
 }
 
@@ -140,7 +141,7 @@ func (r settingsResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag
 // explain adds to an error of usage the lines of the file from which the flags come that the error names. A nil file
 // adds nothing.
 func (f *settingsFile) explain(err error) error {
-	if f == nil || !errors.As(err, new(usageError)) {
+	if f == nil || !errors.As(err, new(shell.UsageError)) {
 		return err
 	}
 	named := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(err.Error(), -1)
@@ -153,5 +154,5 @@ func (f *settingsFile) explain(err error) error {
 	if len(places) == 0 {
 		return err
 	}
-	return usageError{err: fmt.Errorf("%w (%s)", err, strings.Join(places, ", "))}
+	return shell.UsageError{Err: fmt.Errorf("%w (%s)", err, strings.Join(places, ", "))}
 }

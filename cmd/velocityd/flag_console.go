@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
 	"velocityd/service"
 	"velocityd/trusted"
@@ -22,7 +23,7 @@ const longestConsoleKey = 256
 // validate returns a usageError for settings that cannot work.
 func (f consoleFlags) validate() error {
 	if f.ConsoleZone < 0 || f.ConsoleZone > service.MaxZoneID {
-		return usagef("--console-zone must be a zone's id, or 0; it is %d", f.ConsoleZone)
+		return shell.Usagef("--console-zone must be a zone's id, or 0; it is %d", f.ConsoleZone)
 	}
 	return nil
 }
@@ -35,10 +36,10 @@ func (f consoleFlags) consoleOptions() (o daemon.ConsoleOptions, err error) {
 	}
 	text, err := trusted.ReadSecret(f.ConsoleKeyFile, longestConsoleKey)
 	if err != nil {
-		return o, usagef("--console-key-file (VELOCITY_CONSOLE_KEY_FILE): %w", err)
+		return o, shell.Usagef("--console-key-file (VELOCITY_CONSOLE_KEY_FILE): %w", err)
 	}
 	if o.Key, err = hex.DecodeString(string(bytes.TrimSpace(text))); err != nil || len(o.Key) != daemon.ConsoleKeyLength {
-		return o, usagef("--console-key-file %s must hold 64 hexadecimal digits, such as 'openssl rand -hex 32' prints", f.ConsoleKeyFile)
+		return o, shell.Usagef("--console-key-file %s must hold 64 hexadecimal digits, such as 'openssl rand -hex 32' prints", f.ConsoleKeyFile)
 	}
 	return o, nil
 }

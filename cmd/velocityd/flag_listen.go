@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
 )
 
@@ -34,19 +35,19 @@ const (
 func (f listenFlags) validate() error {
 	switch {
 	case (f.TLSCert == "") != (f.TLSKey == ""):
-		return usagef("--tls-cert and --tls-key belong together; only one of them is set")
+		return shell.Usagef("--tls-cert and --tls-key belong together; only one of them is set")
 	case f.TLSClientCA != "" && !f.usesTLS():
-		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
+		return shell.Usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	case f.MaxConnections < 1:
-		return usagef("--max-connections must be at least 1; it is %d", f.MaxConnections)
+		return shell.Usagef("--max-connections must be at least 1; it is %d", f.MaxConnections)
 	case f.MaxConnectionsPerPeer < 0:
-		return usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
+		return shell.Usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
 	case f.MaxBodyBytes < mostOfACall:
-		return usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", mostOfACall, f.MaxBodyBytes)
+		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", mostOfACall, f.MaxBodyBytes)
 	}
 	for _, host := range f.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {
-			return usagef("--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
+			return shell.Usagef("--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
 		}
 	}
 	if f.AdminListen != "" {
@@ -63,7 +64,7 @@ func validateAddress(flag, address string) error {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return usagef("%s takes a host and a port, such as 127.0.0.1:8080 or [::1]:8080; it is %q", flag, address)
+		return shell.Usagef("%s takes a host and a port, such as 127.0.0.1:8080 or [::1]:8080; it is %q", flag, address)
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (f serviceFlags) listen(ctx context.Context) (*daemon.Listeners, error) {
 		var err error
 		certificates, err = daemon.LoadCertificates(daemon.TLSFiles{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA})
 		if err != nil {
-			return nil, usageError{err: err}
+			return nil, shell.UsageError{Err: err}
 		}
 	}
 	return daemon.Listen(ctx, f.Listen, f.AdminListen, certificates)

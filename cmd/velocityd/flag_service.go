@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/courier"
 	"velocityd/daemon"
 	"velocityd/db/session"
@@ -48,35 +49,35 @@ type serviceFlags struct {
 func (f serviceFlags) validate() error {
 	switch {
 	case f.LockWait < time.Second || f.LockWait%time.Second != 0:
-		return usagef("--lock-wait must be whole seconds, at least 1s; it is %s", f.LockWait)
+		return shell.Usagef("--lock-wait must be whole seconds, at least 1s; it is %s", f.LockWait)
 	case f.CheckTimeout <= f.LockWait:
-		return usagef("--check-timeout (%s) must be above --lock-wait (%s), so that the engine gives up first and "+
+		return shell.Usagef("--check-timeout (%s) must be above --lock-wait (%s), so that the engine gives up first and "+
 			"the outcome stays known", f.CheckTimeout, f.LockWait)
 	case f.ShutdownTimeout <= f.CheckTimeout:
-		return usagef("--shutdown-timeout (%s) must be above --check-timeout (%s), so that every caller is answered",
+		return shell.Usagef("--shutdown-timeout (%s) must be above --check-timeout (%s), so that every caller is answered",
 			f.ShutdownTimeout, f.CheckTimeout)
 	case f.DrainDelay < 0:
-		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
+		return shell.Usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
 	case f.MaxConns < session.LeastMaxConns:
-		return usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it "+
+		return shell.Usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it "+
 			"is %d",
 			session.LeastMaxConns, f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
-		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
+		return shell.Usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
 			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
 	case f.Queue < 1 || f.Queue > maxQueue:
-		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
+		return shell.Usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
 	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.consoleFlags.validate()); err != nil {
 		return err
 	}
 	switch {
 	case f.RequireAuth && f.InsecureNoAuth:
-		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
+		return shell.Usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
 	case f.ProxyProtocol && len(f.TrustedProxies) == 0:
-		return usagef("--proxy-protocol needs --trusted-proxies: nobody else may say which client a connection is of")
+		return shell.Usagef("--proxy-protocol needs --trusted-proxies: nobody else may say which client a connection is of")
 	case f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout:
-		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
+		return shell.Usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func (f keyFlags) keyring() (*service.Keyring, error) {
 		err = ring.Replace(keys)
 	}
 	if err != nil {
-		return nil, usagef("keys of pseudonyms (--key-hmac-file): %w", err)
+		return nil, shell.Usagef("keys of pseudonyms (--key-hmac-file): %w", err)
 	}
 	return ring, nil
 }

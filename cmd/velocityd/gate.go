@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers/gate"
 	"velocityd/trusted"
 )
@@ -56,7 +57,7 @@ Example:
 }
 
 // Run prints the findings about the file.
-func (c *gateLintCmd) Run(ctx context.Context, p *process) error {
+func (c *gateLintCmd) Run(ctx context.Context, p *shell.Process) error {
 	file, err := readGates(c.File)
 	findings, isFaulty := faultsIn(err)
 	if err != nil && !isFaulty {
@@ -71,11 +72,11 @@ func (c *gateLintCmd) Run(ctx context.Context, p *process) error {
 			findings = append(findings, gateFinding{Text: text})
 		}
 	}
-	if err := c.print(p.stdout, len(file), findings); err != nil {
+	if err := c.print(p.Stdout, len(file), findings); err != nil {
 		return err
 	}
 	if len(findings) > 0 {
-		return errFindings
+		return shell.ErrFindings
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (c *gateLintCmd) print(w io.Writer, gates int, findings []gateFinding) erro
 		fmt.Fprintln(w, f.Text)
 	}
 	if len(findings) == 0 {
-		fmt.Fprintf(w, "no findings in %s\n", counted(gates, "gate"))
+		fmt.Fprintf(w, "no findings in %s\n", shell.Counted(gates, "gate"))
 	}
 	return nil
 }
@@ -160,14 +161,14 @@ Example:
 }
 
 // Run prints the question of a request.
-func (c *gateTryCmd) Run(ctx context.Context, p *process) error {
+func (c *gateTryCmd) Run(ctx context.Context, p *shell.Process) error {
 	file, err := readGates(c.File)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	named, ok := file.Gate(c.Name)
 	if !ok {
-		return usagef("%s has no gate %q: it has %s", c.File, c.Name, strings.Join(file.Names(), ", "))
+		return shell.Usagef("%s has no gate %q: it has %s", c.File, c.Name, strings.Join(file.Names(), ", "))
 	}
 	request, err := c.request(ctx)
 	if err != nil {
@@ -177,7 +178,7 @@ func (c *gateTryCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return fmt.Errorf("the gate answers 400: %w", err)
 	}
-	printQuestion(p.stdout, asked)
+	printQuestion(p.Stdout, asked)
 	return nil
 }
 
@@ -195,12 +196,12 @@ func (c *gateTryCmd) request(ctx context.Context) (*gate.Request, error) {
 	}
 	request, err := http.NewRequestWithContext(ctx, method, path, strings.NewReader(c.Data))
 	if err != nil {
-		return nil, usagef("--method or --url-path: %w", err)
+		return nil, shell.Usagef("--method or --url-path: %w", err)
 	}
 	for _, header := range c.Header {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
-			return nil, usagef("--header takes 'NAME: VALUE'; it is %q", header)
+			return nil, shell.Usagef("--header takes 'NAME: VALUE'; it is %q", header)
 		}
 		request.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}

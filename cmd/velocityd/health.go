@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 )
 
 const (
@@ -37,15 +38,15 @@ Example:
 }
 
 // Run asks once.
-func (c *healthCmd) Run(ctx context.Context, p *process) error {
+func (c *healthCmd) Run(ctx context.Context, p *shell.Process) error {
 	address, err := url.Parse(c.URL)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
+		return shell.Usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
 	if c.CA != "" {
 		if transport.TLSClientConfig.RootCAs, err = readRoots(c.CA); err != nil {
-			return usagef("--ca (VELOCITY_CA): %w", err)
+			return shell.Usagef("--ca (VELOCITY_CA): %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
@@ -61,7 +62,7 @@ func (c *healthCmd) Run(ctx context.Context, p *process) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode == http.StatusOK {
-		_, err := fmt.Fprintln(p.stdout, c.Of)
+		_, err := fmt.Fprintln(p.Stdout, c.Of)
 		return err
 	}
 	return fmt.Errorf("%s is not %s: %s", address.Redacted(), c.Of, problemOf(response))
@@ -82,5 +83,5 @@ func problemOf(response *http.Response) string {
 	if problem.Detail == "" {
 		return response.Status
 	}
-	return printable(problem.Detail)
+	return shell.Printable(problem.Detail)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"velocityd/cmd/velocityd/shell"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -20,7 +22,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
 		"full", "all-locked", "findings", "sshd",
 	}
-	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
+	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

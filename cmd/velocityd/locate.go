@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
 	"velocityd/geoip"
@@ -21,7 +22,7 @@ func (f locatedFlags) open(ctx context.Context) (endpoint, error) {
 	}
 	origins, err := geoip.Open(f.AddressDB...)
 	if err != nil {
-		return endpoint{}, usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err)
+		return endpoint{}, shell.Usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err)
 	}
 	store, err := f.endpointFlags.open(ctx)
 	if err != nil {

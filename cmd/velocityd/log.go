@@ -3,21 +3,20 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
-	"github.com/mattn/go-isatty"
+	"velocityd/cmd/velocityd/shell"
 )
 
 // newLogger returns the logger of a serving command, which writes to stderr. If the
 // format is JSON, the error that the command ends with is logged as well.
-func (p *process) newLogger(f serviceFlags) *slog.Logger {
+func newLogger(p *shell.Process, f serviceFlags) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: durationAsText}
-	if f.LogFormat == "text" || f.LogFormat == "auto" && isTerminal(p.stderr) {
-		return slog.New(slog.NewTextHandler(p.stderr, options))
+	if f.LogFormat == "text" || f.LogFormat == "auto" && shell.IsTerminal(p.Stderr) {
+		return slog.New(slog.NewTextHandler(p.Stderr, options))
 	}
-	p.logger = slog.New(slog.NewJSONHandler(p.stderr, options))
-	return p.logger
+	p.Logger = slog.New(slog.NewJSONHandler(p.Stderr, options))
+	return p.Logger
 }
 
 // durationAsText writes a duration as text, such as "5s", in every format. slog's
@@ -27,14 +26,6 @@ func durationAsText(_ []string, attr slog.Attr) slog.Attr {
 		attr.Value = slog.StringValue(attr.Value.Duration().String())
 	}
 	return attr
-}
-
-func isTerminal(stream any) bool {
-	if checked, ok := stream.(*checkedWriter); ok {
-		stream = checked.to
-	}
-	file, ok := stream.(*os.File)
-	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
 }
 
 // logLevel is a slog.Level that is written as debug, info, warn or error.

@@ -5,20 +5,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"velocityd/cmd/velocityd/shell"
 )
 
 func TestLogIsJSONWhereNoTerminalIs(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{"auto": `"msg":"hello"`, "json": `"msg":"hello"`, "text": "msg=hello"} {
 		stderr := newOutput()
-		p := &process{stderr: stderr}
-		logger := p.newLogger(serviceFlags{LogFormat: format, LogLevel: logLevel(slog.LevelWarn)})
+		p := &shell.Process{Stderr: stderr}
+		logger := newLogger(p, serviceFlags{LogFormat: format, LogLevel: logLevel(slog.LevelWarn)})
 		logger.Info("unheard")
 		logger.Warn("hello")
 		if got := stderr.String(); !strings.Contains(got, want) || strings.Contains(got, "unheard") {
 			t.Errorf("%s: %s", format, got)
 		}
-		if (p.logger != nil) != strings.HasPrefix(want, `"`) {
+		if (p.Logger != nil) != strings.HasPrefix(want, `"`) {
 			t.Errorf("%s: the last error goes elsewhere than the log", format)
 		}
 	}
@@ -28,8 +30,8 @@ func TestDurationsInTheLogAreText(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{"json": `"check_timeout":"5s"`, "text": "check_timeout=5s"} {
 		stderr := newOutput()
-		p := &process{stderr: stderr}
-		p.newLogger(serviceFlags{LogFormat: format}).LogAttrs(t.Context(), slog.LevelInfo, "configuration",
+		p := &shell.Process{Stderr: stderr}
+		newLogger(p, serviceFlags{LogFormat: format}).LogAttrs(t.Context(), slog.LevelInfo, "configuration",
 			slog.Group("limits", slog.Duration("check_timeout", 5*time.Second)), slog.Duration("check_timeout", 5*time.Second))
 		if got := stderr.String(); strings.Count(got, want) != 2 {
 			t.Errorf("%s: %s", format, got)

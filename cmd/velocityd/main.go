@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -22,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
 	"velocityd/db/session"
 	"velocityd/doctor"
@@ -64,36 +64,23 @@ func main() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		daemon.PaceCollector()
 	}
-	os.Exit(run(ctx, os.Args[1:], &process{
-		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),
+	os.Exit(run(ctx, os.Args[1:], &shell.Process{
+		LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Principal: operator(),
 	}))
-}
-
-// process is the part of the operating system's process that a command may use.
-type process struct {
-	lookupEnv func(string) (string, bool)
-	stdin     io.Reader
-	stdout    io.Writer
-	stderr    io.Writer
-	// principal is the name of the user who runs the program, for zone_audit.
-	principal string
-	// logger is set by a command that writes its log as JSON. Then the error that the
-	// command ends with is a line of that log.
-	logger *slog.Logger
 }
 
 // run is the whole program: it carries out args and returns the exit code. When
 // ctx ends, the running command ends in an orderly way. run uses only the parts of the
 // process that p holds, and starts the engine of dev.
-func run(ctx context.Context, args []string, p *process) int {
-	out := &checkedWriter{to: p.stdout}
-	p.stdout = out
+func run(ctx context.Context, args []string, p *shell.Process) int {
+	out := &shell.Output{To: p.Stdout}
+	p.Stdout = out
 	// kong would replace invalid UTF-8 by U+FFFD, so that different keys became equal.
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
-		return p.fail(usagef("argument %d is not valid UTF-8", i+1))
+		return fail(p, shell.Usagef("argument %d is not valid UTF-8", i+1))
 	}
 	if len(args) == 0 {
-		return p.failWithHelp(ctx)
+		return failWithHelp(ctx, p)
 	}
 	if args[0] == "help" {
 		args = append(slices.Clone(args[1:]), "--help")
@@ -101,27 +88,27 @@ func run(ctx context.Context, args []string, p *process) int {
 	ended := false // set by --help and --version, which need no command
 	parser, err := newParser(grammarOf(args[0]), p, func(int) { ended = true })
 	if err != nil {
-		return p.fail(fmt.Errorf("make the parser of the command line: %w", err))
+		return fail(p, fmt.Errorf("make the parser of the command line: %w", err))
 	}
 	command, err := parser.Parse(joinValues(args))
-	if ended || out.err != nil {
-		return p.fail(out.lost())
+	if ended || out.Err != nil {
+		return fail(p, out.Lost())
 	}
 	if err != nil {
-		return p.fail(usageError{err: err})
+		return fail(p, shell.UsageError{Err: err})
 	}
 	if flag := emptyFlag(command); flag != "" {
-		return p.fail(usageError{
-			err:     fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
-			command: callOf(command.Selected()),
+		return fail(p, shell.UsageError{
+			Err:     fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
+			Command: shell.CallOf(command.Selected()),
 		})
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)
-	if usage := (usageError{}); errors.As(err, &usage) {
-		err = usageError{err: err, command: callOf(command.Selected())}
+	if usage := (shell.UsageError{}); errors.As(err, &usage) {
+		err = shell.UsageError{Err: err, Command: shell.CallOf(command.Selected())}
 	}
-	return p.fail(cmp.Or(explainRemote(explainForbidden(err)), out.lost()))
+	return fail(p, cmp.Or(explainRemote(explainForbidden(err)), out.Lost()))
 }
 
 // emptyFlag returns the first flag on the command line itself whose value is empty, such as that of a variable
@@ -141,34 +128,12 @@ func emptyFlag(command *kong.Context) string {
 	return ""
 }
 
-// checkedWriter remembers the first error of what is written to standard output, so that no command needs
-// to look at each.
-type checkedWriter struct {
-	to  io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *checkedWriter) Write(p []byte) (int, error) {
-	n, err := o.to.Write(p)
-	o.err = cmp.Or(o.err, err)
-	return n, err
-}
-
-// lost returns the error of an output that did not arrive. A reader that has gone needs none.
-func (o *checkedWriter) lost() error {
-	if o.err == nil || errors.Is(o.err, syscall.EPIPE) {
-		return nil
-	}
-	return fmt.Errorf("write the output: %w", o.err)
-}
-
 // failWithHelp prints to stderr that there is no command, and the help. It returns the
 // exit code.
-func (p *process) failWithHelp(ctx context.Context) int {
-	fmt.Fprint(p.stderr, "velocityd: no command was given; try 'velocityd dev'\n\n")
+func failWithHelp(ctx context.Context, p *shell.Process) int {
+	fmt.Fprint(p.Stderr, "velocityd: no command was given; try 'velocityd dev'\n\n")
 	asError := *p
-	asError.stdout = p.stderr
+	asError.Stdout = p.Stderr
 	run(ctx, []string{"--help"}, &asError)
 	return exitUsage
 }
@@ -228,52 +193,24 @@ func explainRemote(err error) error {
 }
 
 // fail prints or logs err, if it is not nil, and returns its exit code.
-func (p *process) fail(err error) int {
-	var usage usageError
+func fail(p *shell.Process, err error) int {
+	var usage shell.UsageError
 	switch {
 	case err == nil:
 		return exitFine
 	case errors.Is(err, errBlocked):
 		return exitBlocked // the answer has been printed
-	case errors.Is(err, errFindings):
+	case errors.Is(err, shell.ErrFindings):
 		return exitFindings // the findings have been printed
 	case errors.Is(err, errFaults):
 		return exitError // the faults have been printed
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "velocityd: %v\n%s\n", err, usage.hint())
+		fmt.Fprintf(p.Stderr, "velocityd: %v\n%s\n", err, usage.Hint())
 		return exitUsage
-	case p.logger != nil:
-		p.logger.LogAttrs(context.Background(), slog.LevelError, "velocityd ends because of an error", slog.String("error", err.Error()))
+	case p.Logger != nil:
+		p.Logger.LogAttrs(context.Background(), slog.LevelError, "velocityd ends because of an error", slog.String("error", err.Error()))
 	default:
-		fmt.Fprintf(p.stderr, "velocityd: %v\n", err)
+		fmt.Fprintf(p.Stderr, "velocityd: %v\n", err)
 	}
 	return exitError
 }
-
-// usageError says that the command line or the environment is wrong.
-type usageError struct {
-	err     error
-	command string // the command whose --help explains more, or ""
-}
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func (e usageError) hint() string {
-	path := cmp.Or(e.command, "velocityd")
-	var parse *kong.ParseError
-	if errors.As(e.err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		path = callOf(parse.Context.Selected())
-	}
-	return fmt.Sprintf("Run '%s --help' for usage.", path)
-}
-
-// callOf returns the full name of a command, such as "velocityd zone set".
-func callOf(node *kong.Node) string {
-	if node.Parent == nil {
-		return node.Name
-	}
-	return callOf(node.Parent) + " " + node.Name
-}
-
-func usagef(format string, args ...any) error { return usageError{err: fmt.Errorf(format, args...)} }

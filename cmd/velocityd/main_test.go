@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 )
 
@@ -110,8 +111,8 @@ func command(env environment, stdin io.Reader, args ...string) result {
 		stdin = strings.NewReader("")
 	}
 	var stdout, stderr bytes.Buffer
-	code := run(ctx, args, &process{
-		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr, principal: tester,
+	code := run(ctx, args, &shell.Process{
+		LookupEnv: env.lookup, Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Principal: tester,
 	})
 	return result{code, stdout.String(), stderr.String()}
 }
@@ -147,7 +148,7 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	go func() {
 		defer close(i.ended)
 		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
-			&process{lookupEnv: env.orNoRetention, stdout: i.stdout, stderr: i.stderr})
+			&shell.Process{LookupEnv: env.orNoRetention, Stdout: i.stdout, Stderr: i.stderr})
 	}()
 	t.Cleanup(func() {
 		i.cancel()

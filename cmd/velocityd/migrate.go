@@ -8,6 +8,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/migrations"
@@ -54,7 +55,7 @@ type migrateUpCmd struct {
 }
 
 // Run brings the schema up.
-func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
+func (c *migrateUpCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.DryRun {
 		return c.printPlan(ctx, p)
 	}
@@ -62,7 +63,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
 }
 
 // printPlan prints what up would do, as a script for each keyspace.
-func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
+func (c *migrateUpCmd) printPlan(ctx context.Context, p *shell.Process) error {
 	dsn, err := c.resolve()
 	if err != nil {
 		return err
@@ -72,9 +73,9 @@ func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
 		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if len(actions) == 0 {
-		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", session.RedactDSN(dsn))
+		fmt.Fprintf(p.Stdout, "-- nothing to do: %s\n", session.RedactDSN(dsn))
 	}
-	printActions(p.stdout, actions)
+	printActions(p.Stdout, actions)
 	return nil
 }
 
@@ -101,18 +102,18 @@ func printActions(w io.Writer, actions []migrations.Action) {
 type migrateDownCmd struct {
 	Steps         int  `env:"-" placeholder:"N" help:"Undo the newest N migrations."`
 	All           bool `env:"-" help:"Undo all migrations."`
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	databaseFlags `embed:""`
 }
 
 // Run takes the schema down.
-func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
+func (c *migrateDownCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.All == (c.Steps != 0) || c.Steps < 0 {
-		return usagef("name either --steps N, with N at least 1, or --all")
+		return shell.Usagef("name either --steps N, with N at least 1, or --all")
 	}
 	return c.move(p, func(dsn string) (migrations.Change, error) {
 		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", session.RedactDSN(dsn))
-		if err := c.confirm(ctx, p, question); err != nil {
+		if err := c.Confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
 		}
 		return migrations.Down(ctx, c.Engine, dsn, c.Steps)
@@ -121,7 +122,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 
 // move changes the schema and prints what it changed. It does not print what another
 // migration changed while this one waited for it.
-func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Change, error)) error {
+func (f databaseFlags) move(p *shell.Process, change func(dsn string) (migrations.Change, error)) error {
 	dsn, err := f.resolve()
 	if err != nil {
 		return err
@@ -132,16 +133,16 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	}
 	switch {
 	case done.From != done.To:
-		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", session.RedactDSN(dsn), done.From, done.To)
+		fmt.Fprintf(p.Stdout, "%s: version %d -> %d\n", session.RedactDSN(dsn), done.From, done.To)
 	case len(done.Routines) == 0 && len(done.Actions) == 0:
-		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", session.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.Stdout, "nothing to do: %s is at version %d\n", session.RedactDSN(dsn), done.To)
 	default:
-		fmt.Fprintf(p.stdout, "%s: version %d\n", session.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.Stdout, "%s: version %d\n", session.RedactDSN(dsn), done.To)
 	}
 	for _, a := range done.Actions {
-		fmt.Fprintf(p.stdout, "  %s\n", a.What)
+		fmt.Fprintf(p.Stdout, "  %s\n", a.What)
 	}
-	printLeft(p.stdout, done.Left)
+	printLeft(p.Stdout, done.Left)
 	if done.From == 0 {
 		return nil // a new schema has all routines: no need to list them
 	}
@@ -149,10 +150,10 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 		migrations.Current: "replaced", migrations.Differs: "replaced", migrations.Missing: "installed", migrations.Retired: "dropped",
 	}
 	for _, r := range done.Routines {
-		fmt.Fprintf(p.stdout, "  %s %s\n", verbs[r.State], r)
+		fmt.Fprintf(p.Stdout, "  %s %s\n", verbs[r.State], r)
 	}
 	if len(done.Ungranted) > 0 {
-		fmt.Fprintln(p.stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this "+
+		fmt.Fprintln(p.Stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this "+
 			"account cannot see them: "+
 			"run 'velocityd migrate roles' again for accounts that had any")
 	}
@@ -183,9 +184,9 @@ func (migrateStatusCmd) Help() string {
 }
 
 // Run prints the version of the schema, and the state of each procedure, trigger and view.
-// It returns migrations.ErrDirty, wrapped, if the schema is dirty, and errFindings if
+// It returns migrations.ErrDirty, wrapped, if the schema is dirty, and shell.ErrFindings if
 // there is something to do.
-func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
+func (c *migrateStatusCmd) Run(ctx context.Context, p *shell.Process) error {
 	dsn, err := c.resolve()
 	if err != nil {
 		return err
@@ -195,9 +196,9 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if c.JSON {
-		err = printState(p.stdout, session.RedactDSN(dsn), state)
+		err = printState(p.Stdout, session.RedactDSN(dsn), state)
 	} else {
-		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version, state.Latest)
+		fmt.Fprintf(p.Stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version, state.Latest)
 	}
 	if state.Dirty {
 		return fmt.Errorf("%w: migration %d stopped half-way; 'velocityd migrate up' does the rest or explains what to do",
@@ -205,28 +206,28 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	}
 	var findings error
 	if isBehind(state) {
-		findings = errFindings
+		findings = shell.ErrFindings
 	}
 	if c.JSON {
 		return cmp.Or(err, findings)
 	}
 	switch {
 	case state.Version > state.Latest:
-		fmt.Fprintln(p.stdout, "to do     nothing: the schema is newer than this program, which works with it")
+		fmt.Fprintln(p.Stdout, "to do     nothing: the schema is newer than this program, which works with it")
 	case findings == nil:
-		fmt.Fprintln(p.stdout, "to do     nothing")
+		fmt.Fprintln(p.Stdout, "to do     nothing")
 	default:
-		fmt.Fprintln(p.stdout, "to do     velocityd migrate up")
+		fmt.Fprintln(p.Stdout, "to do     velocityd migrate up")
 	}
 	if state.Engine != migrations.MySQL {
-		fmt.Fprintf(p.stdout, "form      %s: tables alone, without procedures, triggers and views\n", state.Engine)
+		fmt.Fprintf(p.Stdout, "form      %s: tables alone, without procedures, triggers and views\n", state.Engine)
 		for _, a := range state.Actions {
-			fmt.Fprintf(p.stdout, "  to do   %s\n", a.What)
+			fmt.Fprintf(p.Stdout, "  to do   %s\n", a.What)
 		}
-		printLeft(p.stdout, state.Left)
+		printLeft(p.Stdout, state.Left)
 		return findings
 	}
-	return cmp.Or(printRoutines(p.stdout, state.Routines), findings)
+	return cmp.Or(printRoutines(p.Stdout, state.Routines), findings)
 }
 
 // isBehind says that 'migrate up' has something to do.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/migrations/roles"
 )
 
@@ -18,7 +19,7 @@ type migrateRolesCmd struct {
 	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`
 	DryRun    bool   `env:"-" help:"Print the statements and change nothing."`
 
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	databaseFlags `embed:""`
 }
 
@@ -38,7 +39,7 @@ Example:
 }
 
 // Run assigns the roles, or prints what that would do.
-func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
+func (c *migrateRolesCmd) Run(ctx context.Context, p *shell.Process) error {
 	assignments, err := c.assignments()
 	if err != nil {
 		return err
@@ -51,12 +52,12 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	losers := printReassignments(p.stdout, changes)
+	losers := printReassignments(p.Stdout, changes)
 	if c.DryRun {
 		return nil
 	}
 	if len(losers) > 0 {
-		if err := c.confirm(ctx, p, strings.Join(losers, ", ")+" would lose rights, by the REVOKE above, and a program that needs them would "+
+		if err := c.Confirm(ctx, p, strings.Join(losers, ", ")+" would lose rights, by the REVOKE above, and a program that needs them would "+
 			"fail at once. Go on?"); err != nil {
 			return err
 		}
@@ -106,15 +107,15 @@ func (c *migrateRolesCmd) assignments() ([]roles.Assignment, error) {
 		}
 		account, err := roles.ParseAccount(flag.account)
 		if err != nil {
-			return nil, usagef("%s: %w", flag.name, err)
+			return nil, shell.Usagef("%s: %w", flag.name, err)
 		}
 		list = append(list, roles.Assignment{Role: flag.role, Account: account})
 	}
 	switch {
 	case c.EditsZone && c.Service == "":
-		return nil, usagef("--service-edits-zones needs --service")
+		return nil, shell.Usagef("--service-edits-zones needs --service")
 	case len(list) == 0:
-		return nil, usagef("name at least one account: --service, --analyst, --dba or --auditor")
+		return nil, shell.Usagef("name at least one account: --service, --analyst, --dba or --auditor")
 	}
 	return list, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/replay"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -350,8 +351,8 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		defer cancel()
 		var stdout, stderr bytes.Buffer
 		input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
-		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &process{
-			lookupEnv: environment{}.lookup, stdin: input, stdout: &stdout, stderr: &stderr,
+		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
+			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
 		})
 		var s replay.Summary
 		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -34,26 +35,26 @@ Examples:
 func (c *outcomeCmd) report() (report service.Report, err error) {
 	switch {
 	case c.AttemptID == nil && c.Outcome == nil:
-		return report, usagef("give a txn and then success or failure; or give --attempt-id and the outcome alone")
+		return report, shell.Usagef("give a txn and then success or failure; or give --attempt-id and the outcome alone")
 	case c.AttemptID == nil:
 		report.Outcome = *c.Outcome
 		if report.TxnID, err = strconv.ParseUint(c.Txn, 10, 64); err != nil {
-			return report, usagef("%q is no id of a txn", c.Txn)
+			return report, shell.Usagef("%q is no id of a txn", c.Txn)
 		}
 	case c.Outcome != nil:
-		return report, usagef("--attempt-id names the check: leave the txn out")
+		return report, shell.Usagef("--attempt-id names the check: leave the txn out")
 	default:
 		report.AttemptID, report.Outcome = *c.AttemptID, service.Outcome(c.Txn)
 		err = service.ValidateAttemptID(report.AttemptID)
 	}
 	if err = cmp.Or(err, report.Validate()); err != nil {
-		return report, usageError{err: err}
+		return report, shell.UsageError{Err: err}
 	}
 	return report, nil
 }
 
 // Run reports the outcome.
-func (c *outcomeCmd) Run(ctx context.Context, p *process) error {
+func (c *outcomeCmd) Run(ctx context.Context, p *shell.Process) error {
 	report, err := c.report()
 	if err != nil {
 		return err
@@ -74,12 +75,12 @@ func (c *outcomeCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.NewReport(report))
+		return json.NewEncoder(p.Stdout).Encode(api.NewReport(report))
 	}
 	check := "the attempt"
 	if report.AttemptID == "" {
 		check = fmt.Sprintf("txn %d", report.TxnID)
 	}
-	fmt.Fprintf(p.stdout, "%s: %s\n", check, report.Outcome)
+	fmt.Fprintf(p.Stdout, "%s: %s\n", check, report.Outcome)
 	return nil
 }

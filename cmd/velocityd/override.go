@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -38,7 +39,7 @@ type overrideListCmd struct {
 }
 
 // Run prints the overrides by zone and id. Expired overrides are marked as expired.
-func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
+func (c *overrideListCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -50,11 +51,11 @@ func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewOverrides(overrides))
+		return json.NewEncoder(p.Stdout).Encode(api.NewOverrides(overrides))
 	case len(overrides) == 0:
-		fmt.Fprintln(p.stdout, "no overrides; 'velocityd override set' makes one")
+		fmt.Fprintln(p.Stdout, "no overrides; 'velocityd override set' makes one")
 	default:
-		printOverrides(p.stdout, time.Now(), overrides)
+		printOverrides(p.Stdout, time.Now(), overrides)
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ type overrideDeleteCmd struct {
 }
 
 // Run removes the override and prints it.
-func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
+func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -96,11 +97,11 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := store.DeleteOverride(ctx, c.Zone, override.ID, p.principal); err != nil {
+	if err := store.DeleteOverride(ctx, c.Zone, override.ID, p.Principal); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.stdout, "removed:")
-	printOverrides(p.stdout, time.Now(), []service.Override{override})
+	fmt.Fprintln(p.Stdout, "removed:")
+	printOverrides(p.Stdout, time.Now(), []service.Override{override})
 	return nil
 }
 
@@ -115,7 +116,7 @@ func (c *overrideDeleteCmd) find(ctx context.Context, store endpoint) (service.O
 	}
 	key, prefix, err := zone.Keys.Target(c.Override)
 	if err != nil {
-		return service.Override{}, usageError{err: err}
+		return service.Override{}, shell.UsageError{Err: err}
 	}
 	return overrideOf(ctx, store, c.Zone, key, prefix)
 }
@@ -125,7 +126,7 @@ type overrideSetCmd struct {
 	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
 	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
 	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window        *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
+	Window        *shell.Duration        `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
 	PeriodAnchor  *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
 	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
@@ -143,7 +144,7 @@ Examples:
 }
 
 // Run makes the override, or replaces the one of the same key or network.
-func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
+func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -152,19 +153,19 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	override, err := c.override(ctx, store, p.principal)
+	override, err := c.override(ctx, store, p.Principal)
 	if err != nil {
 		return err
 	}
-	made, err := c.put(ctx, store, override, p.principal)
+	made, err := c.put(ctx, store, override, p.Principal)
 	if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) {
 		// Another program has just deleted the earlier override, or made one.
-		made, err = c.put(ctx, store, override, p.principal)
+		made, err = c.put(ctx, store, override, p.Principal)
 	}
 	if err != nil {
 		return err
 	}
-	printOverrides(p.stdout, time.Now(), []service.Override{made})
+	printOverrides(p.Stdout, time.Now(), []service.Override{made})
 	return nil
 }
 
@@ -172,15 +173,15 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 func (c *overrideSetCmd) validate() error {
 	switch {
 	case c.Action == service.OverrideLimit && c.Rate == nil:
-		return usagef("--action limit needs --rate")
+		return shell.Usagef("--action limit needs --rate")
 	case c.Action != service.OverrideLimit && (c.Rate != nil || c.Window != nil || c.PeriodAnchor != nil):
-		return usagef("--rate, --window and --period-anchor belong to --action limit alone")
+		return shell.Usagef("--rate, --window and --period-anchor belong to --action limit alone")
 	case isZero(c.PeriodAnchor) || isZero(c.Window):
-		return usagef("--window and --period-anchor must not be 0")
+		return shell.Usagef("--window and --period-anchor must not be 0")
 	case strings.TrimSpace(c.Reason) == "":
-		return usagef("--reason must not be empty")
+		return shell.Usagef("--reason must not be empty")
 	}
-	_, err := parseExpiry(c.Expires, time.Now())
+	_, err := shell.ParseExpiry(c.Expires, time.Now())
 	return err
 }
 
@@ -193,7 +194,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal
 	}
 	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: principal}
 	if o.Key, o.Prefix, err = zone.Keys.Target(c.Target); err != nil {
-		return o, usageError{err: err}
+		return o, shell.UsageError{Err: err}
 	}
 	replace(&o.Rate, c.Rate)
 	replaceLength(&o.Window, c.Window)
@@ -203,12 +204,12 @@ func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal
 		if err != nil {
 			return o, err
 		}
-		if o.ExpiresAt, err = parseExpiry(c.Expires, now); err != nil {
+		if o.ExpiresAt, err = shell.ParseExpiry(c.Expires, now); err != nil {
 			return o, err
 		}
 	}
 	if err := o.Validate(); err != nil {
-		return o, usageError{err: err}
+		return o, shell.UsageError{Err: err}
 	}
 	return o, nil
 }
@@ -269,32 +270,12 @@ func overrideOf(ctx context.Context, store endpoint, zone int64, key string, pre
 		zone, zone)
 }
 
-// parseExpiry reads a moment after now. For "", which means never, it returns the zero
-// time.
-func parseExpiry(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := parseMoment(text, now)
-	switch {
-	case err != nil:
-		return at, usagef("--expires %w", err)
-	case !at.After(now):
-		return at, usagef("--expires must lie in the future")
-	}
-	at = at.UTC().Truncate(time.Microsecond)
-	if err := service.ValidateExpiry(at); err != nil {
-		return at, usageError{err: err}
-	}
-	return at, nil
-}
-
 func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
 		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
-			printable(o.CreatedBy), printable(o.Reason))
+			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
 }
@@ -303,7 +284,7 @@ func targetOf(o service.Override) string {
 	if o.Prefix.IsValid() {
 		return o.Prefix.String()
 	}
-	return printable(o.Key)
+	return shell.Printable(o.Key)
 }
 
 func actionOf(o service.Override) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -23,14 +24,14 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 		"2026-03-04T07:06:08+02:00":   "2026-03-04T05:06:08Z",
 		"2199-12-31T23:59:59.999999Z": "2199-12-31T23:59:59.999999Z",
 	} {
-		if got, err := parseExpiry(text, now); err != nil || got.Format(time.RFC3339Nano) != want {
+		if got, err := shell.ParseExpiry(text, now); err != nil || got.Format(time.RFC3339Nano) != want {
 			t.Errorf("%q: got %v, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{
 		"soon", "0s", "-1h", "1", "24", "2026-03-04", "2026-03-04T05:06:07Z", "2025-12-31T00:00:00Z", "2199-12-31T23:59:59-01:00", "1h ",
 	} {
-		if got, err := parseExpiry(text, now); err == nil {
+		if got, err := shell.ParseExpiry(text, now); err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		}
 	}

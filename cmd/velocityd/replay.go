@@ -12,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"velocityd/cmd/velocityd/replay"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -50,7 +51,7 @@ Example:
 }
 
 // Run replays the log and prints the summary, also if the replay ends early.
-func (c *replayCmd) Run(ctx context.Context, p *process) error {
+func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	bar := newBar(p.stderr, size)
+	bar := newBar(p.Stderr, size)
 	r, err := c.replayer(ctx, store)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, explainCheck(err))
 	}
-	return errors.Join(err, c.print(p.stdout, s))
+	return errors.Join(err, c.print(p.Stdout, s))
 }
 
 // replayer returns a Replayer with the zones' key rules, or an error if a zone does
@@ -101,26 +102,26 @@ func (c *replayCmd) replayer(ctx context.Context, store endpoint) (*replay.Repla
 
 func (c *replayCmd) validate() error {
 	if c.UserZone == 0 && c.IPZone == 0 {
-		return usagef("name --user-zone, --ip-zone or both")
+		return shell.Usagef("name --user-zone, --ip-zone or both")
 	}
 	for _, zone := range []int64{c.UserZone, c.IPZone} {
 		if err := (service.Bucket{ZoneID: zone, Key: "-"}).Validate(); zone != 0 && err != nil {
-			return usageError{err: err}
+			return shell.UsageError{Err: err}
 		}
 	}
 	if c.UserZone == c.IPZone {
-		return usagef("--user-zone and --ip-zone must differ, or a user named like an address would share its bucket")
+		return shell.Usagef("--user-zone and --ip-zone must differ, or a user named like an address would share its bucket")
 	}
 	if c.Batch < 1 || c.Batch > service.MaxChecks {
-		return usagef("--batch must be 1 to %d; it is %d", service.MaxChecks, c.Batch)
+		return shell.Usagef("--batch must be 1 to %d; it is %d", service.MaxChecks, c.Batch)
 	}
 	return nil
 }
 
 // input returns the log and its size, or -1 if the size is not known.
-func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
+func (c *replayCmd) input(p *shell.Process) (io.ReadCloser, int64, error) {
 	if c.File == "-" {
-		return io.NopCloser(p.stdin), -1, nil
+		return io.NopCloser(p.Stdin), -1, nil
 	}
 	file, err := os.Open(c.File)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
 // newBar returns a progress bar that is visible only on a terminal.
 func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
-		progressbar.OptionSetVisibility(isTerminal(stderr)), progressbar.OptionSetDescription("replay"),
+		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription("replay"),
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
 }
@@ -170,7 +171,7 @@ func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
 			zone = key.ZoneID
 			fmt.Fprintf(w, "\nwould block most in zone %d\n", zone)
 		}
-		fmt.Fprintf(w, "  %7d  %s\n", key.WouldBlock, printable(key.Key))
+		fmt.Fprintf(w, "  %7d  %s\n", key.WouldBlock, shell.Printable(key.Key))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/report"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -17,19 +18,19 @@ import (
 const reportTime = 5 * time.Minute
 
 type reportCmd struct {
-	Zone          int64        `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
-	Since         string       `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
-	Until         string       `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
-	UsersZone     int64        `name:"users-zone" env:"-" placeholder:"ZONE" help:"Zone that limits users. Left out, with --addresses-zone: the zone itself."`
-	AddressesZone int64        `name:"addresses-zone" env:"-" placeholder:"ZONE" help:"Zone that limits addresses, which the same checks name. Left out, with --users-zone: the zone itself."`
-	SprayUsers    int          `name:"spray-users" env:"-" default:"15" placeholder:"N" help:"How many users an address must try to be shown."`
-	SprayWithin   durationFlag `name:"spray-within" env:"-" default:"5m" placeholder:"TIME" help:"In how much time."`
-	Sources       int          `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
-	SourcesWithin durationFlag `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
-	Keys          int          `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
-	MostRows      int          `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
-	JSON          bool         `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
-	HTML          string       `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
+	Zone          int64          `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
+	Since         string         `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
+	Until         string         `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
+	UsersZone     int64          `name:"users-zone" env:"-" placeholder:"ZONE" help:"Zone that limits users. Left out, with --addresses-zone: the zone itself."`
+	AddressesZone int64          `name:"addresses-zone" env:"-" placeholder:"ZONE" help:"Zone that limits addresses, which the same checks name. Left out, with --users-zone: the zone itself."`
+	SprayUsers    int            `name:"spray-users" env:"-" default:"15" placeholder:"N" help:"How many users an address must try to be shown."`
+	SprayWithin   shell.Duration `name:"spray-within" env:"-" default:"5m" placeholder:"TIME" help:"In how much time."`
+	Sources       int            `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
+	SourcesWithin shell.Duration `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
+	Keys          int            `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
+	MostRows      int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
+	JSON          bool           `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
+	HTML          string         `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
 	locatedFlags  `embed:""`
 }
 
@@ -59,23 +60,23 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 		q.AddressesZone = c.Zone
 	}
 	if q.Since, err = before(c.Since); err != nil {
-		return q, usagef("--since %w", err)
+		return q, shell.Usagef("--since %w", err)
 	}
 	if c.Until != "" {
 		if q.Until, err = before(c.Until); err != nil {
-			return q, usagef("--until %w", err)
+			return q, shell.Usagef("--until %w", err)
 		}
 	}
 	if err := q.Validate(); err != nil {
-		return q, usageError{err: err}
+		return q, shell.UsageError{Err: err}
 	}
 	return q, nil
 }
 
 // Run makes the report and prints it.
-func (c *reportCmd) Run(ctx context.Context, p *process) error {
+func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.JSON && c.HTML != "" {
-		return usagef("--json and --html are two forms: leave one out")
+		return shell.Usagef("--json and --html are two forms: leave one out")
 	}
 	query, err := c.query(time.Now())
 	if err != nil {
@@ -97,24 +98,24 @@ func (c *reportCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.NewZoneReport(found))
+		return json.NewEncoder(p.Stdout).Encode(api.NewZoneReport(found))
 	}
 	view := report.View{Zone: zone, Report: found, Key: func(key string) string {
 		if o, isKnown := found.Origins[key]; isKnown {
-			return printable(key) + " (" + printable(o.String()) + ")"
+			return shell.Printable(key) + " (" + shell.Printable(o.String()) + ")"
 		}
-		return printable(key)
+		return shell.Printable(key)
 	}}
 	if c.HTML != "" {
 		return c.writePage(p, view)
 	}
-	return view.Table(p.stdout)
+	return view.Table(p.Stdout)
 }
 
 // writePage writes the page where --html says. Keys are people, so the file is for its owner alone.
-func (c *reportCmd) writePage(p *process, view report.View) error {
+func (c *reportCmd) writePage(p *shell.Process, view report.View) error {
 	if c.HTML == "-" {
-		return view.Page(p.stdout)
+		return view.Page(p.Stdout)
 	}
 	var page bytes.Buffer
 	if err := view.Page(&page); err != nil {
@@ -123,6 +124,6 @@ func (c *reportCmd) writePage(p *process, view report.View) error {
 	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "the report is in %s\n", c.HTML)
+	fmt.Fprintf(p.Stdout, "the report is in %s\n", c.HTML)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/retention"
 	"velocityd/db/session"
 )
@@ -31,7 +32,7 @@ Example:
 }
 
 // Run runs all tasks to their end.
-func (c *retainCmd) Run(ctx context.Context, p *process) error {
+func (c *retainCmd) Run(ctx context.Context, p *shell.Process) error {
 	dsn, err := c.resolve()
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (c *retainCmd) Run(ctx context.Context, p *process) error {
 	}
 	failed := map[string]bool{}
 	err = store.Retention().Finish(ctx, func(run retention.Run) {
-		line := fmt.Sprintf("%-18s %s in %s", run.Task, counted(int(run.Removed), "row"), run.Took.Round(time.Millisecond))
+		line := fmt.Sprintf("%-18s %s in %s", run.Task, shell.Counted(int(run.Removed), "row"), run.Took.Round(time.Millisecond))
 		switch {
 		case run.Err != nil:
 			failed[run.Task] = true
@@ -54,20 +55,20 @@ func (c *retainCmd) Run(ctx context.Context, p *process) error {
 		case run.Backlog:
 			line += ", goes on"
 		}
-		fmt.Fprintln(p.stdout, line)
+		fmt.Fprintln(p.Stdout, line)
 	})
 	switch {
 	case errors.Is(err, retention.ErrElsewhere):
-		fmt.Fprintln(p.stdout, "another runner of retention is at work, and does it")
+		fmt.Fprintln(p.Stdout, "another runner of retention is at work, and does it")
 		return nil
 	case err == nil && len(failed) > 0:
-		return fmt.Errorf("%s failed: run the command again, or look at retention_task", counted(len(failed), "task"))
+		return fmt.Errorf("%s failed: run the command again, or look at retention_task", shell.Counted(len(failed), "task"))
 	}
 	return err
 }
 
 // expect prints what would leave.
-func expect(ctx context.Context, p *process, r *retention.Runner) error {
+func expect(ctx context.Context, p *shell.Process, r *retention.Runner) error {
 	leaving, err := r.Expect(ctx)
 	if err != nil {
 		return err
@@ -76,13 +77,13 @@ func expect(ctx context.Context, p *process, r *retention.Runner) error {
 	for _, one := range leaving {
 		fmt.Fprintf(&out, "%-18s %s", one.Task, one.What)
 		if one.Rows >= 0 {
-			fmt.Fprintf(&out, ", about %s", counted(int(one.Rows), "row"))
+			fmt.Fprintf(&out, ", about %s", shell.Counted(int(one.Rows), "row"))
 		}
 		out.WriteString("\n")
 	}
 	if len(leaving) == 0 {
 		out.WriteString("nothing would leave\n")
 	}
-	_, err = fmt.Fprint(p.stdout, out.String())
+	_, err = fmt.Fprint(p.Stdout, out.String())
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
 	"velocityd/geoip"
 	"velocityd/telemetry"
@@ -50,18 +51,18 @@ Example:
 }
 
 // Run serves until ctx ends.
-func (c *serveCmd) Run(ctx context.Context, p *process) error {
+func (c *serveCmd) Run(ctx context.Context, p *shell.Process) error {
 	return c.file.explain(c.run(ctx, p))
 }
 
-func (c *serveCmd) run(ctx context.Context, p *process) error {
+func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	outliveReaders()
 	dsn, err := c.configured()
 	switch {
 	case err != nil:
 		return err
 	case dsn == "":
-		return usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file); to try velocityd without one, run 'velocityd dev'")
+		return shell.Usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file); to try velocityd without one, run 'velocityd dev'")
 	}
 	if err := c.validate(); err != nil {
 		return err
@@ -72,7 +73,7 @@ func (c *serveCmd) run(ctx context.Context, p *process) error {
 		return err
 	}
 	options.Listening = func(ctx context.Context) {
-		if err := notifyReady(ctx, p.lookupEnv); err != nil {
+		if err := notifyReady(ctx, p.LookupEnv); err != nil {
 			options.Logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the service listens", slog.String("error", err.Error()))
 		}
 	}
@@ -85,14 +86,14 @@ func (c *serveCmd) run(ctx context.Context, p *process) error {
 
 // tell makes the log, the metrics and the traces of the service. The log begins with the settings:
 // those of f, and more.
-func (f serviceFlags) tell(ctx context.Context, p *process, o *daemon.Options, more ...slog.Attr) error {
-	o.Logger = p.newLogger(f)
-	isTraced, err := telemetry.TracesWanted(p.lookupEnv)
+func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *daemon.Options, more ...slog.Attr) error {
+	o.Logger = newLogger(p, f)
+	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
 		o.Tracing, err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
 	}
 	if err != nil {
-		return usageError{err: err}
+		return shell.UsageError{Err: err}
 	}
 	if f.Metrics == "on" {
 		o.Metrics = telemetry.NewMetrics(version(), o.Logger)
@@ -109,12 +110,12 @@ func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Lis
 	}
 	if f.Gates != "" {
 		if o.Gates, err = daemon.LoadGates(f.Gates); err != nil {
-			return errors.Join(usagef("--gates (VELOCITY_GATES): %w", err), l.Close())
+			return errors.Join(shell.Usagef("--gates (VELOCITY_GATES): %w", err), l.Close())
 		}
 	}
 	if len(f.AddressDB) > 0 {
 		if o.Origins, err = geoip.Open(f.AddressDB...); err != nil {
-			return errors.Join(usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err), l.Close())
+			return errors.Join(shell.Usagef("--address-db (VELOCITY_ADDRESS_DB): %w", err), l.Close())
 		}
 	}
 	if o.Console, err = f.consoleOptions(); err != nil {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -26,7 +28,7 @@ func settingsOf(t *testing.T, text string) string {
 func serveWith(t *testing.T, env environment, args ...string) serveCmd {
 	t.Helper()
 	var grammar cli
-	parser, err := newParser(&grammar, &process{lookupEnv: env.lookup}, func(int) {})
+	parser, err := newParser(&grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func with(env environment, name, value string) environment {
 
 func TestEveryFlagOfServeCanStandInTheFile(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
+	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

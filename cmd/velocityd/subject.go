@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/db/subject"
 	"velocityd/service"
@@ -52,7 +53,7 @@ func (f subjectFlags) targets(ctx context.Context) (store *db.Store, targets []s
 	}
 	switch {
 	case errors.Is(err, service.ErrInvalid):
-		err = usageError{err: err}
+		err = shell.UsageError{Err: err}
 	case errors.Is(err, service.ErrNoKeys):
 		err = fmt.Errorf("%w: give the folder of its secret keys by --key-hmac-file, or leave the zone out by --zone", err)
 	}
@@ -73,7 +74,7 @@ func (subjectExportCmd) Help() string {
 }
 
 // Run prints the rows.
-func (c *subjectExportCmd) Run(ctx context.Context, p *process) error {
+func (c *subjectExportCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, targets, err := c.targets(ctx)
 	if err != nil {
 		return err
@@ -84,18 +85,18 @@ func (c *subjectExportCmd) Run(ctx context.Context, p *process) error {
 		keys = append(keys, t.Key)
 	}
 	noted := service.Export{Format: "subject", Query: service.HistoryQuery{Zones: c.Zone, Keys: keys}}
-	if err := store.NoteExport(ctx, noted, p.principal); err != nil {
+	if err := store.NoteExport(ctx, noted, p.Principal); err != nil {
 		return err
 	}
-	out := json.NewEncoder(p.stdout)
+	out := json.NewEncoder(p.Stdout)
 	return store.Subjects().Export(ctx, targets, func(row subject.Row) error { return out.Encode(row) })
 }
 
 type subjectEraseCmd struct {
-	Reason       string `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit. It must not name the person."`
-	JSON         bool   `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket."`
-	yesFlag      `embed:""`
-	subjectFlags `embed:""`
+	Reason        string `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit. It must not name the person."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket."`
+	shell.YesFlag `embed:""`
+	subjectFlags  `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -112,24 +113,24 @@ Example:
 }
 
 // Run erases the key.
-func (c *subjectEraseCmd) Run(ctx context.Context, p *process) error {
+func (c *subjectEraseCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := service.ValidateReason(c.Reason); err != nil {
-		return usagef("--%w", err)
+		return shell.Usagef("--%w", err)
 	}
 	store, targets, err := c.targets(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	question := fmt.Sprintf("This erases %s from all tables, and cannot be taken back.", printable(c.Key))
-	if err := c.confirmTyped(ctx, p, question, "erase"); err != nil {
+	question := fmt.Sprintf("This erases %s from all tables, and cannot be taken back.", shell.Printable(c.Key))
+	if err := c.ConfirmTyped(ctx, p, question, "erase"); err != nil {
 		return err
 	}
-	progress := newCounter(p, "rows", -1)
+	progress := shell.NewCounter(p, "rows", -1)
 	done, err := store.Subjects().Erase(ctx, subject.Order{
-		Targets: targets, Principal: p.principal, Reason: c.Reason, Progress: func(rows int64) { progress.at(int(rows)) },
+		Targets: targets, Principal: p.Principal, Reason: c.Reason, Progress: func(rows int64) { progress.Set(int(rows)) },
 	})
-	progress.end()
+	progress.End()
 	if err != nil {
 		return fmt.Errorf("the key is not erased everywhere, so give the command again: %w", err)
 	}
@@ -137,8 +138,8 @@ func (c *subjectEraseCmd) Run(ctx context.Context, p *process) error {
 }
 
 // report prints the erased buckets.
-func (c *subjectEraseCmd) report(p *process, done []subject.Erasure) error {
-	out := json.NewEncoder(p.stdout)
+func (c *subjectEraseCmd) report(p *shell.Process, done []subject.Erasure) error {
+	out := json.NewEncoder(p.Stdout)
 	for _, e := range done {
 		if c.JSON {
 			if err := out.Encode(e); err != nil {
@@ -146,11 +147,11 @@ func (c *subjectEraseCmd) report(p *process, done []subject.Erasure) error {
 			}
 			continue
 		}
-		fmt.Fprintf(p.stdout, "zone %d: now %s; %s, %s, %s elsewhere\n", e.ZoneID, e.Pseudonym, counted(int(e.Txns), "txn"),
-			counted(int(e.Overrides), "override"), counted(int(e.Mentions), "mention"))
+		fmt.Fprintf(p.Stdout, "zone %d: now %s; %s, %s, %s elsewhere\n", e.ZoneID, e.Pseudonym, shell.Counted(int(e.Txns), "txn"),
+			shell.Counted(int(e.Overrides), "override"), shell.Counted(int(e.Mentions), "mention"))
 	}
 	if len(done) == 0 && !c.JSON {
-		fmt.Fprintln(p.stdout, "no row names the key")
+		fmt.Fprintln(p.Stdout, "no row names the key")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -70,7 +71,7 @@ Examples:
 
 // Run makes the credential. A token is printed to stdout, and what is kept of it to
 // stderr.
-func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
+func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	scopes := append(distinct(c.Scope), c.Preset.Scopes(c.Zone)...)
 	caller := access.Caller{Name: c.Name, Scopes: scopes, Zones: distinct(c.Zone)}
 	token := access.NewToken()
@@ -83,18 +84,18 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 		wanted = access.NewCertificateCredential(subject, caller)
 	}
 	if err := wanted.Validate(); err != nil {
-		return usageError{err: err}
+		return shell.UsageError{Err: err}
 	}
-	if _, err := parseExpiry(c.Expires, time.Now()); err != nil {
+	if _, err := shell.ParseExpiry(c.Expires, time.Now()); err != nil {
 		return err
 	}
 	var staged string
 	if c.Out != "" {
 		if subject != "" {
-			return usagef("--out is for a token, and a certificate has none: leave it out")
+			return shell.Usagef("--out is for a token, and a certificate has none: leave it out")
 		}
 		if _, err := os.Lstat(c.Out); err == nil {
-			fmt.Fprintf(p.stderr, "%s is there already: no token was made\n", c.Out)
+			fmt.Fprintf(p.Stderr, "%s is there already: no token was made\n", c.Out)
 			return nil
 		}
 		if staged, err = stageToken(c.Out, token); err != nil {
@@ -111,25 +112,25 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if wanted.ExpiresAt, err = parseExpiry(c.Expires, now); err != nil {
+	if wanted.ExpiresAt, err = shell.ParseExpiry(c.Expires, now); err != nil {
 		return err
 	}
-	if err := warnOfNoZone(ctx, p.stderr, store, wanted.Zones); err != nil {
+	if err := warnOfNoZone(ctx, p.Stderr, store, wanted.Zones); err != nil {
 		return err
 	}
-	made, err := store.AddCredential(ctx, wanted, p.principal)
+	made, err := store.AddCredential(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
-	printCredentials(p.stderr, now, []access.Credential{made})
+	printCredentials(p.Stderr, now, []access.Credential{made})
 	switch {
 	case made.Kind == access.KindCertificate:
 		return nil
 	case staged != "":
 		err = os.Rename(staged, c.Out)
 	default:
-		fmt.Fprintln(p.stderr, "The token, which is not shown again:")
-		_, err = fmt.Fprintln(p.stdout, token.Reveal())
+		fmt.Fprintln(p.Stderr, "The token, which is not shown again:")
+		_, err = fmt.Fprintln(p.Stdout, token.Reveal())
 	}
 	if err != nil {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
@@ -158,19 +159,19 @@ func (c *tokenCreateCmd) subject() (string, error) {
 	}
 	text, err := trusted.Read(c.ClientCert, trusted.LongLimit)
 	if err != nil {
-		return "", usagef("--client-cert: %w", err)
+		return "", shell.Usagef("--client-cert: %w", err)
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "CERTIFICATE" {
-		return "", usagef("--client-cert %s: its first block is no CERTIFICATE in PEM", c.ClientCert)
+		return "", shell.Usagef("--client-cert %s: its first block is no CERTIFICATE in PEM", c.ClientCert)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return "", usagef("--client-cert %s: %w", c.ClientCert, err)
+		return "", shell.Usagef("--client-cert %s: %w", c.ClientCert, err)
 	}
 	subject := access.CertificateSubject(cert)
 	if subject == "" {
-		return "", usagef("--client-cert %s: the certificate has no subject to be known by", c.ClientCert)
+		return "", shell.Usagef("--client-cert %s: the certificate has no subject to be known by", c.ClientCert)
 	}
 	return subject, nil
 }
@@ -202,7 +203,7 @@ type tokenListCmd struct {
 }
 
 // Run prints the credentials that hold, or all.
-func (c *tokenListCmd) Run(ctx context.Context, p *process) error {
+func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -216,17 +217,17 @@ func (c *tokenListCmd) Run(ctx context.Context, p *process) error {
 		list = slices.DeleteFunc(list, func(c access.Credential) bool { return !c.IsLive(now) })
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(p.stdout, "no tokens; 'velocityd token create' makes one")
+		fmt.Fprintln(p.Stdout, "no tokens; 'velocityd token create' makes one")
 		return nil
 	}
-	printCredentials(p.stdout, now, list)
+	printCredentials(p.Stdout, now, list)
 	return nil
 }
 
 type tokenRevokeCmd struct {
 	Token         string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
 	All           bool   `env:"-" help:"Revoke all live tokens of the name."`
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	databaseFlags `embed:""`
 }
 
@@ -240,7 +241,7 @@ Example:
 }
 
 // Run revokes the credential, or all of a name, and prints them.
-func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
+func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -256,19 +257,19 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
 	}
 	if name := lastOf(live, ids); name != "" {
 		question := fmt.Sprintf("%s has no other live token or certificate, and would be refused within five seconds. Revoke it?", name)
-		if err := c.confirm(ctx, p, question); err != nil {
+		if err := c.Confirm(ctx, p, question); err != nil {
 			return err
 		}
 	}
 	var revoked []access.Credential
 	for _, id := range ids {
-		ended, err := store.RevokeCredential(ctx, id, p.principal)
+		ended, err := store.RevokeCredential(ctx, id, p.Principal)
 		if err != nil {
 			return err
 		}
 		revoked = append(revoked, ended)
 	}
-	printCredentials(p.stdout, time.Now(), revoked)
+	printCredentials(p.Stdout, time.Now(), revoked)
 	return nil
 }
 
@@ -288,7 +289,7 @@ func (c *tokenRevokeCmd) find(live []access.Credential) ([]uint64, error) {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
 	case len(ids) > 1 && !c.All:
-		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
+		return nil, shell.UsageError{Err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
 			", or revoke all with --all")}
 	}
 	return ids, nil
@@ -318,7 +319,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	for _, c := range list {
 		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, endOf(c, now),
-			instantOr("never", c.LastUsedAt), instantOr("", c.CreatedAt), printable(c.CreatedBy), revocationOf(c))
+			shell.InstantOr("never", c.LastUsedAt), shell.InstantOr("", c.CreatedAt), shell.Printable(c.CreatedBy), revocationOf(c))
 	}
 	_ = table.Flush() // run tells of it
 }
@@ -326,13 +327,13 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 // markOf returns by what a person tells the credential from others.
 func markOf(c access.Credential) string {
 	if c.Kind == access.KindCertificate {
-		return printable(c.Subject)
+		return shell.Printable(c.Subject)
 	}
 	return c.Shown + "..."
 }
 
 func endOf(c access.Credential, now time.Time) string {
-	end := instantOr("never", c.ExpiresAt)
+	end := shell.InstantOr("never", c.ExpiresAt)
 	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
 		return "expired " + end
 	}
@@ -343,13 +344,5 @@ func revocationOf(c access.Credential) string {
 	if c.RevokedAt.IsZero() {
 		return "no"
 	}
-	return instantOr("", c.RevokedAt) + " by " + printable(c.RevokedBy)
-}
-
-// instantOr returns an instant to the second in UTC, or text for the zero time.
-func instantOr(text string, at time.Time) string {
-	if at.IsZero() {
-		return text
-	}
-	return at.UTC().Format(time.RFC3339)
+	return shell.InstantOr("", c.RevokedAt) + " by " + shell.Printable(c.RevokedBy)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
@@ -37,34 +38,34 @@ type outputFlag struct {
 }
 
 // writer returns the writer of the chosen form.
-func (f outputFlag) writer(p *process) *txn.Writer {
+func (f outputFlag) writer(p *shell.Process) *txn.Writer {
 	output := f.Output
 	switch {
 	case output != "":
-	case isTerminal(p.stdout):
+	case shell.IsTerminal(p.Stdout):
 		output = txn.Table
 	default:
 		output = txn.JSON
 	}
-	return txn.NewWriter(p.stdout, output, printable)
+	return txn.NewWriter(p.Stdout, output, shell.Printable)
 }
 
 // before returns the instant that a text means: a length before now, a date or a time.
 func before(text string) (time.Time, error) {
-	if _, err := parseLength(text); err == nil {
+	if _, err := shell.ParseLength(text); err == nil {
 		text = "-" + text
 	}
-	return parseMoment(text, time.Now())
+	return shell.ParseMoment(text, time.Now())
 }
 
 // checkedQuery returns a query that stores take, or a usageError.
 func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
 	query := filter.Query(order)
 	if err := interval.Bound(&query, before); err != nil {
-		return query, usageError{err: err}
+		return query, shell.UsageError{Err: err}
 	}
 	if err := query.Validate(); err != nil {
-		return query, usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+		return query, shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
 	return query, nil
 }
@@ -85,13 +86,13 @@ func (txnListCmd) Help() string {
 }
 
 // Run lists the txns.
-func (c *txnListCmd) Run(ctx context.Context, p *process) error {
+func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, c.Interval, c.Order)
 	if err != nil {
 		return err
 	}
 	if c.Limit < 1 {
-		return usagef("--limit must be 1 or more; it is %d", c.Limit)
+		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *txnListCmd) Run(ctx context.Context, p *process) error {
 			query.Cursor = t.ID
 		}
 		if left -= len(page.Txns); left <= 0 && (page.Next != 0 || left < 0) {
-			fmt.Fprintf(p.stderr, "There may be more: go on by --from %d\n", query.Cursor)
+			fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", query.Cursor)
 			return nil
 		}
 	}
@@ -128,7 +129,7 @@ type txnShowCmd struct {
 }
 
 // Run shows the txn.
-func (c *txnShowCmd) Run(ctx context.Context, p *process) error {
+func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ Example:
 }
 
 // Run explains the txn.
-func (c *txnExplainCmd) Run(ctx context.Context, p *process) error {
+func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -168,9 +169,9 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.NewExplanation(found))
+		return json.NewEncoder(p.Stdout).Encode(api.NewExplanation(found))
 	}
-	return txn.WriteExplanation(p.stdout, found, printable)
+	return txn.WriteExplanation(p.Stdout, found, shell.Printable)
 }
 
 type txnFollowCmd struct {
@@ -186,7 +187,7 @@ func (txnFollowCmd) Help() string {
 }
 
 // Run follows until the context ends.
-func (c *txnFollowCmd) Run(ctx context.Context, p *process) error {
+func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, txn.Interval{}, service.OldestFirst)
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func (txnExportCmd) Help() string {
 }
 
 // Run writes all txns.
-func (c *txnExportCmd) Run(ctx context.Context, p *process) error {
+func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, c.Interval, service.OldestFirst)
 	if err != nil {
 		return err
@@ -235,17 +236,17 @@ func (c *txnExportCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	out, shown := txn.NewWriter(p.stdout, c.Output, printable), txn.NewProgress(p.stderr, isTerminal(p.stderr) && !isTerminal(p.stdout), query)
+	out, shown := txn.NewWriter(p.Stdout, c.Output, shell.Printable), txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for t, err := range store.history.Export(ctx, query, p.principal) {
+	for t, err := range store.history.Export(ctx, query, p.Principal) {
 		switch {
 		case errors.Is(err, service.ErrNotFound):
 			return explainNoZone(err)
 		case err != nil:
-			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", counted(shown.Txns(), "txn"), err)
+			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", shell.Counted(shown.Txns(), "txn"), err)
 		}
 		if err := out.Write(t); err != nil {
 			return err

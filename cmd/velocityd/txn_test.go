@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -118,7 +119,7 @@ func TestTxnsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
 			out, ended := newOutput(), make(chan int)
 			go func() {
 				ended <- run(ctx, []string{"txn", "follow", "--zone", "1", "--key", "alice", "--after", "1"},
-					&process{lookupEnv: env.lookup, stdin: strings.NewReader(""), stdout: out, stderr: &bytes.Buffer{}, principal: tester})
+					&shell.Process{LookupEnv: env.lookup, Stdin: strings.NewReader(""), Stdout: out, Stderr: &bytes.Buffer{}, Principal: tester})
 			}()
 			for strings.Count(out.String(), "\n") < 2 && ctx.Err() == nil {
 				select {

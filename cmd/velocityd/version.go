@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"velocityd/cmd/velocityd/shell"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -24,8 +26,8 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 type versionCmd struct{}
 
 // Run prints the version.
-func (versionCmd) Run(p *process) error {
-	_, err := fmt.Fprintln(p.stdout, "velocityd", version())
+func (versionCmd) Run(p *shell.Process) error {
+	_, err := fmt.Fprintln(p.Stdout, "velocityd", version())
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/event"
 	"velocityd/service/webhook"
@@ -47,23 +48,23 @@ func (webhookAddCmd) Help() string {
 }
 
 // Run adds the webhook. Its secret is printed to stdout, and the rest to stderr.
-func (c *webhookAddCmd) Run(ctx context.Context, p *process) error {
+func (c *webhookAddCmd) Run(ctx context.Context, p *shell.Process) error {
 	wanted := webhook.Webhook{URL: c.To, Types: c.Events, Zones: c.Zone, Description: c.Description}
 	if err := wanted.Validate(); err != nil {
-		return usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	made, secret, err := store.webhooks.AddWebhook(ctx, wanted, p.principal)
+	made, secret, err := store.webhooks.AddWebhook(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
-	printWebhooks(p.stderr, []webhook.Webhook{made})
-	fmt.Fprintln(p.stderr, "The secret, which is not shown again:")
-	if _, err = fmt.Fprintln(p.stdout, secret); err != nil {
+	printWebhooks(p.Stderr, []webhook.Webhook{made})
+	fmt.Fprintln(p.Stderr, "The secret, which is not shown again:")
+	if _, err = fmt.Fprintln(p.Stdout, secret); err != nil {
 		return fmt.Errorf("print the secret: %w; remove the webhook by 'velocityd webhook remove %d'", err, made.ID)
 	}
 	return nil
@@ -75,7 +76,7 @@ type webhookListCmd struct {
 }
 
 // Run prints the webhooks by id.
-func (c *webhookListCmd) Run(ctx context.Context, p *process) error {
+func (c *webhookListCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -86,11 +87,11 @@ func (c *webhookListCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewWebhooks(list))
+		return json.NewEncoder(p.Stdout).Encode(api.NewWebhooks(list))
 	case len(list) == 0:
-		fmt.Fprintln(p.stdout, "no webhooks; 'velocityd webhook add' makes one")
+		fmt.Fprintln(p.Stdout, "no webhooks; 'velocityd webhook add' makes one")
 	default:
-		printWebhooks(p.stdout, list)
+		printWebhooks(p.Stdout, list)
 	}
 	return nil
 }
@@ -106,8 +107,8 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 		if len(one.Zones) > 0 {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt), printable(one.State.Error), printable(one.Description))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
+			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt), shell.Printable(one.State.Error), shell.Printable(one.Description))
 	}
 	_ = w.Flush()
 }
@@ -128,7 +129,7 @@ type webhookDeliveriesCmd struct {
 }
 
 // Run prints the deliveries by the ids of their events.
-func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *process) error {
+func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -139,19 +140,19 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewDeliveries(list))
+		return json.NewEncoder(p.Stdout).Encode(api.NewDeliveries(list))
 	case len(list) == 0:
-		fmt.Fprintln(p.stdout, "the webhook has received everything")
+		fmt.Fprintln(p.Stdout, "the webhook has received everything")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "event\ttype\tzone\tkey\ttries\tnext try\terror")
 	for _, d := range list {
 		next := "dead"
 		if !d.NextAt.IsZero() {
 			next = d.NextAt.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, printable(d.Bucket.Key), d.Tries, next, printable(d.Error))
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, shell.Printable(d.Bucket.Key), d.Tries, next, shell.Printable(d.Error))
 	}
 	return w.Flush()
 }
@@ -163,7 +164,7 @@ type webhookResendCmd struct {
 }
 
 // Run has dead deliveries tried again.
-func (c *webhookResendCmd) Run(ctx context.Context, p *process) error {
+func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (c *webhookResendCmd) Run(ctx context.Context, p *process) error {
 	defer store.release()
 	n, err := store.webhooks.Resend(ctx, c.ID, c.Event)
 	if err == nil {
-		fmt.Fprintf(p.stdout, "%s will be tried again\n", counted(n, "event"))
+		fmt.Fprintf(p.Stdout, "%s will be tried again\n", shell.Counted(n, "event"))
 	}
 	return err
 }
@@ -182,15 +183,15 @@ type webhookRemoveCmd struct {
 }
 
 // Run removes the webhook.
-func (c *webhookRemoveCmd) Run(ctx context.Context, p *process) error {
+func (c *webhookRemoveCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.release()
-	if err := store.webhooks.RemoveWebhook(ctx, c.ID, p.principal); err != nil {
+	if err := store.webhooks.RemoveWebhook(ctx, c.ID, p.Principal); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "webhook %d gets no more events\n", c.ID)
+	fmt.Fprintf(p.Stdout, "webhook %d gets no more events\n", c.ID)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -45,7 +46,7 @@ func (zoneListCmd) Help() string {
 }
 
 // Run prints all zones.
-func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -57,18 +58,18 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewZones(zones))
+		return json.NewEncoder(p.Stdout).Encode(api.NewZones(zones))
 	case len(zones) == 0:
-		fmt.Fprintln(p.stdout, "no zones; 'velocityd zone set' creates one")
+		fmt.Fprintln(p.Stdout, "no zones; 'velocityd zone set' creates one")
 	default:
-		printZones(p.stdout, zones)
+		printZones(p.Stdout, zones)
 	}
 	return nil
 }
 
 type zoneDeleteCmd struct {
 	ID            int64 `arg:"" help:"The zone's id."`
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	endpointFlags `embed:""`
 }
 
@@ -78,7 +79,7 @@ func (zoneDeleteCmd) Help() string {
 }
 
 // Run removes the zone and prints it.
-func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -93,15 +94,15 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	question := fmt.Sprintf("Delete zone %d (%s) with %s? Its checks are then answered with 404.",
-		c.ID, printable(zone.Description), counted(len(overrides), "override"))
-	if err := c.confirm(ctx, p, question); err != nil {
+		c.ID, shell.Printable(zone.Description), shell.Counted(len(overrides), "override"))
+	if err := c.Confirm(ctx, p, question); err != nil {
 		return err
 	}
-	if err := store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, p.principal); err != nil {
+	if err := store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, p.Principal); err != nil {
 		return explainStale(err)
 	}
-	fmt.Fprintf(p.stdout, "removed, with %s:\n", counted(len(overrides), "override"))
-	printZones(p.stdout, []service.Zone{zone})
+	fmt.Fprintf(p.Stdout, "removed, with %s:\n", shell.Counted(len(overrides), "override"))
+	printZones(p.Stdout, []service.Zone{zone})
 	return nil
 }
 
@@ -117,7 +118,7 @@ func printZones(w io.Writer, zones []service.Zone) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\trate\twindow\tdescription\tsettings")
 	for _, z := range zones {
-		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window), printable(z.Description),
+		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window), shell.Printable(z.Description),
 			cmp.Or(strings.Join(differences(z), " "), "defaults"))
 	}
 	_ = table.Flush() // run tells of it

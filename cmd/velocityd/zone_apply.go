@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers"
 	"velocityd/service"
 )
@@ -17,7 +18,7 @@ const mostZoneBytes = 64 << 20
 
 type zoneApplyCmd struct {
 	File          string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	endpointFlags `embed:""`
 }
 
@@ -34,14 +35,14 @@ Example:
 }
 
 // Run shows the changes, asks, and makes them.
-func (c *zoneApplyCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	text, err := c.read()
 	if err != nil {
-		return usageError{err: err}
+		return shell.UsageError{Err: err}
 	}
 	wanted, err := readZones(text)
 	if err != nil {
-		return usagef("%s: %w", c.File, err)
+		return shell.Usagef("%s: %w", c.File, err)
 	}
 	store, err := c.open(ctx)
 	if err != nil {
@@ -57,13 +58,13 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if len(changes) == 0 {
-		fmt.Fprintln(p.stdout, "nothing to do: the zones are as in the file")
+		fmt.Fprintln(p.Stdout, "nothing to do: the zones are as in the file")
 		return nil
 	}
 	for _, change := range changes {
-		change.print(p.stdout)
+		change.print(p.Stdout)
 	}
-	if err := c.confirm(ctx, p, "Write "+counted(len(changes), "zone")+"?"); err != nil {
+	if err := c.Confirm(ctx, p, "Write "+shell.Counted(len(changes), "zone")+"?"); err != nil {
 		return err
 	}
 	return putZones(ctx, p, store, changes)
@@ -108,11 +109,11 @@ func changesOf(there, wanted []service.Zone) ([]zoneChange, error) {
 }
 
 // putZones writes zones that are still as they were read, up to the first that is not.
-func putZones(ctx context.Context, p *process, store handlers.Writer, changes []zoneChange) error {
+func putZones(ctx context.Context, p *shell.Process, store handlers.Writer, changes []zoneChange) error {
 	var put []service.Zone
 	var failed error
 	for _, change := range changes {
-		zone, err := store.PutZone(ctx, change.wanted, change.match(), p.principal)
+		zone, err := store.PutZone(ctx, change.wanted, change.match(), p.Principal)
 		if err != nil {
 			failed = explainStale(err)
 			break
@@ -120,8 +121,8 @@ func putZones(ctx context.Context, p *process, store handlers.Writer, changes []
 		put = append(put, zone)
 	}
 	if len(put) > 0 {
-		fmt.Fprintln(p.stdout, "written:")
-		printZones(p.stdout, put)
+		fmt.Fprintln(p.Stdout, "written:")
+		printZones(p.Stdout, put)
 	}
 	if failed != nil && len(put) < len(changes)-1 {
 		return fmt.Errorf("%w; the zones after it were not written either", failed)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
 	"velocityd/service"
@@ -259,8 +260,8 @@ func TestAQuestionEndsWithTheProgram(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, _ := io.Pipe()
-	p := &process{stdin: silent, stderr: cancelWhenWritten{cancel}}
-	if err := (yesFlag{}).confirm(ctx, p, "Go on?"); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+	p := &shell.Process{Stdin: silent, Stderr: cancelWhenWritten{cancel}}
+	if err := (shell.YesFlag{}).Confirm(ctx, p, "Go on?"); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
-
-// errFindings makes run end with exitFindings. It is an answer, not a fault.
-var errFindings = errors.New("findings")
 
 type zoneLintCmd struct {
 	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
@@ -33,7 +30,7 @@ Example:
 }
 
 // Run prints the findings about the zones.
-func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -47,11 +44,11 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(p.stdout, len(zones), findings); err != nil {
+	if err := c.print(p.Stdout, len(zones), findings); err != nil {
 		return err
 	}
 	if len(findings) > 0 {
-		return errFindings
+		return shell.ErrFindings
 	}
 	return nil
 }
@@ -96,17 +93,9 @@ func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) 
 		fmt.Fprintln(w, finding)
 	}
 	if len(findings) == 0 {
-		fmt.Fprintf(w, "no findings in %s\n", counted(zones, "zone"))
+		fmt.Fprintf(w, "no findings in %s\n", shell.Counted(zones, "zone"))
 	}
 	return nil
-}
-
-// counted writes a number of things whose plural ends in s: "1 zone", "2 zones".
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // zonesOf returns the zones with these ids, or all zones if there are no ids.

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/db/records"
 	"velocityd/service"
@@ -19,7 +20,7 @@ const mostListedChanges = 30
 
 type zoneRestoreCmd struct {
 	Change        uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
-	yesFlag       `embed:""`
+	shell.YesFlag `embed:""`
 	databaseFlags `embed:""`
 }
 
@@ -36,7 +37,7 @@ Example:
 }
 
 // Run shows what is to be restored, asks, and restores it; or lists changes.
-func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
 	if c.Change == 0 {
 		groups, err := store.NewestChanges(ctx, mostListedChanges)
 		if err == nil {
-			printChanges(p.stdout, groups)
+			printChanges(p.Stdout, groups)
 		}
 		return err
 	}
@@ -54,17 +55,17 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if zone.isNone() && len(overrides) == 0 {
-		fmt.Fprintf(p.stdout, "nothing to do: zone %d is as it was before change %d\n", zone.wanted.ID, c.Change)
+		fmt.Fprintf(p.Stdout, "nothing to do: zone %d is as it was before change %d\n", zone.wanted.ID, c.Change)
 		return nil
 	}
 	if !zone.isNone() {
-		zone.print(p.stdout)
+		zone.print(p.Stdout)
 	}
 	if len(overrides) > 0 {
-		fmt.Fprintln(p.stdout, "overrides that come back:")
-		printOverrides(p.stdout, time.Now(), overrides)
+		fmt.Fprintln(p.Stdout, "overrides that come back:")
+		printOverrides(p.Stdout, time.Now(), overrides)
 	}
-	if err := c.confirm(ctx, p, fmt.Sprintf("Restore zone %d?", zone.wanted.ID)); err != nil {
+	if err := c.Confirm(ctx, p, fmt.Sprintf("Restore zone %d?", zone.wanted.ID)); err != nil {
 		return err
 	}
 	return restore(ctx, p, store, zone, overrides)
@@ -151,19 +152,19 @@ func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Ch
 }
 
 // restore writes the zone and adds the overrides, which get new ids.
-func restore(ctx context.Context, p *process, store *db.Store, zone zoneChange, overrides []service.Override) error {
+func restore(ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override) error {
 	if !zone.isNone() {
 		if err := putZones(ctx, p, store, []zoneChange{zone}); err != nil {
 			return err
 		}
 	}
 	for i, o := range overrides {
-		if _, err := store.AddOverride(ctx, o, p.principal); err != nil {
-			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, counted(len(overrides), "override"), o.ID, err)
+		if _, err := store.AddOverride(ctx, o, p.Principal); err != nil {
+			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, shell.Counted(len(overrides), "override"), o.ID, err)
 		}
 	}
 	if len(overrides) > 0 {
-		fmt.Fprintf(p.stdout, "%s came back\n", counted(len(overrides), "override"))
+		fmt.Fprintf(p.Stdout, "%s came back\n", shell.Counted(len(overrides), "override"))
 	}
 	return nil
 }
@@ -179,11 +180,11 @@ func printChanges(w io.Writer, groups []service.ChangeGroup) {
 	for _, g := range groups {
 		what := fmt.Sprintf("zone %d", g.ZoneID)
 		if g.OfOverride {
-			what = fmt.Sprintf("%s of zone %d", counted(g.Number, "override"), g.ZoneID)
+			what = fmt.Sprintf("%s of zone %d", shell.Counted(g.Number, "override"), g.ZoneID)
 		} else if g.Number > 1 {
 			what += fmt.Sprintf(", %d times,", g.Number)
 		}
-		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\n", g.ID, instantOr("", g.At), what, verbs[g.Action], printable(g.By), printable(g.Principal))
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\n", g.ID, shell.InstantOr("", g.At), what, verbs[g.Action], shell.Printable(g.By), shell.Printable(g.Principal))
 	}
 	_ = table.Flush() // run tells of it
 }

@@ -5,35 +5,36 @@ import (
 	"errors"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
 // zoneSettings are the settings that zone set can change; nil means not named.
 type zoneSettings struct {
-	Rate           *int          `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
-	Window         *durationFlag `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
-	Period         *string       `env:"-" enum:"none,second,minute,hour,day,week,month" placeholder:"PERIOD" help:"none: the window slides; otherwise attempts count until their second, minute, hour, day, week (from Monday) or month ends, and --window is left out."`
-	PeriodOffset   *int          `env:"-" placeholder:"MINUTES" help:"With --period: how far its clock is ahead of UTC, such as 60 or -300."`
-	PeriodAnchor   *int          `env:"-" placeholder:"DAY" help:"With --period month: the day on which a month begins, 1 to 31; in a shorter month its last day."`
-	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
-	Mode           *string       `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
-	Counts         *string       `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
-	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures or --concurrent: how long after the attempt a success may be reported, or the attempt is under way. 0: as long as the window."`
-	ResetOnSuccess *bool         `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
-	Concurrent     *int          `env:"-" placeholder:"N" help:"Most attempts of a bucket without an outcome at once; each is waited for as long as --reserve-ttl. 0: any number."`
-	RepeatSecret   *string       `env:"-" enum:"count,free" placeholder:"HOW" help:"count: every attempt takes a place; free: one with a secret that an earlier attempt had, by the secret_hash of the checks, takes none."`
-	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
-	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
-	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
-	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
-	KeyKind        *string       `env:"-" enum:"opaque,username,username_ai_ci,username_general_ci,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; username_ai_ci, username_general_ci: accents and whatever these collations of a users table take for equal do not matter either; ip: keys are addresses."`
-	KeyForm        *string       `env:"-" enum:"clear,hmac" placeholder:"FORM" help:"clear: keys are kept as they are; hmac: as pseudonyms, which need --key-hmac-file. A change begins all windows of the zone anew."`
-	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
-	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
-	OnFailure      *string       `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
-	RecordBlocked  *int          `env:"-" placeholder:"N" help:"How many blocked attempts of a bucket and window are recorded as txns of their own; the last of these counts the others. 0: all."`
-	KeepDays       *int          `env:"-" placeholder:"DAYS" help:"For how many days the zone's txns are kept, if the policy of the database does not keep them longer."`
-	Totals         *bool         `env:"-" negatable:"" help:"Keep the attempts of each bucket by hour, day, month and in all, also when its txns are gone."`
+	Rate           *int            `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
+	Window         *shell.Duration `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
+	Period         *string         `env:"-" enum:"none,second,minute,hour,day,week,month" placeholder:"PERIOD" help:"none: the window slides; otherwise attempts count until their second, minute, hour, day, week (from Monday) or month ends, and --window is left out."`
+	PeriodOffset   *int            `env:"-" placeholder:"MINUTES" help:"With --period: how far its clock is ahead of UTC, such as 60 or -300."`
+	PeriodAnchor   *int            `env:"-" placeholder:"DAY" help:"With --period month: the day on which a month begins, 1 to 31; in a shorter month its last day."`
+	Description    *string         `env:"-" placeholder:"TEXT" help:"What the zone is for."`
+	Mode           *string         `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
+	Counts         *string         `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
+	ReserveTTL     *shell.Duration `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures or --concurrent: how long after the attempt a success may be reported, or the attempt is under way. 0: as long as the window."`
+	ResetOnSuccess *bool           `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
+	Concurrent     *int            `env:"-" placeholder:"N" help:"Most attempts of a bucket without an outcome at once; each is waited for as long as --reserve-ttl. 0: any number."`
+	RepeatSecret   *string         `env:"-" enum:"count,free" placeholder:"HOW" help:"count: every attempt takes a place; free: one with a secret that an earlier attempt had, by the secret_hash of the checks, takes none."`
+	Lockout        *shell.Duration `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
+	LockoutFactor  *float64        `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
+	LockoutMax     *shell.Duration `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
+	LockoutDecay   *shell.Duration `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
+	KeyKind        *string         `env:"-" enum:"opaque,username,username_ai_ci,username_general_ci,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; username_ai_ci, username_general_ci: accents and whatever these collations of a users table take for equal do not matter either; ip: keys are addresses."`
+	KeyForm        *string         `env:"-" enum:"clear,hmac" placeholder:"FORM" help:"clear: keys are kept as they are; hmac: as pseudonyms, which need --key-hmac-file. A change begins all windows of the zone anew."`
+	IPv4Prefix     *int            `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
+	IPv6Prefix     *int            `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
+	OnFailure      *string         `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
+	RecordBlocked  *int            `env:"-" placeholder:"N" help:"How many blocked attempts of a bucket and window are recorded as txns of their own; the last of these counts the others. 0: all."`
+	KeepDays       *int            `env:"-" placeholder:"DAYS" help:"For how many days the zone's txns are kept, if the policy of the database does not keep them longer."`
+	Totals         *bool           `env:"-" negatable:"" help:"Keep the attempts of each bucket by hour, day, month and in all, also when its txns are gone."`
 }
 
 // validate returns a usageError for zero values, which package service would take for
@@ -58,7 +59,7 @@ func (s zoneSettings) validate() error {
 		{"--on-failure", isZero(s.OnFailure)},
 	} {
 		if setting.empty {
-			return usagef("%s must not be 0 or empty", setting.flag)
+			return shell.Usagef("%s must not be 0 or empty", setting.flag)
 		}
 	}
 	return nil
@@ -110,7 +111,7 @@ func replace[T any](setting, named *T) {
 	}
 }
 
-func replaceLength(setting *time.Duration, named *durationFlag) {
+func replaceLength(setting *time.Duration, named *shell.Duration) {
 	if named != nil {
 		*setting = time.Duration(*named)
 	}
@@ -135,12 +136,12 @@ Examples:
 }
 
 // Run creates or changes the zone.
-func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.zoneSettings == (zoneSettings{}) {
-		return usagef("nothing to set: name a setting, such as --rate, --window or --description")
+		return shell.Usagef("nothing to set: name a setting, such as --rate, --window or --description")
 	}
 	if c.ID < 1 {
-		return usagef("id must be 1 or more")
+		return shell.Usagef("id must be 1 or more")
 	}
 	if err := c.validate(); err != nil {
 		return err
@@ -150,16 +151,16 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	zone, err := c.edit(ctx, store, p.principal)
+	zone, err := c.edit(ctx, store, p.Principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Another program has just changed the zone. The settings that are not named here
 		// stay as that program has written them.
-		zone, err = c.edit(ctx, store, p.principal)
+		zone, err = c.edit(ctx, store, p.Principal)
 	}
 	if err != nil {
 		return explainStale(err)
 	}
-	printZones(p.stdout, []service.Zone{zone})
+	printZones(p.Stdout, []service.Zone{zone})
 	return nil
 }
 
@@ -170,7 +171,7 @@ func (c *zoneSetCmd) edit(ctx context.Context, store endpoint, principal string)
 	match := service.Match{Revision: zone.Revision}
 	switch {
 	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil && c.Period == nil):
-		return zone, usagef("zone %d does not exist: a new one needs --rate, and --window or --period", c.ID)
+		return zone, shell.Usagef("zone %d does not exist: a new one needs --rate, and --window or --period", c.ID)
 	case errors.Is(err, service.ErrNotFound):
 		zone, match = service.Zone{ID: c.ID}, service.Match{Absent: true}
 	case err != nil:
@@ -178,7 +179,7 @@ func (c *zoneSetCmd) edit(ctx context.Context, store endpoint, principal string)
 	}
 	zone = c.apply(zone)
 	if err := zone.Validate(); err != nil {
-		return zone, usageError{err: err}
+		return zone, shell.UsageError{Err: err}
 	}
 	return store.PutZone(ctx, zone, match, principal)
 }

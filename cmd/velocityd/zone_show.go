@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 )
 
 type zoneShowCmd struct {
@@ -23,7 +24,7 @@ Example:
 }
 
 // Run prints the zones with all their settings.
-func (c *zoneShowCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -34,8 +35,8 @@ func (c *zoneShowCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.NewZones(zones))
+		return json.NewEncoder(p.Stdout).Encode(api.NewZones(zones))
 	}
-	writeZones(p.stdout, zones)
+	writeZones(p.Stdout, zones)
 	return nil
 }

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/totals"
 	"velocityd/service"
 )
 
 // totalsFlags say which spans are counted.
 type totalsFlags struct {
-	By    string       `env:"-" enum:"hour,day,month" default:"hour" placeholder:"SPAN" help:"Count by hour, day or month, in UTC."`
-	Since durationFlag `env:"-" placeholder:"LENGTH" help:"Begin so long ago: 24h, 7d. Left out: a day for hours, 30 days for days, 366 days for months."`
-	Until durationFlag `env:"-" placeholder:"LENGTH" help:"End so long ago."`
+	By    string         `env:"-" enum:"hour,day,month" default:"hour" placeholder:"SPAN" help:"Count by hour, day or month, in UTC."`
+	Since shell.Duration `env:"-" placeholder:"LENGTH" help:"Begin so long ago: 24h, 7d. Left out: a day for hours, 30 days for days, 366 days for months."`
+	Until shell.Duration `env:"-" placeholder:"LENGTH" help:"End so long ago."`
 }
 
 // query returns the question, by the clock of this machine.
@@ -46,7 +47,7 @@ Example:
 }
 
 // Run prints the totals of the zone.
-func (c *zoneTotalsCmd) Run(ctx context.Context, p *process) error {
+func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -57,9 +58,9 @@ func (c *zoneTotalsCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		return explainNoZone(err)
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewZoneTotals(found))
+		return json.NewEncoder(p.Stdout).Encode(api.NewZoneTotals(found))
 	}
-	return totals.Write(p.stdout, found.Spans, found.By, found.CountedTo)
+	return totals.Write(p.Stdout, found.Spans, found.By, found.CountedTo)
 }
 
 type bucketTotalsCmd struct {
@@ -77,7 +78,7 @@ Example:
 }
 
 // Run prints the totals of the bucket.
-func (c *bucketTotalsCmd) Run(ctx context.Context, p *process) error {
+func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, bucket, err := c.openBucket(ctx)
 	if err != nil {
 		return err
@@ -88,10 +89,10 @@ func (c *bucketTotalsCmd) Run(ctx context.Context, p *process) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(api.NewBucketTotals(found))
+		return json.NewEncoder(p.Stdout).Encode(api.NewBucketTotals(found))
 	}
-	if err := totals.WriteAll(p.stdout, found, printable(found.Bucket.Key)); err != nil {
+	if err := totals.WriteAll(p.Stdout, found, shell.Printable(found.Bucket.Key)); err != nil {
 		return err
 	}
-	return totals.Write(p.stdout, found.Spans, found.By, found.CountedTo)
+	return totals.Write(p.Stdout, found.Spans, found.By, found.CountedTo)
 }

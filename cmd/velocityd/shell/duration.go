@@ -1,4 +1,4 @@
-package main
+package shell
 
 import (
 	"errors"
@@ -7,16 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"velocityd/service"
 )
 
-// durationFlag is a length of time on the command line, in whole seconds and not
+// Duration is a length of time on the command line, in whole seconds and not
 // negative: a bare number is seconds (60), and units may be named (60s, 5m, 24h,
 // 7d, 1d12h). Package service decides which lengths a setting may have.
-type durationFlag time.Duration
+type Duration time.Duration
 
 // UnmarshalText reads the length. The error says what may be written.
-func (f *durationFlag) UnmarshalText(text []byte) error {
-	length, err := parseLength(string(text))
+func (f *Duration) UnmarshalText(text []byte) error {
+	length, err := ParseLength(string(text))
 	if number, negative := strings.CutPrefix(string(text), "-"); isDigits(number) {
 		length, err = parseSeconds(number)
 		if negative {
@@ -33,7 +35,7 @@ func (f *durationFlag) UnmarshalText(text []byte) error {
 	case length%time.Second != 0:
 		return fmt.Errorf("must be whole seconds; it is %q", text)
 	}
-	*f = durationFlag(length)
+	*f = Duration(length)
 	return nil
 }
 
@@ -54,10 +56,10 @@ func parseSeconds(digits string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// parseLength reads what time.ParseDuration reads, also with days in front of it (7d,
+// ParseLength reads what time.ParseDuration reads, also with days in front of it (7d,
 // 1d12h, -2d). It refuses a bare number other than 0. The error is errTooLong if a
 // time.Duration cannot hold so many days.
-func parseLength(text string) (time.Duration, error) {
+func ParseLength(text string) (time.Duration, error) {
 	unsigned, negative := strings.CutPrefix(text, "-")
 	days, rest, found := strings.Cut(unsigned, "d")
 	if !found {
@@ -84,12 +86,12 @@ func parseLength(text string) (time.Duration, error) {
 	return length, nil
 }
 
-// parseMoment reads a moment: a length of time after now (72h, 7d), a time
+// ParseMoment reads a moment: a length of time after now (72h, 7d), a time
 // (2026-12-31T23:59:59Z), or a date (2026-12-31), which means the date's first instant
 // in UTC, as it does in SQL. The moment may lie in the past. The error says what may
 // be written.
-func parseMoment(text string, now time.Time) (time.Time, error) {
-	if length, err := parseLength(text); err == nil {
+func ParseMoment(text string, now time.Time) (time.Time, error) {
+	if length, err := ParseLength(text); err == nil {
 		return now.Add(length), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
@@ -103,3 +105,23 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 
 // isDigits reports whether text is one or more of the digits 0 to 9.
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// ParseExpiry reads a moment after now. For "", which means never, it returns the zero
+// time.
+func ParseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := ParseMoment(text, now)
+	switch {
+	case err != nil:
+		return at, Usagef("--expires %w", err)
+	case !at.After(now):
+		return at, Usagef("--expires must lie in the future")
+	}
+	at = at.UTC().Truncate(time.Microsecond)
+	if err := service.ValidateExpiry(at); err != nil {
+		return at, UsageError{Err: err}
+	}
+	return at, nil
+}

@@ -1,12 +1,10 @@
-package main
+package shell
 
 import (
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
 )
 
 func TestDurationFlagReadsSecondsAndUnits(t *testing.T) {
@@ -17,7 +15,7 @@ func TestDurationFlagReadsSecondsAndUnits(t *testing.T) {
 		"1d12h": 36 * time.Hour, "1d0.5h": day + 30*time.Minute, "366d": 366 * day, "106751d": 106751 * day,
 		"9223372036": 9223372036 * time.Second,
 	} {
-		var got durationFlag
+		var got Duration
 		if err := got.UnmarshalText([]byte(text)); err != nil || time.Duration(got) != want {
 			t.Errorf("%q: got %s, %v, want %s", text, time.Duration(got), err, want)
 		}
@@ -35,30 +33,10 @@ func TestDurationFlagRefusesWithWords(t *testing.T) {
 		"1500ms": whole, "1.5s": whole, "1ns": whole, "1d1ms": whole,
 		"9223372037": long, "99999999999999999999": long, "106752d": long, "99999999999999999999d": long, "106751d24h": long,
 	} {
-		var got durationFlag
+		var got Duration
 		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || got != 0 {
 			t.Errorf("%q: got %s, %v, want %q", text, time.Duration(got), err, want)
 		}
-	}
-}
-
-func TestDurationFlagIsReadFromTheCommandLine(t *testing.T) {
-	t.Parallel()
-	var grammar struct {
-		Window *durationFlag
-		Other  *durationFlag
-	}
-	parser, err := kong.New(&grammar)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(joinValues([]string{"--window", "5m"})); err != nil || *grammar.Window != durationFlag(5*time.Minute) ||
-		grammar.Other != nil {
-		t.Errorf("got %+v, %v", grammar, err)
-	}
-	if _, err := parser.Parse(joinValues([]string{"--window", "-5"})); err == nil ||
-		err.Error() != `--window: must not be negative; it is "-5"` {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -76,12 +54,12 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 		"2026-12-31T23:59:59Z":      time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC),
 		"2026-12-31T23:59:59+02:00": time.Date(2026, 12, 31, 21, 59, 59, 0, time.UTC),
 	} {
-		if got, err := parseMoment(text, now); err != nil || !got.Equal(want) {
+		if got, err := ParseMoment(text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "72", "soon", "2026-02-30", "2026-12-31 23:59:59", "31.12.2026", "2026-12", "7 d", "106752d"} {
-		if got, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), "7d") {
+		if got, err := ParseMoment(text, now); err == nil || !strings.Contains(err.Error(), "7d") {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
 	}
@@ -94,7 +72,7 @@ func FuzzDurationFlag(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var got, again durationFlag
+		var got, again Duration
 		if got.UnmarshalText([]byte(text)) != nil {
 			return
 		}

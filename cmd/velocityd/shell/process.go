@@ -1,0 +1,59 @@
+// Package shell is the shell as each command has it: the process with its streams, wrong usage, questions, lengths of time on a
+// command line, and text that is safe on a terminal. It must not know any command, nor any store.
+package shell
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+)
+
+// Process is the part of the operating system's process that a command may use.
+type Process struct {
+	LookupEnv func(string) (string, bool)
+	Stdin     io.Reader
+	Stdout    io.Writer
+	Stderr    io.Writer
+	// Principal is the name of the user who runs the program, for zone_audit.
+	Principal string
+	// Logger is set by a command that writes its log as JSON. Then the error that the
+	// command ends with is a line of that log.
+	Logger *slog.Logger
+}
+
+// Output remembers the first error of what is written to standard output, so that no command needs
+// to look at each.
+type Output struct {
+	To  io.Writer
+	Err error
+}
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	n, err := o.To.Write(p)
+	o.Err = cmp.Or(o.Err, err)
+	return n, err
+}
+
+// Lost returns the error of an output that did not arrive. A reader that has gone needs none.
+func (o *Output) Lost() error {
+	if o.Err == nil || errors.Is(o.Err, syscall.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("write the output: %w", o.Err)
+}
+
+// IsTerminal reports whether somebody can watch what is written to a stream.
+func IsTerminal(stream any) bool {
+	if checked, ok := stream.(*Output); ok {
+		stream = checked.To
+	}
+	file, ok := stream.(*os.File)
+	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
+}
