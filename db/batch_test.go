@@ -46,8 +46,7 @@ func TestBatchesKeepTheContractInACrowd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			b := newBench(t, engine.Database(t))
-			b.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
+			b := newBench(t, engine.Rows(t, zone(crowdZone, 1_000_000, time.Hour)))
 			return b.asking(crowded{b.store})
 		})
 	})

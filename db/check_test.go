@@ -22,7 +22,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			return explainedBench{newBench(t, engine.Database(t))}
+			return explainedBench{newBench(t, engine.Rows(t))}
 		})
 	})
 }
@@ -31,7 +31,7 @@ func TestBatchesOfOneKeepTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			b := newBench(t, engine.Database(t))
+			b := newBench(t, engine.Rows(t))
 			return b.asking(inBatches{b.store})
 		})
 	})

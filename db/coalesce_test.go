@@ -19,7 +19,7 @@ import (
 func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) *queue.Coalescer {
 	t.Helper()
 	c := queue.NewCoalescer(store, o)
-	t.Cleanup(func() {
+	dbtest.AtEnd(t, func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -31,7 +31,7 @@ func TestCoalescedStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			b := newBench(t, engine.Database(t))
+			b := newBench(t, engine.Rows(t))
 			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
 		})
 	})

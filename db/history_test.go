@@ -19,7 +19,7 @@ import (
 func TestStoreKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject { return newBench(t, engine.Database(t)) })
+		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject { return newBench(t, engine.Rows(t)) })
 	})
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()

@@ -28,7 +28,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = probe.Close() })
+		dbtest.AtEnd(t, func() { _ = probe.Close() })
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}

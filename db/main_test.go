@@ -112,7 +112,7 @@ func connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = store.Close() })
+	dbtest.AtEnd(tb, func() { _ = store.Close() })
 	return store
 }
 
@@ -134,7 +134,7 @@ func sqlSession(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn 
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	t.Cleanup(func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
+	dbtest.AtEnd(t, func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
 	for _, setting := range settings {
 		dbtest.Exec(t, conn, setting)
 	}

@@ -17,7 +17,7 @@ func portableProbe(t *testing.T, dsn string) *Probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close() })
+	dbtest.AtEnd(t, func() { _ = p.Close() })
 	return p
 }
 

@@ -228,7 +228,7 @@ func TestProceduresKeepTheContract(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-					b := newBench(t, engine.Database(t))
+					b := newBench(t, engine.Rows(t))
 					store := newSQLStore(t, b.Database, several)
 					b.OutcomeStore = store
 					return explainedBench{b.asking(store)}

@@ -23,7 +23,7 @@ type byStatements struct {
 
 func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
 	t.Helper()
-	b := newBench(t, on.Database(t))
+	b := newBench(t, on.Rows(t))
 	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: 10 * time.Second})
 	b.OutcomeStore = plain
 	return byStatements{b, plain}

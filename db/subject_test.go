@@ -62,7 +62,7 @@ func newWorld(t *testing.T, d *dbtest.Database, e engine.Engine) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
+	dbtest.AtEnd(t, func() { _ = store.Close() })
 	key, err := service.ParseSecretKey("2026-11", strings.Repeat("ab", 32))
 	if err != nil {
 		t.Fatal(err)

@@ -256,7 +256,7 @@ func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = probe.Close() })
+		dbtest.AtEnd(t, func() { _ = probe.Close() })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := probe.ProveCredentials(ctx); err != nil {

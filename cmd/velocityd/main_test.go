@@ -63,6 +63,13 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// forget drops the text of before.
+func (o *output) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Reset()
+}
+
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,7 +157,7 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
 			&shell.Process{LookupEnv: env.orNoRetention, Stdout: i.stdout, Stderr: i.stderr})
 	}()
-	t.Cleanup(func() {
+	dbtest.AtEnd(t, func() {
 		i.cancel()
 		<-i.ended
 		if t.Failed() {

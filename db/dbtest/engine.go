@@ -23,6 +23,8 @@ type Engine struct {
 	Name  string // a localdb.Engine, or userServer
 	admin func() (*mysql.Config, error)
 	shelf shelf
+	// rows has databases for tests that change rows alone.
+	rows shelf
 	// portable has databases with the tables for engines without procedures.
 	portable shelf
 }
@@ -147,7 +149,7 @@ func Private(tb testing.TB, kind localdb.Engine, dir string, args ...string) *lo
 	if err != nil {
 		missing(tb, err)
 	}
-	tb.Cleanup(func() { stopNow(server) })
+	AtEnd(tb, func() { stopNow(server) })
 	return server
 }
 

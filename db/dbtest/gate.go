@@ -34,7 +34,7 @@ func Gated(t *testing.T, d *Database) (dsn string, g *Gate) {
 	if g.Listener, err = net.Listen("unix", cfg.Addr); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close() })
+	AtEnd(t, func() { _ = g.Close() })
 	go g.accept()
 	return cfg.FormatDSN(), g
 }

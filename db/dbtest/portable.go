@@ -19,7 +19,7 @@ import (
 func Portable(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
 	e := portableEngine(tb)
-	d := e.portable.take(tb, e, MigratePortable)
+	d := e.portable.take(tb, e, MigratePortable, (*Database).empty)
 	d.form = migrations.TiDB
 	for _, zone := range zones {
 		d.SetZone(tb, zone)

@@ -84,7 +84,7 @@ func Through(tb testing.TB, dsn string) *Proxy {
 		tb.Fatal(err)
 	}
 	p := &Proxy{DSN: cfg.FormatDSN()}
-	tb.Cleanup(func() { _ = listener.Close(); p.Cut() })
+	AtEnd(tb, func() { _ = listener.Close(); p.Cut() })
 	go p.accept(listener, engine)
 	return p
 }

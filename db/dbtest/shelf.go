@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -25,19 +26,21 @@ type shelved struct {
 	schema schema
 }
 
-// schema is how the engine describes a database: a text for each thing in it.
-type schema map[string]string
+// schema is how the engine describes a database: for each thing in it the hash of a text.
+type schema map[string][sha256.Size]byte
+
+// reset makes a database of a test fresh for another one, or returns an error if that is not possible.
+type reset func(d *Database, fresh schema) error
 
 // take returns a database with the newest schema, which migrate makes, and without rows. The
-// test has it for itself until its end. Then it is given back, unless the test has failed or
-// has changed its schema.
-func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string)) *Database {
+// test has it for itself until its end. Then it is reset and given back, unless the test has failed.
+func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string), reset reset) *Database {
 	tb.Helper()
 	var d *Database
 	found, ok := s.next()
 	if ok {
 		d = connect(tb, e.adminDSN(tb), found.name)
-		tb.Cleanup(d.drop)
+		AtEnd(tb, d.drop)
 	} else {
 		d = e.Empty(tb)
 		migrate(tb, d.DSN)
@@ -46,7 +49,7 @@ func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string))
 			tb.Fatal(err)
 		}
 	}
-	tb.Cleanup(func() { s.giveBack(tb, d, found.schema) })
+	AtEnd(tb, func() { s.giveBack(tb, d, found.schema, reset) })
 	return d
 }
 
@@ -62,15 +65,14 @@ func (s *shelf) next() (found shelved, ok bool) {
 	return found, true
 }
 
-// giveBack audits the txns of a database at the end of its test. Then it empties the tables, and
-// keeps the database for another test if it is as it was made then.
-func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema) {
+// giveBack audits the txns of a database at the end of its test. Then it resets the database, and keeps it for another test.
+func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) {
 	tb.Helper()
 	if !tb.Failed() {
 		d.auditAtEnd(tb)
 	}
 	_ = d.SQL.Close()
-	if tb.Failed() || !d.isQuiet(tb) || d.empty(fresh) != nil {
+	if tb.Failed() || !d.isQuiet(tb) || reset(d, fresh) != nil {
 		return // and drop it
 	}
 	d.kept = true
@@ -81,7 +83,7 @@ func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema) {
 
 // drop drops the databases that wait on a server which does not end with the tests.
 func (e *Engine) drop() error {
-	idle := slices.Concat(e.shelf.idle, e.portable.idle)
+	idle := slices.Concat(e.shelf.idle, e.rows.idle, e.portable.idle)
 	if e.Name != userServer || len(idle) == 0 {
 		return nil
 	}
@@ -119,47 +121,106 @@ func (d *Database) isQuiet(tb testing.TB) bool {
 	return false
 }
 
-// empty removes all rows, and returns an error if the database is not fresh afterwards.
+// empty removes all rows, lets ids begin at 1, and returns an error if the database is not as it was made afterwards.
 func (d *Database) empty(fresh schema) error {
-	now, err := d.describe()
+	tables, err := d.used()
 	if err != nil {
 		return err
 	}
-	for name, text := range now {
-		table, isTable := strings.CutPrefix(name, "BASE TABLE ")
-		if !isTable || strings.HasPrefix(table, "schema_") || table == "velocity_identity" { // they name the installed schema
-			continue
-		}
-		used := true
-		if text == fresh[name] {
-			query := fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM `%s`.`%s`)", d.name, table) //nolint:gosec // the engine's own names
-			if err := d.admin.QueryRow(query).Scan(&used); err != nil {
-				return err
-			}
-		}
-		if used {
+	// It has one row, which comes with the schema.
+	if _, err := d.admin.Exec(fmt.Sprintf("REPLACE INTO `%s`.retention_policy (id) VALUES (1)", d.name)); err != nil {
+		return err
+	}
+	for range 2 {
+		for _, table := range tables {
 			if _, err := d.admin.Exec(fmt.Sprintf("TRUNCATE TABLE `%s`.`%s`", d.name, table)); err != nil {
 				return err
 			}
 		}
-		if used && table == "retention_policy" { // it has one row, which comes with the schema
-			if _, err := d.admin.Exec(fmt.Sprintf("INSERT INTO `%s`.retention_policy (id) VALUES (1)", d.name)); err != nil {
-				return err
+		now, err := d.describe()
+		if err != nil {
+			return err
+		}
+		changed := fresh.changed(now)
+		if len(changed) == 0 {
+			return nil
+		}
+		tables = nil
+		for _, name := range changed {
+			table, isTable := strings.CutPrefix(name, tablePrefix)
+			if !isTable {
+				return fmt.Errorf("%s was changed", name)
 			}
+			tables = append(tables, table) // it may have had rows, and has another next id
 		}
 	}
-	if now, err = d.describe(); err != nil {
+	return fmt.Errorf("tables were changed: %q", tables)
+}
+
+// Clear audits the txns of a database, and removes all rows. It does not look at the schema, and ids go on from those of before.
+func (d *Database) Clear(tb testing.TB) {
+	tb.Helper()
+	d.auditAtEnd(tb)
+	d.isUnaudited, d.hasAgedRows = false, false
+	if err := d.clear(nil); err != nil {
+		tb.Errorf("clear %s: %v", d.name, err)
+	}
+}
+
+// clear removes all rows.
+func (d *Database) clear(schema) error {
+	for _, table := range []string{"zone_override", "zone_master"} { // whose triggers write to others
+		if _, err := d.admin.Exec(fmt.Sprintf("DELETE FROM `%s`.`%s`", d.name, table)); err != nil {
+			return err
+		}
+	}
+	tables, err := d.used()
+	if err != nil {
 		return err
 	}
-	for name, text := range fresh {
-		if now[name] != text {
-			return fmt.Errorf("%s was changed", name)
+	for _, table := range tables {
+		if _, err := d.admin.Exec(fmt.Sprintf("DELETE FROM `%s`.`%s`", d.name, table)); err != nil {
+			return err
 		}
 	}
-	if len(now) > len(fresh) {
-		return fmt.Errorf("%d things were added", len(now)-len(fresh))
-	}
 	return nil
+}
+
+// used returns the tables that have rows, but for those whose rows come with the schema.
+func (d *Database) used() (tables []string, err error) {
+	all, err := Texts(d.admin, "SHOW FULL TABLES FROM `"+d.name+"` WHERE Table_type = 'BASE TABLE'")
+	if err != nil {
+		return nil, err
+	}
+	var queries []string
+	for _, row := range all {
+		if table := row[0]; !strings.HasPrefix(table, "schema_") && table != "velocity_identity" && table != "retention_policy" {
+			queries = append(queries, fmt.Sprintf("(SELECT '%s' FROM `%s`.`%s` LIMIT 1)", table, d.name, table))
+		}
+	}
+	rows, err := Texts(d.admin, strings.Join(queries, " UNION ALL "))
+	for _, row := range rows {
+		tables = append(tables, row[0])
+	}
+	return tables, err
+}
+
+// tablePrefix begins the names of tables in a schema, behind which stands the table's name.
+const tablePrefix = "BASE TABLE "
+
+// changed returns the names of all that is another thing now, or is missing, or was added.
+func (s schema) changed(now schema) (names []string) {
+	for name, hash := range s {
+		if now[name] != hash {
+			names = append(names, name)
+		}
+	}
+	for name := range now {
+		if _, ok := s[name]; !ok {
+			names = append(names, "added "+name)
+		}
+	}
+	return names
 }
 
 // describe asks the engine for everything that a test may change in a database, but for the
@@ -175,7 +236,7 @@ func (d *Database) describe() (schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		found[table[1]+" "+table[0]] = fmt.Sprint(text)
+		found[table[1]+" "+table[0]] = sha256.Sum256(fmt.Append(nil, text))
 	}
 	for name, query := range map[string]string{
 		"routines": "SELECT routine_name, security_type, definer, SHA2(routine_definition, 256) FROM information_schema.routines " +
@@ -188,7 +249,7 @@ func (d *Database) describe() (schema, error) {
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)
 		}
-		found[name] = fmt.Sprint(rows)
+		found[name] = sha256.Sum256(fmt.Append(nil, rows))
 	}
 	return found, nil
 }

@@ -44,7 +44,7 @@ func (d *Database) Hold(tb testing.TB, bucket service.Bucket) (release func()) {
 		bucket.ZoneID, bucket.Key)
 	release = sync.OnceFunc(func() { _ = tx.Rollback() })
 	// Also when the test fails: an open transaction would hold up DROP DATABASE.
-	tb.Cleanup(release)
+	AtEnd(tb, release)
 	return release
 }
 
