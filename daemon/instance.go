@@ -269,7 +269,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), s.store
-	o.Backtests = s.backtests
+	o.Backtests, o.Registry = s.backtests, s.store
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Origins != nil {

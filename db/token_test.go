@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -243,6 +244,48 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 		} {
 			if _, err := store.pool.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
+			}
+		}
+	})
+}
+
+func TestAServiceThatEditsZonesMayRevokeATokenAndNeverBringItBack(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, owner := f.stand(t, session.Options{})
+		first, second := add(t, owner, callerOf("shop")), add(t, owner, callerOf("app"))
+		as := d.RoleAccount(t, roles.Editor)
+		store := f.connect(t, as, session.Options{})
+		if ended, err := store.RevokeCredential(t.Context(), first.ID, "ann via helpdesk"); err != nil || ended.RevokedBy != "ann via helpdesk" {
+			t.Errorf("revoked: %+v, %v", ended, err)
+		}
+		if ended, err := store.RevokeCredential(t.Context(), second.ID, ""); err != nil || !strings.Contains(ended.RevokedBy, "@") {
+			t.Errorf("revoked by nobody: %+v, %v", ended, err)
+		}
+		for l, want := range map[access.Listing][]uint64{
+			{Limit: 9}: {first.ID, second.ID}, {Limit: 1}: {first.ID}, {After: first.ID, Limit: 9}: {second.ID}, {Limit: 9, OnlyLive: true}: {},
+		} {
+			page, at, err := store.ListCredentials(t.Context(), l)
+			ids := []uint64{}
+			for _, c := range page {
+				ids = append(ids, c.ID)
+			}
+			if err != nil || !slices.Equal(ids, want) || (len(want) > 0) == at.IsZero() {
+				t.Errorf("%+v: %v at %s, %v; want %v", l, ids, at, err, want)
+			}
+		}
+		if d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token' AND action = 'update' AND principal = 'ann via helpdesk'") != 1 {
+			t.Error("the audit does not say who revoked")
+		}
+		if !store.database.Engine().HasRoutines() {
+			return
+		}
+		for statement, wanted := range map[string]string{
+			"UPDATE access_token SET revoked_at = NULL, revoked_by = NULL": "must stay so", "UPDATE access_token SET revoked_by = 'x'": "must stay so",
+			"UPDATE access_token SET scopes = 'admin'": "denied", "DELETE FROM access_token": "denied",
+		} {
+			if _, err := as.SQL.ExecContext(t.Context(), statement); err == nil || !strings.Contains(err.Error(), wanted) {
+				t.Errorf("%s: %v, want that it %s", statement, err, wanted)
 			}
 		}
 	})

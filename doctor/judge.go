@@ -87,7 +87,7 @@ func (d *Diagnoses) judgeRights(grants roles.Grants) {
 	}
 	d.otherwise("rights", "the account has what the service needs, and no more")
 	if len(grants.Exceeds(roles.Service)) > 0 && len(grants.Lacks(roles.Editor)) == 0 {
-		d.add(Note, "rights", "the account may edit zones, overrides and webhooks, so callers of the HTTP interface may, too",
+		d.add(Note, "rights", "the account may edit zones, overrides and webhooks and revoke tokens, so callers of the HTTP interface may, too",
 			"nothing if you want that; otherwise 'velocityd migrate roles' without --service-edits-zones")
 	}
 }

@@ -29,6 +29,7 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	g.running = start(t, func(o *Options) {
 		cache := access.NewCache(g.credentials, access.Options{})
 		t.Cleanup(cache.Close)
+		o.Registry = g.credentials
 		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}, TrustedProxies: proxies}
 	})
 	for id := range int64(2) {
@@ -70,6 +71,8 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/1/explanation", ""},
 		{"GET", "/v1/retention", ""},
 		{"GET", "/v1/caller", ""},
+		{"GET", "/v1/tokens", ""},
+		{"DELETE", "/v1/tokens/99", ""},
 		{"GET", "/v1/events", ""},
 		{"HEAD", "/v1/events/follow", ""},
 		{"GET", "/v1/events/follow?limit=1", ""}, // is refused, and so ends
@@ -101,7 +104,7 @@ func calls() []struct{ method, path, body string } {
 
 // routed returns the path of a call as its route has it.
 func routed(path string) string {
-	return strings.NewReplacer("?format=csv", "", "?limit=1", "", "/txns/1", "/txns/:id", "/webhooks/1", "/webhooks/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
+	return strings.NewReplacer("?format=csv", "", "?limit=1", "", "/txns/1", "/txns/:id", "/webhooks/1", "/webhooks/:id", "/tokens/99", "/tokens/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
 		"/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
 }
 

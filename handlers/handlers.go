@@ -19,6 +19,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
@@ -69,7 +70,7 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks and Retention are required.
+// Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks, Registry and Retention are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -82,6 +83,8 @@ type Options struct {
 	Webhooks webhook.Store
 	// Retention tells what one instance among all does again and again.
 	Retention service.RetentionReader
+	// Registry lists and ends the credentials of callers.
+	Registry access.Registry
 	// Backtests makes back-tests. Nil means that there are no such paths.
 	Backtests Backtests
 	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
@@ -237,6 +240,8 @@ func (s *server) routeRecords(e *echo.Echo) {
 	e.DELETE(pathWebhook, adapted(s.removeWebhook))
 	get(e, pathDeliveries, s.listDeliveries)
 	e.POST(pathResend, adapted(s.resend))
+	get(e, pathTokens, s.listTokens)
+	e.DELETE(pathToken, adapted(s.revokeToken))
 	get(e, "/v1/txns/:id", s.showTxn)
 	get(e, pathExplanation, s.explainTxn)
 	get(e, pathAttemptShown, s.showAttempt)

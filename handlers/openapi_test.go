@@ -113,6 +113,8 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
 		{"Caller", api.Caller{}},
+		{"Tokens", api.Tokens{}},
+		{"Token", api.Token{}},
 		{"ZoneReport", api.ZoneReport{}},
 		{"BacktestRequest", backtestRequest{}},
 		{"BacktestRequest", api.BacktestOrder{}},

@@ -40,7 +40,7 @@ func start(t *testing.T, change func(*Options)) *running {
 	o := Options{
 		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),
 		Reader:  r.Store, Writer: r.Store, Exports: r.Store, Retention: r.Store, Backtests: desk,
-		Webhooks:  r.Store,
+		Webhooks: r.Store, Registry: &memory.Credentials{},
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}

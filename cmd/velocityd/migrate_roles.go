@@ -13,7 +13,7 @@ import (
 
 type migrateRolesCmd struct {
 	Service   string `env:"-" placeholder:"ACCOUNT" help:"The service's account: it decides checks."`
-	EditsZone bool   `name:"service-edits-zones" env:"-" help:"Let the service's account also edit zones and overrides, for changes over HTTP."`
+	EditsZone bool   `name:"service-edits-zones" env:"-" help:"Let the service's account also edit zones, overrides and webhooks, and revoke tokens, for changes over HTTP."`
 	Analyst   string `env:"-" placeholder:"ACCOUNT" help:"Reads attempts, lockouts, zones and changes, through views that cannot lock."`
 	DBA       string `name:"dba" env:"-" placeholder:"ACCOUNT" help:"Edits zones and overrides, releases buckets, reads everything."`
 	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,7 +15,10 @@ import (
 	"velocityd/service/access"
 )
 
-var _ access.Store = (*Tables)(nil)
+var (
+	_ access.Store    = (*Tables)(nil)
+	_ access.Registry = (*Tables)(nil)
+)
 
 // credentialRow is a row of access_token.
 type credentialRow struct {
@@ -42,9 +46,12 @@ SELECT id, kind, name, digest, shown, subject, scopes, zones, expires_at, create
 
 // liveCredentials selects the rows that are not revoked and have not expired.
 const liveCredentials = `
- WHERE revoked_at IS NULL
-   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))
+ WHERE TRUE` + isLive + `
  ORDER BY id`
+
+const isLive = `
+   AND revoked_at IS NULL
+   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))`
 
 func (r credentialRow) credential() (access.Credential, error) {
 	c := access.Credential{
@@ -106,6 +113,22 @@ func (s *Tables) Credentials(ctx context.Context) (all []access.Credential, at t
 		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
 	}
 	return all, at, nil
+}
+
+// ListCredentials implements access.Registry.
+func (s *Tables) ListCredentials(ctx context.Context, l access.Listing) (page []access.Credential, at time.Time, err error) {
+	live := ""
+	if l.OnlyLive {
+		live = isLive
+	}
+	page, at, err = readCredentials(ctx, s.pool, `
+ WHERE id > ?`+live+`
+ ORDER BY id
+ LIMIT ?`, l.After, l.Limit)
+	if err != nil {
+		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
+	}
+	return page, at, nil
 }
 
 // UseCredential implements access.Store. The account needs the right to update
@@ -221,37 +244,52 @@ func readCredential(ctx context.Context, from session.Reader, id uint64) (access
 }
 
 // RevokeCredential ends a credential for good, and returns it as it is now. Every instance
-// refuses it within five seconds. The error wraps service.ErrNotFound if there is none,
+// refuses it within five seconds. Without a principal, it was revoked by the account of the session. The account needs
+// the right to update the columns revoked_at and revoked_by. The error wraps service.ErrNotFound if there is none,
 // and service.ErrConflict if it was revoked before.
 func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
 	var stored access.Credential
-	err := s.editAlone(ctx, principal, func(e *edit) error {
+	err := session.WriteError(s.edit(ctx, principal, func(e *edit) error {
 		before, err := readCredential(ctx, e, id)
 		if err != nil {
 			return err
 		}
-		if before.RevokedBy != "" {
-			stored = before
-			return fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, before.RevokedBy)
+		if !before.RevokedAt.IsZero() {
+			return revokedBefore(before)
 		}
-		err = e.audited(ctx, auditUpdate, credentialRows(id), func() error {
-			_, err := e.ExecContext(ctx, `
-UPDATE access_token
-   SET revoked_at = UTC_TIMESTAMP(6), revoked_by = ?
- WHERE id = ?
-   AND revoked_at IS NULL`, principal, id)
-			return err
-		})
-		if err != nil {
+		if err := e.audited(ctx, auditUpdate, credentialRows(id), func() error { return e.revoke(ctx, id) }); err != nil {
 			return err
 		}
 		stored, err = readCredential(ctx, e, id)
 		return err
-	})
+	}))
 	if err != nil {
 		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, err)
 	}
 	return stored, nil
+}
+
+func revokedBefore(c access.Credential) error {
+	return fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, c.RevokedBy)
+}
+
+// revoke ends a credential that was live when it was read. The error wraps service.ErrConflict if another
+// transaction has ended it since.
+func (e *edit) revoke(ctx context.Context, id uint64) error {
+	by := sql.Null[string]{V: cmp.Or(e.principal.V, e.account)}
+	by.Valid = by.V != ""
+	result, err := e.ExecContext(ctx, `
+UPDATE access_token
+   SET revoked_at = UTC_TIMESTAMP(6), revoked_by = LEFT(COALESCE(?, SESSION_USER()), 128)
+ WHERE id = ?
+   AND revoked_at IS NULL`, by, id)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: it was revoked just now", service.ErrConflict)
 }
 
 // editAlone runs change in a transaction that sees no other edit of credentials or webhooks by this

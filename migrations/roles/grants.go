@@ -66,7 +66,7 @@ func ReadGrants(e engine.Engine, database string, lines []string) Grants {
 // add files a right that was granted on pattern, a database's name or a pattern of names.
 func (g *Grants) add(database, pattern string, right Right) {
 	plain := strings.NewReplacer(`\_`, "_", `\%`, "%").Replace(unquoteName(pattern))
-	list := strings.Join(right.Privileges, ", ")
+	list := joined(right.Privileges)
 	switch {
 	case pattern == "*":
 		g.Elsewhere = append(g.Elsewhere, list+" on all databases")
@@ -104,8 +104,8 @@ func unquoteName(name string) string {
 	return name
 }
 
-// splitPrivileges splits "SELECT, UPDATE (`a`, `b`)" at the commas between privileges, and
-// brings columns into one form.
+// splitPrivileges splits "SELECT, UPDATE (`a`, `b`)" at the commas between privileges, and those on several columns
+// into one for each column.
 func splitPrivileges(text string) []string {
 	text = columns.ReplaceAllStringFunc(text, func(list string) string {
 		names := strings.Split(strings.Trim(strings.ReplaceAll(list, "`", ""), "()"), ",")
@@ -119,7 +119,45 @@ func splitPrivileges(text string) []string {
 	for i := range list {
 		list[i] = strings.ReplaceAll(list[i], ";", ", ")
 	}
-	return list
+	return byColumn(list)
+}
+
+// byColumn makes "UPDATE (a)" and "UPDATE (b)" of "UPDATE (a, b)". An account may hold more columns than a role needs, or
+// fewer.
+func byColumn(privileges []string) (single []string) {
+	for _, p := range privileges {
+		verb, list, ofColumns := strings.Cut(strings.TrimSuffix(p, ")"), " (")
+		if !ofColumns {
+			single = append(single, p)
+			continue
+		}
+		for column := range strings.SplitSeq(list, ", ") {
+			single = append(single, verb+" ("+column+")")
+		}
+	}
+	return single
+}
+
+// joined is the opposite of byColumn, as text.
+func joined(privileges []string) string {
+	var list []string
+	columns := map[string][]string{}
+	for _, p := range privileges {
+		verb, column, ofColumns := strings.Cut(strings.TrimSuffix(p, ")"), " (")
+		if ofColumns {
+			columns[verb] = append(columns[verb], column)
+			p = verb + " ("
+		}
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	for i, p := range list {
+		if verb, ofColumns := strings.CutSuffix(p, " ("); ofColumns {
+			list[i] = p + strings.Join(slices.Sorted(slices.Values(columns[verb])), ", ") + ")"
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // on returns the rights on an object.
@@ -217,12 +255,12 @@ func (h held) revocations(account Account) []string {
 	}
 	others := slices.DeleteFunc(slices.Clone(h.Privileges), func(p string) bool { return p == grantOption })
 	if len(others) > 0 {
-		statements = append(statements, "REVOKE "+strings.Join(others, ", ")+from)
+		statements = append(statements, "REVOKE "+joined(others)+from)
 	}
 	return statements
 }
 
 // String is the right in words.
 func (r Right) String() string {
-	return fmt.Sprintf("%s on %s", strings.Join(r.Privileges, ", "), r.Object)
+	return fmt.Sprintf("%s on %s", joined(r.Privileges), r.Object)
 }

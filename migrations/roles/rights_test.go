@@ -63,8 +63,8 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		trust("0")
 		d.Outdate(t, triggers(t)...)
 		untrusted("new triggers")
-		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 14 {
-			t.Errorf("%d triggers are left of 14", n)
+		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 18 {
+			t.Errorf("%d triggers are left of 18", n)
 		}
 		if _, err := migrations.Down(t.Context(), migrations.MySQL, owner, 0); err != nil {
 			t.Errorf("down without the server's trust: %v", err)

@@ -18,7 +18,7 @@ type Role string
 const (
 	Owner   Role = "owner"   // migrates; the procedures, triggers and views run with its rights
 	Service Role = "service" // decides checks
-	Editor  Role = "editor"  // the service, where it also edits zones and overrides over HTTP
+	Editor  Role = "editor"  // the service, where it also edits zones and overrides and revokes tokens over HTTP
 	Analyst Role = "analyst" // reads, and cannot lock
 	DBA     Role = "dba"     // edits zones and overrides, releases buckets, reads
 	Auditor Role = "auditor" // reads who changed what, and the history
@@ -63,7 +63,7 @@ func Rights(e engine.Engine, role Role) []Right {
 	case Service:
 		return serviceRights()
 	case Editor:
-		return merge(serviceRights(), editing())
+		return merge(serviceRights(), editing(), revoking())
 	case DBA:
 		return merge(dbaRights(), editing())
 	case Analyst:
@@ -138,6 +138,12 @@ func editing() []Right {
 	return merge(on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"), on([]string{"INSERT", "DELETE"}, "webhook"))
 }
 
+// revoking lets the service end credentials. A trigger sees to it that none lives again. The service can make none, and
+// change none in another way.
+func revoking() []Right {
+	return on([]string{"UPDATE (revoked_at, revoked_by)"}, "access_token")
+}
+
 // on returns the same right on several tables or views.
 func on(privileges []string, tables ...string) []Right {
 	rights := make([]Right, len(tables))
@@ -147,16 +153,15 @@ func on(privileges []string, tables ...string) []Right {
 	return rights
 }
 
-// merge joins lists of rights, with one right for each object.
+// merge joins lists of rights, with one right for each object, and one privilege for each column.
 func merge(lists ...[]Right) []Right {
 	var all []Right
 	for _, right := range slices.Concat(lists...) {
 		at := slices.IndexFunc(all, func(r Right) bool { return r.Object == right.Object })
 		if at < 0 {
-			all = append(all, Right{slices.Clone(right.Privileges), right.Object})
-			continue
+			at, all = len(all), append(all, Right{Object: right.Object})
 		}
-		for _, privilege := range right.Privileges {
+		for _, privilege := range byColumn(right.Privileges) {
 			if !slices.Contains(all[at].Privileges, privilege) {
 				all[at].Privileges = append(all[at].Privileges, privilege)
 			}
@@ -206,7 +211,7 @@ func GrantStatements(e engine.Engine, role Role, database string, account Accoun
 }
 
 func grantStatement(right Right, database string, account Account) string {
-	return "GRANT " + strings.Join(right.Privileges, ", ") + " ON " + right.Object.within(database) + " TO " + account.String()
+	return "GRANT " + joined(right.Privileges) + " ON " + right.Object.within(database) + " TO " + account.String()
 }
 
 // within writes the object for a GRANT. database is quoted.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -18,7 +19,10 @@ type Credentials struct {
 	uses  int
 }
 
-var _ access.Store = (*Credentials)(nil)
+var (
+	_ access.Store    = (*Credentials)(nil)
+	_ access.Registry = (*Credentials)(nil)
+)
 
 // Add keeps a credential and returns its id.
 func (s *Credentials) Add(c access.Credential) uint64 {
@@ -83,4 +87,32 @@ func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
 		s.uses++
 	}
 	return nil
+}
+
+// ListCredentials implements access.Registry.
+func (s *Credentials) ListCredentials(_ context.Context, l access.Listing) (page []access.Credential, at time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, c := range s.all {
+		if c.ID > l.After && len(page) < l.Limit && (c.IsLive(now) || !l.OnlyLive) {
+			page = append(page, c)
+		}
+	}
+	return page, now, s.err
+}
+
+// RevokeCredential implements access.Registry.
+func (s *Credentials) RevokeCredential(_ context.Context, id uint64, principal string) (access.Credential, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id > uint64(len(s.all)) {
+		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, service.ErrNotFound)
+	}
+	c := &s.all[id-1]
+	if !c.RevokedAt.IsZero() {
+		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, service.ErrConflict)
+	}
+	c.RevokedAt, c.RevokedBy = time.Now(), principal
+	return *c, nil
 }

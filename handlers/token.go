@@ -1,0 +1,79 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// Paths of tokens. To make one is for the command: a token that came over HTTP would be in whatever keeps answers.
+const (
+	pathTokens = "/v1/tokens"
+	pathToken  = pathTokens + "/:id"
+)
+
+// listTokens answers GET /v1/tokens with one page.
+func (s *server) listTokens(x *exchange) error {
+	query := x.Request().URL.RawQuery
+	after, limit, err := page(query)
+	if err != nil {
+		return err
+	}
+	wanted := access.Listing{After: after, Limit: limit + 1} // the one beyond limit shows that there is a next page
+	if wanted.OnlyLive, err = onlyLive(query); err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		found, at, err := s.Registry.ListCredentials(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		answer := api.NewTokens(found[:min(len(found), limit)], at)
+		if len(found) > limit {
+			answer.Next = found[limit-1].ID
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
+	})
+}
+
+// onlyLive reads the parameter live of a query that can be decoded.
+func onlyLive(query string) (bool, error) {
+	values, _ := url.ParseQuery(query)
+	switch given := values["live"]; {
+	case len(given) == 0:
+		return false, nil
+	case len(given) == 1 && (given[0] == "true" || given[0] == "false"):
+		return given[0] == "true", nil
+	}
+	return false, invalid("live must be true or false, once.")
+}
+
+// revokeToken answers DELETE /v1/tokens/{id}. The caller's own one may be revoked, too.
+func (s *server) revokeToken(x *exchange) error {
+	id, err := pathID(x, "id", math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	x.attrs = append(x.attrs, slog.Uint64("token_id", id))
+	if err := s.change(x, func(ctx context.Context) error {
+		_, err := s.Registry.RevokeCredential(ctx, id, principal)
+		return err
+	}); err != nil {
+		return replaceText(err, map[error]string{
+			service.ErrNotFound: fmt.Sprintf("token %d: not found.", id),
+			service.ErrConflict: fmt.Sprintf("The token %d was revoked before.", id),
+		})
+	}
+	return x.respondNothing()
+}
