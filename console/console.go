@@ -87,6 +87,23 @@ func (c *console) visits() map[string]func(*visit) error {
 	list := map[string]func(*visit) error{}
 	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = handle }
 	add("GET", "{$}", (*visit).now)
+	add("GET", "zones", (*visit).zones)
+	add("GET", "zones/new", (*visit).newZone)
+	add("POST", "zones/new", (*visit).makeZone)
+	add("GET", "zones/{zone}", (*visit).zone)
+	add("GET", "zones/{zone}/edit", (*visit).editZone)
+	add("POST", "zones/{zone}/edit", (*visit).writeZone)
+	add("POST", "zones/{zone}/delete", (*visit).dropZone)
+	add("GET", "zones/{zone}/preview/{job}", (*visit).showPreview)
+	add("POST", "zones/{zone}/preview/{job}/cancel", (*visit).cancelPreview)
+	add("GET", "overrides", (*visit).overrides)
+	add("POST", "overrides", (*visit).addOverride)
+	add("GET", "overrides/{zone}/{override}", (*visit).override)
+	add("POST", "overrides/{zone}/{override}", (*visit).changeOverride)
+	add("POST", "overrides/{zone}/{override}/delete", (*visit).dropOverride)
+	add("GET", "health", (*visit).health)
+	add("GET", "health/webhooks/{webhook}", (*visit).deliveries)
+	add("POST", "health/webhooks/{webhook}/resend", (*visit).resend)
 	add("GET", "{path...}", (*visit).unknown)
 	return list
 }

@@ -24,6 +24,7 @@ type place struct {
 	*memory.Store
 	credentials *memory.Credentials
 	server      *httptest.Server
+	backtests   handlers.Backtests // nil: there are none
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }
@@ -52,7 +53,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Store,
+		Webhooks: p.Store, Backtests: p.backtests,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})

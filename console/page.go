@@ -45,12 +45,22 @@ type entry struct {
 func menu() []entry {
 	return []entry{
 		{"Now", "", access.ScopeMetrics},
+		{"Zones", "zones", access.ScopeHistory},
+		{"Overrides", "overrides", access.ScopeOverrides},
+		{"Health", "health", access.ScopeHistory},
 	}
 }
 
 // notices are the sentences of deeds, by the word in the address of the page that they lead to.
 func notices() map[string]string {
-	return map[string]string{}
+	return map[string]string{
+		"zone":         "The zone was changed. All instances know it within a second.",
+		"newzone":      "The zone was made.",
+		"dropzone":     "The zone was deleted, with its overrides. Its attempts stay.",
+		"override":     "The override holds from now on.",
+		"dropoverride": "The override was deleted.",
+		"resend":       "The dead deliveries are tried again within seconds.",
+	}
 }
 
 // parsePages parses each page together with the frame and the shared parts.

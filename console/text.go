@@ -17,6 +17,8 @@ func (c *console) funcs() template.FuncMap {
 	return template.FuncMap{
 		"file": c.files.address, "visible": visible, "when": when, "clock": clock, "num": num, "length": length, "reason": reasonInWords,
 		"percent": percent, "seconds": service.WholeSeconds, "zonePath": zonePath, "txnPath": txnPath,
+		"limit": limitInWords, "span": spanInWords, "subject": subjectInWords, "bucket": bucketOf,
+		"spark": spark, "task": taskInWords, "overridePath": overridePath,
 		"keyPath": c.keyPath, "sealed": c.sealedKey,
 	}
 }
@@ -116,7 +118,13 @@ func reasonInWords(reason service.Reason) string {
 }
 
 func zonePath(id int64) string { return Path + "zones/" + strconv.FormatInt(id, 10) }
+func overridePath(zone int64, id uint64) string {
+	return Path + "overrides/" + strconv.FormatInt(zone, 10) + "/" + strconv.FormatUint(id, 10)
+}
 func txnPath(id uint64) string { return Path + "txns/" + strconv.FormatUint(id, 10) }
+
+// bucketOf returns the bucket of a key in a zone.
+func bucketOf(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
 
 // sealedKey returns a bucket for an address: a key names a person, and addresses stand in the logs of proxies.
 func (c *console) sealedKey(bucket service.Bucket) string { return url.PathEscape(c.keys.seal(bucket)) }

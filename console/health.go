@@ -1,0 +1,103 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/webhook"
+)
+
+// health is the content of the page of health.
+type health struct {
+	Retention service.Retention
+	Now       time.Time
+	// Webhooks are shown to readers with the scope admin.
+	Webhooks  []webhook.Webhook
+	MayResend bool
+}
+
+// health shows how the work in the background goes.
+func (v *visit) health() error {
+	state, err := v.api.Retention(v.r.Context())
+	if err != nil {
+		return err
+	}
+	h := health{Retention: state, Now: v.Now(), MayResend: v.mayEverywhere(access.ScopeAdmin)}
+	if h.MayResend {
+		if h.Webhooks, err = v.api.Webhooks(v.r.Context()); err != nil {
+			return err
+		}
+	}
+	return v.show("health", "Health", "Health", h)
+}
+
+// mayEverywhere reports whether the reader has a scope in all zones.
+func (v *visit) mayEverywhere(scope access.Scope) bool {
+	return v.may(scope) && (v.reader.IsOpen || !v.reader.IsBound())
+}
+
+// taskInWords returns what a task of retention does. One that is not known is shown by its name.
+func taskInWords(name string) string {
+	words := map[string]string{
+		"partitions_ahead":  "Room for the attempts of the next days is made",
+		"old_partitions":    "Whole days of old attempts leave",
+		"old_txns":          "Single old attempts leave",
+		"idle_buckets":      "Keys that nobody asks for are forgotten",
+		"expired_attempts":  "Attempt ids whose time is over are forgotten",
+		"expired_overrides": "Overrides that have ended leave",
+		"old_audit":         "Old notes of changes leave",
+		"old_events":        "Old events leave",
+		"ended_lockouts":    "Lockouts that have ended become events",
+		"marks":             "The service marks that it is alive",
+		"totals":            "Attempts are counted by hour",
+		"totals-age":        "Old totals of keys leave",
+		"old_backtests":     "Old previews leave",
+	}
+	return cmp.Or(words[name], name)
+}
+
+// deliveries is the content of the page of what a webhook has not received.
+type deliveries struct {
+	ID   uint64
+	List []webhook.Delivery
+	Next uint64 // the event behind which the next page begins; 0: there is none
+	Dead bool   // some is tried no more
+}
+
+// deliveries shows what a webhook has not received.
+func (v *visit) deliveries() error {
+	id, ok := v.pathID("webhook")
+	if !ok {
+		return v.unknown()
+	}
+	after, _ := strconv.ParseUint(v.r.URL.Query().Get("after"), 10, 64) // 0 begins at the first one
+	list, err := v.api.Deliveries(v.r.Context(), id, after)
+	if err != nil {
+		return err
+	}
+	d := deliveries{ID: id, List: list}
+	for _, one := range list {
+		d.Dead = d.Dead || one.NextAt.IsZero()
+	}
+	if len(list) == webhook.MaxDeliveries {
+		d.Next = list[len(list)-1].EventID
+	}
+	return v.show("deliveries", "Health", fmt.Sprintf("Deliveries of webhook %d", id), d)
+}
+
+// resend has dead deliveries of a webhook tried again: that of one event, or all.
+func (v *visit) resend() error {
+	id, ok := v.pathID("webhook")
+	if !ok {
+		return v.unknown()
+	}
+	event, _ := strconv.ParseUint(v.r.PostForm.Get("event"), 10, 64) // 0 is all
+	if _, err := v.api.Resend(v.r.Context(), id, event); err != nil {
+		return err
+	}
+	return v.goTo(fmt.Sprintf("health/webhooks/%d?done=resend", id))
+}

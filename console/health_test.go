@@ -1,0 +1,43 @@
+package console_test
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/webhook"
+)
+
+func TestHealthTellsHowEachTaskGoes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	began := time.Now().Add(-time.Minute)
+	p.SetRetention(
+		service.RetentionTask{Name: "old_txns", BeganAt: began, EndedAt: began, Error: "the disk is full: " + hostile},
+		service.RetentionTask{Name: "old_events", BeganAt: began, EndedAt: began, SucceededAt: began, Backlog: true, Removed: 1234},
+		service.RetentionTask{Name: "old_audit"},
+	)
+	_, page := p.browser(t).get(t, "health")
+	contains(t, page, "Single old attempts leave", "Failing", "the disk is full", "&lt;img", "Work is left", "1\u202f234", "Never ran", "There are no webhooks")
+	lacks(t, page, "<img")
+}
+
+func TestWebhooksAreShownToAdministratorsAndTheirDeadOnesSentAgain(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	if _, err := p.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/v"}, "secret", "carol"); err != nil {
+		t.Fatal(err)
+	}
+	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann", access.ScopeHistory)
+	_, page := admin.logIn(t).get(t, "health")
+	contains(t, page, "https://hooks.example.com/v", "Nothing sent yet")
+	_, page = admin.post(t, "health/webhooks/1/resend", url.Values{})
+	contains(t, page, "Everything was received")
+	_, page = analyst.logIn(t).get(t, "health")
+	lacks(t, page, "hooks.example.com")
+	if status, _ := analyst.post(t, "health/webhooks/1/resend", url.Values{}); status != 403 {
+		t.Errorf("an analyst who resends is answered with %d", status)
+	}
+}

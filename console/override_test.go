@@ -1,0 +1,68 @@
+package console_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func TestOverridesAreAddedChangedAndDeletedByForms(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	b := p.browser(t)
+	_, page := b.post(t, "overrides", url.Values{"zone": {"1"}, "who": {hostile}, "action": {"deny"}, "lasts": {"never"}, "reason": {"he guesses"}})
+	contains(t, page, "The override holds", "Always deny", "never ends", "he guesses", "&lt;img", "U+202E")
+	lacks(t, page, "<img")
+	_, page = b.post(t, "overrides", url.Values{"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"}, "lasts": {"3600"}, "reason": {"office"}})
+	contains(t, page, "203.0.113.0/24", "Limit 500", "data-until")
+	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"}, "until": {"2030-01-02T03:04"}, "reason": {"less"}})
+	contains(t, page, "Limit 9 in 30 s", "2030-01-02 03:04:00")
+	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"limit"}, "lasts": {"same"}, "reason": {"less"}})
+	contains(t, page, "Rate must be a whole number")
+	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}})
+	contains(t, page, "Reason must not be empty")
+	_, page = b.post(t, "overrides/1/1/delete", url.Values{})
+	contains(t, page, "The override was deleted", "203.0.113.0/24")
+	lacks(t, page, "&lt;img")
+}
+
+func TestOverridesThatEndSoonestComeFirst(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	for key, lasts := range map[string]time.Duration{"late": 48 * time.Hour, "soon": time.Hour, "never": 0} {
+		o := service.Override{ZoneID: 1, Key: key, Action: service.OverrideAllow, Reason: "r"}
+		if lasts > 0 {
+			o.ExpiresAt = time.Now().Add(lasts)
+		}
+		if _, err := p.AddOverride(t.Context(), o, "carol"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, page := p.browser(t).get(t, "overrides")
+	soon, late, never := strings.Index(page, ">soon<"), strings.Index(page, ">late<"), strings.Index(page, ">never<")
+	if soon < 0 || soon > late || late > never {
+		t.Errorf("soon is at %d, late at %d, never at %d", soon, late, never)
+	}
+	lacks(t, strings.ReplaceAll(page, ">soon<", ""), "soon\"", "keys/soon")
+}
+
+func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	if _, err := p.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny, Reason: "r"}, "carol"); err != nil {
+		t.Fatal(err)
+	}
+	b := p.browser(t)
+	_, page := b.get(t, "overrides/1/1")
+	contains(t, page, "<dt>Newest attempt</dt><dd>none</dd>", "carol")
+	p.check(t, 1, "alice")
+	_, page = b.get(t, "overrides/1/1")
+	contains(t, page, "<dt>Met this override</dt><dd>yes</dd>")
+}

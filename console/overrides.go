@@ -1,0 +1,147 @@
+package console
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+const (
+	// mostOverrides bounds the overrides that one page asks for and shows.
+	mostOverrides = 500
+	// mostZonesAsked bounds the zones whose overrides one page asks for.
+	mostZonesAsked = 50
+)
+
+// overrideList is the content of the page of overrides.
+type overrideList struct {
+	Zones []service.Zone
+	Zone  int64 // whose overrides are shown; 0: those of all zones
+	Rows  []service.Override
+	// Next is the id behind which the next page of a zone begins. IsCut says that there are more in all zones.
+	Next  uint64
+	IsCut bool
+	// Override is what the form of a new one begins with.
+	Override service.Override
+}
+
+// overrides shows the overrides of a zone or of all, those that end soonest first.
+func (v *visit) overrides() error {
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	query := v.r.URL.Query()
+	list := overrideList{Zones: zones}
+	list.Zone, _ = strconv.ParseInt(query.Get("zone"), 10, 32) // 0 if it is no number: all zones
+	after, _ := strconv.ParseUint(query.Get("after"), 10, 64)
+	if list.Zone != 0 {
+		err = v.overridesOf(&list, list.Zone, after)
+	} else {
+		err = v.overridesOfAll(&list)
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list.Rows, endsSooner)
+	return v.show("overrides", "Overrides", "Overrides", list)
+}
+
+// overridesOf adds a page of the overrides of a zone.
+func (v *visit) overridesOf(list *overrideList, zone int64, after uint64) error {
+	rows, err := v.api.Overrides(v.r.Context(), zone, after, mostOverrides+1) // one more shows that there is a next page
+	if len(rows) > mostOverrides {
+		rows = rows[:mostOverrides]
+		list.Next = rows[mostOverrides-1].ID
+	}
+	list.Rows = rows
+	return err
+}
+
+// overridesOfAll adds the overrides of all zones, as far as the bounds of a page reach.
+func (v *visit) overridesOfAll(list *overrideList) error {
+	for i, zone := range list.Zones {
+		if i == mostZonesAsked || len(list.Rows) >= mostOverrides {
+			list.IsCut = true
+			return nil
+		}
+		rows, err := v.api.Overrides(v.r.Context(), zone.ID, 0, mostOverrides+1-len(list.Rows))
+		if err != nil {
+			return err
+		}
+		list.Rows = append(list.Rows, rows...)
+	}
+	if list.IsCut = len(list.Rows) > mostOverrides; list.IsCut {
+		list.Rows = list.Rows[:mostOverrides]
+	}
+	return nil
+}
+
+// endsSooner orders overrides by their end. Those that never end come last.
+func endsSooner(a, b service.Override) int {
+	switch {
+	case a.ExpiresAt.IsZero() != b.ExpiresAt.IsZero():
+		if a.ExpiresAt.IsZero() {
+			return 1
+		}
+		return -1
+	case !a.ExpiresAt.Equal(b.ExpiresAt):
+		return a.ExpiresAt.Compare(b.ExpiresAt)
+	}
+	return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(a.ID, b.ID))
+}
+
+// overridePage is the content of the page of an override.
+type overridePage struct {
+	Zone     service.Zone
+	Override service.Override
+	Findings []service.Finding
+	// Newest is the newest attempt of the override's key, unless it is for a network or there is none.
+	Newest *service.Txn
+	Fault  string
+}
+
+// IsUsed reports whether the newest attempt of the key met the override.
+func (p overridePage) IsUsed() bool { return p.Newest != nil && p.Newest.OverrideID == p.Override.ID }
+
+// override shows one override.
+func (v *visit) override() error {
+	zone, o, err := v.pathOverride()
+	if err != nil {
+		return err
+	}
+	return v.showOverride(overridePage{Zone: zone, Override: o})
+}
+
+func (v *visit) showOverride(p overridePage) error {
+	p.Findings = service.Lint(v.Now(), p.Zone, []service.Override{p.Override})
+	p.Findings = slices.DeleteFunc(p.Findings, func(f service.Finding) bool { return f.OverrideID == 0 })
+	if p.Override.Key != "" && v.may("history") {
+		page, err := v.api.History(v.r.Context(), service.HistoryQuery{
+			Zones: []int64{p.Zone.ID}, Keys: []string{p.Override.Key}, Order: service.NewestFirst, Limit: 1,
+		})
+		if err != nil {
+			return err
+		}
+		if len(page.Txns) > 0 {
+			p.Newest = &page.Txns[0]
+		}
+	}
+	return v.show("override", "Overrides", "Override "+strconv.FormatUint(p.Override.ID, 10), p)
+}
+
+// pathOverride returns the override that the path names, and its zone.
+func (v *visit) pathOverride() (zone service.Zone, o service.Override, err error) {
+	if zone, err = v.pathZone(); err != nil {
+		return zone, o, err
+	}
+	id, ok := v.pathID("override")
+	if !ok {
+		return zone, o, &api.Problem{Status: 404, Detail: "The address names no override. The page of overrides lists all of them."}
+	}
+	o, err = v.api.Override(v.r.Context(), zone.ID, id)
+	return zone, o, err
+}

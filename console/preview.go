@@ -1,0 +1,156 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/backtest"
+)
+
+// previewRates is how many rates one preview tries.
+const previewRates = 12
+
+// preview is the content of the page that shows what other settings would have done.
+type preview struct {
+	Zone    service.Zone
+	Wanted  service.Zone
+	Changes []difference
+	Hidden  values       // the settings of the form
+	Query   template.URL // the same in an address
+	Job     backtest.Job
+	// Done is how much of the time is read, in per cent.
+	Done    int
+	Choices []previewChoice
+	First   int // the choice that is shown first
+	Last    int // the number of the last choice
+	Demand  demandFigure
+	MaySave bool
+}
+
+// previewChoice is one rate of a preview.
+type previewChoice struct {
+	backtest.Proposal
+	Number         int
+	IsNow, IsAsked bool // the rate that the zone has, and the one that the form has
+}
+
+// ratesAround returns the rates to be tried: all small ones, or some around the present and the asked one.
+func ratesAround(now, asked int) []int {
+	var rates []int
+	if top := max(now, asked); top <= previewRates-2 {
+		for rate := 1; rate <= previewRates; rate++ {
+			rates = append(rates, rate)
+		}
+		rates = append(rates, now, asked)
+	} else {
+		rates = []int{now, asked}
+		for _, part := range []float64{1.25, 0.8, 1.5, 0.67, 2, 0.5, 3, 0.33, 4, 0.25, 6, 0.1, 10} {
+			rate := int(part*float64(asked) + 0.5)
+			if len(rates) < previewRates && rate >= 1 && rate <= service.MaxRate && !slices.Contains(rates, rate) {
+				rates = append(rates, rate)
+			}
+		}
+	}
+	slices.Sort(rates)
+	return slices.Compact(rates)
+}
+
+// beginPreview begins a back-test with the settings of a form, and leads to its page.
+func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Values) error {
+	zone := wanted.Zone(f.Now.ID).WithDefaults()
+	days, err := strconv.Atoi(form.Get("days"))
+	if err != nil || days < 1 || days > int(backtest.MaxTime.Hours()/24) {
+		days = 7
+	}
+	query := backtest.Query{ZoneID: zone.ID, Since: v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond), Grid: backtest.Grid{
+		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []time.Duration{zone.Lockout}, Counts: []service.Counts{zone.Counts},
+	}}
+	if zone.Calendar.IsNone() {
+		query.Grid.Windows = []time.Duration{zone.Window}
+	} else {
+		query.Grid.Periods = []service.Period{zone.Calendar.Period}
+	}
+	job, err := v.api.BeginBacktest(v.r.Context(), query, "")
+	if errors.Is(err, service.ErrBusy) {
+		f.Fault = "The preview was not begun: " + sentenceOf(err)
+		return v.showForm(http.StatusServiceUnavailable, f, form)
+	}
+	if err != nil {
+		return err
+	}
+	settings := changedValues(api.NewZoneSettings(f.Now), wanted)
+	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), settings.Encode()))
+}
+
+// showPreview shows how far a back-test is, and its result.
+func (v *visit) showPreview() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	now := api.NewZoneSettings(zone)
+	wanted, err := settingsOf(v.r.URL.Query(), now)
+	if err != nil {
+		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
+	}
+	job, err := v.api.BacktestJob(v.r.Context(), zone.ID, v.r.PathValue("job"))
+	if err != nil {
+		return err
+	}
+	p := preview{
+		Zone: zone, Wanted: wanted.Zone(zone.ID).WithDefaults(), Changes: differences(now, wanted), Hidden: valuesOf(wanted),
+		Query: template.URL(changedValues(now, wanted).Encode()), //nolint:gosec // it is encoded
+		Job:   job, MaySave: v.may("zones"),
+	}
+	p.Done = progressOf(job)
+	if job.Result != nil {
+		p.fill(*job.Result)
+	}
+	return v.show("preview", "Zones", fmt.Sprintf("Preview of zone %d", zone.ID), p)
+}
+
+// progressOf returns how much of its time a back-test has read, in per cent. It is 0 while that is not known.
+func progressOf(job backtest.Job) int {
+	whole := job.Query.Until.Sub(job.Query.Since)
+	if job.At.Before(job.Query.Since) || whole <= 0 {
+		return 0
+	}
+	return min(99, int(100*job.At.Sub(job.Query.Since)/whole))
+}
+
+// fill fills in the result of a back-test.
+func (p *preview) fill(result backtest.Result) {
+	for i, proposal := range result.Proposals {
+		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Zone.Rate == p.Zone.Rate, IsAsked: proposal.Zone.Rate == p.Wanted.Rate}
+		if c.IsAsked {
+			p.First = i
+		}
+		p.Choices, p.Last = append(p.Choices, c), i
+	}
+	if len(result.Demands) > 0 {
+		p.Demand = figureOf(result.Demands[0], p.Choices, p.First)
+		p.Demand.Span = spanInWords(p.Wanted)
+	}
+}
+
+// cancelPreview cancels a back-test.
+func (v *visit) cancelPreview() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	job := v.r.PathValue("job")
+	if _, err := v.api.CancelBacktest(v.r.Context(), zone.ID, job); err != nil {
+		return err
+	}
+	query, _ := url.ParseQuery(v.r.PostForm.Get("query")) // text that is none leads to a preview of the zone as it is
+	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job), query.Encode()))
+}

@@ -1,0 +1,97 @@
+package console
+
+import (
+	"fmt"
+	"math"
+
+	"velocityd/service/backtest"
+)
+
+// Sizes of the figure of a preview.
+const (
+	demandLeft, demandRight = 44.0, 664.0
+	demandTop, demandBase   = 26.0, 166.0
+)
+
+// demandFigure is how many attempts buckets made, and where the rates of a preview stand. Heights are logarithmic, because
+// few attempts are common and many are rare.
+type demandFigure struct {
+	backtest.Demand
+	Span  string // for how long attempts count, in words
+	Bars  []demandBar
+	Lines []demandLine
+	Ticks []demandTick
+}
+
+// demandBar is a bin.
+type demandBar struct {
+	backtest.Bin
+	Label                            string
+	X, Width, Y, Height, Middle      float64
+	SucceededX, SucceededY, SuccessH float64
+}
+
+// demandLine is a rate of the preview.
+type demandLine struct {
+	Number, Rate int
+	X, TextX     float64
+	IsFirst      bool
+	IsLeft       bool // its text stands left of it
+}
+
+// demandTick is a number on the axis.
+type demandTick struct {
+	N        int64
+	Y, TextY float64
+}
+
+// figureOf draws a demand. Its bins must be in order.
+func figureOf(d backtest.Demand, choices []previewChoice, first int) demandFigure {
+	f := demandFigure{Demand: d}
+	most := int64(1)
+	for _, bin := range d.Bins {
+		most = max(most, bin.Bursts)
+	}
+	top := math.Log10(float64(most)) + 0.3
+	height := func(n int64) float64 {
+		if n == 0 {
+			return 0
+		}
+		return (demandBase - demandTop) * (math.Log10(float64(n)) + 0.3) / top
+	}
+	for n := int64(1); n <= most; n *= 10 {
+		f.Ticks = append(f.Ticks, demandTick{n, demandBase - height(n), demandBase - height(n) + 4})
+	}
+	slot := (demandRight - demandLeft) / float64(max(len(d.Bins), 1))
+	for i, bin := range d.Bins {
+		bar := demandBar{Bin: bin, X: demandLeft + slot*(float64(i)+0.12), Width: slot * 0.36, Height: height(bin.Bursts), SuccessH: height(bin.Succeeded)}
+		bar.Y, bar.SucceededX, bar.SucceededY = demandBase-bar.Height, bar.X+slot*0.38, demandBase-bar.SuccessH
+		bar.Middle, bar.Label = demandLeft+slot*(float64(i)+0.5), fmt.Sprint(bin.Least)
+		if bin.Most > bin.Least {
+			bar.Label = fmt.Sprintf("%d–%d", bin.Least, bin.Most)
+		}
+		f.Bars = append(f.Bars, bar)
+	}
+	for i, c := range choices {
+		x := demandLeft + slot*placeOf(d.Bins, c.Zone.Rate)
+		line := demandLine{Number: i, Rate: c.Zone.Rate, X: x, TextX: x + 6, IsFirst: i == first, IsLeft: x > demandRight-90}
+		if line.IsLeft {
+			line.TextX = x - 6
+		}
+		f.Lines = append(f.Lines, line)
+	}
+	return f
+}
+
+// placeOf returns behind how many bins a rate stands: those right of it have buckets that it stops.
+func placeOf(bins []backtest.Bin, rate int) float64 {
+	for i, bin := range bins {
+		switch {
+		case rate < bin.Least:
+			return float64(i)
+		case rate < bin.Most:
+			return float64(i) + float64(rate-bin.Least+1)/float64(bin.Most-bin.Least+1)
+		}
+	}
+	return float64(len(bins))
+}

@@ -1,0 +1,129 @@
+package console
+
+import (
+	"html/template"
+	"net/http"
+	"strconv"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/barred"
+)
+
+// mostCounted is up to how many lockouts of a zone are counted for its page.
+const mostCounted = barred.MaxLimit
+
+// zonePage is the content of the page of a zone.
+type zonePage struct {
+	Zone     service.Zone
+	Sentence string
+	Groups   []shownGroup
+	Findings []service.Finding
+	Day      day
+	HasDay   bool
+	// Locked is how many buckets are locked, at most mostCounted; HasMore says that there are more.
+	Locked  int
+	HasMore bool
+	MayPeek bool
+	// Full is the bounded look for full buckets, if it was asked for.
+	Full *barred.Looked
+	// MayEdit, MayExcept and MaySee are for deeds, for overrides, and for the audit.
+	MayEdit, MayExcept, MaySee bool
+}
+
+// shownGroup are settings of a zone in words.
+type shownGroup struct {
+	Name   string
+	Fields []shownField
+}
+
+// shownField is one of them.
+type shownField struct {
+	Name, Label string
+	Words       template.HTML
+}
+
+// pathID returns a number of the path.
+func (v *visit) pathID(name string) (id uint64, ok bool) {
+	id, err := strconv.ParseUint(v.r.PathValue(name), 10, 64)
+	return id, err == nil && id > 0
+}
+
+// pathZone returns the zone that the path names.
+func (v *visit) pathZone() (service.Zone, error) {
+	id, err := strconv.ParseInt(v.r.PathValue("zone"), 10, 32)
+	if err != nil || id < 1 {
+		return service.Zone{}, &api.Problem{Status: http.StatusNotFound, Detail: "The address names no zone. The page of zones lists all of them."}
+	}
+	zone, err := v.api.Zone(v.r.Context(), id)
+	return zone.WithDefaults(), err
+}
+
+// zone shows one zone.
+func (v *visit) zone() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	p := zonePage{
+		Zone: zone, Sentence: sentenceOfZone(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory), MayPeek: v.may(access.ScopePeek),
+		MayEdit: v.may(access.ScopeZones), MayExcept: v.may(access.ScopeOverrides), MaySee: v.may(access.ScopeHistory),
+	}
+	if p.Findings, err = v.findings(zone); err != nil {
+		return err
+	}
+	if p.Day, err = v.day(zone.ID); err != nil {
+		return err
+	}
+	if err := v.countBarred(&p); err != nil {
+		return err
+	}
+	return v.show("zone", "Zones", "Zone "+strconv.FormatInt(zone.ID, 10), p)
+}
+
+// countBarred counts who is locked, and looks for full buckets if the address asks for that.
+func (v *visit) countBarred(p *zonePage) error {
+	if !p.MayPeek {
+		return nil
+	}
+	page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: p.Zone.ID, Limit: mostCounted})
+	if err != nil {
+		return err
+	}
+	p.Locked, p.HasMore = len(page.Lockouts), page.Next != 0
+	if !v.r.URL.Query().Has("full") {
+		return nil
+	}
+	look, err := v.api.Full(v.r.Context(), p.Zone.ID)
+	p.Full = &look
+	return err
+}
+
+// findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides are
+// looked at for readers who may see them.
+func (v *visit) findings(zone service.Zone) ([]service.Finding, error) {
+	var overrides []service.Override
+	if v.may(access.ScopeOverrides) {
+		var err error
+		if overrides, err = v.api.Overrides(v.r.Context(), zone.ID, 0, api.MaxPage); err != nil {
+			return nil, err
+		}
+	}
+	return service.Lint(v.Now(), zone, overrides), nil
+}
+
+// shownGroups returns all settings of a zone in words.
+func shownGroups(zone service.Zone) (list []shownGroup) {
+	written := valuesOf(api.NewZoneSettings(zone))
+	for _, g := range zoneGroups() {
+		shown := shownGroup{Name: g.Name}
+		for _, f := range g.Fields {
+			if f.Kind != kindText {
+				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.words(written[f.Name])})
+			}
+		}
+		list = append(list, shown)
+	}
+	return list
+}

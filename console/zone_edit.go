@@ -1,0 +1,190 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// zoneForm is the content of the page on which a zone is made or changed.
+type zoneForm struct {
+	// Now is the zone as it is stored, and without an ID for a new one.
+	Now service.Zone
+	// ID is what was typed for a new zone.
+	ID       string
+	Groups   []formGroup
+	Changes  []difference
+	Findings []service.Finding
+	Fault    string
+	// Theirs are the settings in which the stored zone differs from the form, after somebody else has changed it.
+	Theirs     []difference
+	IsLookedAt bool // the form was sent for a look
+	MayPreview bool
+}
+
+// formGroup are settings in a form.
+type formGroup struct {
+	Name   string
+	Fields []formField
+}
+
+// formField is a setting and its value in a form.
+type formField struct {
+	field
+	Value string
+}
+
+// formGroups returns the fields of a form with these settings.
+func formGroups(written values) (list []formGroup) {
+	for _, g := range zoneGroups() {
+		filled := formGroup{Name: g.Name}
+		for _, f := range g.Fields {
+			filled.Fields = append(filled.Fields, formField{f, written[f.Name]})
+		}
+		list = append(list, filled)
+	}
+	return list
+}
+
+// showForm shows a form with the settings that a form or an address has.
+func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
+	base := api.NewZoneSettings(f.Now)
+	wanted, err := settingsOf(form, base)
+	written := valuesOf(wanted)
+	if err == nil {
+		zone := wanted.Zone(max(f.Now.ID, 1))
+		err = zone.Validate()
+		if f.Changes = differences(base, wanted); err == nil {
+			f.Findings = service.Lint(v.Now(), zone, nil)
+		}
+	} else {
+		for name := range written {
+			if form.Has(name) {
+				written[name] = form.Get(name)
+			}
+		}
+	}
+	if err != nil && f.Fault == "" && len(form) > 0 {
+		f.Fault = sentenceOfField(err)
+	}
+	f.Groups, f.ID = formGroups(written), form.Get("id")
+	f.MayPreview = f.Now.ID != 0 && v.may(access.ScopeHistory)
+	title := "New zone"
+	if f.Now.ID != 0 {
+		title = fmt.Sprintf("Change zone %d", f.Now.ID)
+	}
+	return v.showAs(status, "zone_edit", "Zones", title, f)
+}
+
+// sentenceOfField returns an error about a field in words.
+func sentenceOfField(err error) string {
+	if field := (*service.FieldError)(nil); errors.As(err, &field) {
+		return upperFirst(strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ")) + "."
+	}
+	return sentenceOf(err)
+}
+
+// newZone shows the form of a new zone.
+func (v *visit) newZone() error { return v.showForm(http.StatusOK, zoneForm{}, v.r.URL.Query()) }
+
+// editZone shows the form of a zone, with the values that the address has.
+func (v *visit) editZone() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	return v.showForm(http.StatusOK, zoneForm{Now: zone}, v.r.URL.Query())
+}
+
+// writeZone does with a form of a zone what its button says: "look", "preview", "save" or "shadow", and behind a colon the
+// rate that was chosen in a preview.
+func (v *visit) writeZone() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	form := v.r.PostForm
+	deed, rate, _ := strings.Cut(form.Get("do"), ":")
+	if rate != "" {
+		form.Set("rate", rate)
+	}
+	f := zoneForm{Now: zone}
+	wanted, err := settingsOf(form, api.NewZoneSettings(zone))
+	if deed == "shadow" {
+		wanted.Mode = service.ModeShadow
+	}
+	if err != nil || wanted.Zone(zone.ID).Validate() != nil || deed == "look" {
+		f.IsLookedAt = true
+		return v.showForm(http.StatusOK, f, form)
+	}
+	if deed == "preview" {
+		return v.beginPreview(f, wanted, form)
+	}
+	revision, _ := strconv.ParseUint(form.Get("revision"), 10, 64)
+	if revision == 0 || revision != zone.Revision {
+		return v.showConflict(zone, wanted)
+	}
+	_, err = v.api.PutZone(v.r.Context(), wanted.Zone(zone.ID), service.Match{Revision: revision}, "")
+	if errors.Is(err, service.ErrPrecondition) {
+		if zone, err = v.pathZone(); err == nil {
+			return v.showConflict(zone, wanted)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return v.goTo(fmt.Sprintf("zones/%d?done=zone", zone.ID))
+}
+
+// showConflict shows a form again whose zone somebody else has changed meanwhile.
+func (v *visit) showConflict(now service.Zone, wanted api.ZoneSettings) error {
+	form := url.Values{}
+	for name, text := range valuesOf(wanted) {
+		form.Set(name, text)
+	}
+	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: differences(api.NewZoneSettings(now), wanted)}, form)
+}
+
+// makeZone makes a new zone.
+func (v *visit) makeZone() error {
+	form := v.r.PostForm
+	id, err := strconv.ParseInt(form.Get("id"), 10, 32)
+	if err != nil || id < 1 {
+		return v.showForm(http.StatusOK, zoneForm{Fault: "The number of the zone must be 1 or more."}, form)
+	}
+	wanted, err := settingsOf(form, api.DefaultSettings())
+	if err != nil || wanted.Zone(id).Validate() != nil || form.Get("do") == "look" {
+		return v.showForm(http.StatusOK, zoneForm{IsLookedAt: true}, form)
+	}
+	_, err = v.api.PutZone(v.r.Context(), wanted.Zone(id), service.Match{Absent: true}, "")
+	if errors.Is(err, service.ErrPrecondition) {
+		return v.showForm(http.StatusConflict, zoneForm{Fault: fmt.Sprintf("There is a zone %d already. Take another number.", id)}, form)
+	}
+	if err != nil {
+		return err
+	}
+	return v.goTo(fmt.Sprintf("zones/%d?done=newzone", id))
+}
+
+// dropZone deletes a zone, if its number was typed.
+func (v *visit) dropZone() error {
+	zone, err := v.pathZone()
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(v.r.PostForm.Get("typed")) != strconv.FormatInt(zone.ID, 10) {
+		return v.fail(http.StatusBadRequest, "The zone was not deleted.", "The number that was typed is not that of the zone. Go back, and type it again.")
+	}
+	revision, _ := strconv.ParseUint(v.r.PostForm.Get("revision"), 10, 64)
+	if err := v.api.DeleteZone(v.r.Context(), zone.ID, service.Match{Present: revision == 0, Revision: revision}, ""); err != nil {
+		return err
+	}
+	return v.goTo("zones?done=dropzone")
+}

@@ -1,0 +1,154 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// hostile is a name that an attacker has typed.
+const hostile = "<img src=x onerror=alert(1)>\u202e"
+
+// contains fails the test unless a page has all of some texts.
+func contains(t *testing.T, page string, wanted ...string) {
+	t.Helper()
+	for _, text := range wanted {
+		if !strings.Contains(page, text) {
+			t.Errorf("the page lacks %q:\n%s", text, page)
+		}
+	}
+}
+
+// lacks fails the test if a page has any of some texts.
+func lacks(t *testing.T, page string, unwanted ...string) {
+	t.Helper()
+	for _, text := range unwanted {
+		if strings.Contains(page, text) {
+			t.Errorf("the page has %q:\n%s", text, page)
+		}
+	}
+}
+
+// check asks about an attempt.
+func (p *place) check(t *testing.T, zone int64, key string) {
+	t.Helper()
+	limiter := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute})
+	decisions, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}})
+	if err != nil || decisions[0].Err != nil {
+		t.Fatal(err, decisions)
+	}
+}
+
+func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Description: "login " + hostile, Rate: 1, Window: time.Hour})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 100_000, Window: time.Minute, Mode: service.ModeShadow, Calendar: service.Calendar{Period: service.PeriodMinute}})
+	for range 4 {
+		p.check(t, 1, "alice")
+	}
+	_, page := p.browser(t).get(t, "zones")
+	contains(t, page, "1 attempt in 1 h", "75 %", "100\u202f000 attempts a minute", "Shadow", "&lt;img", "U+202E", `href="/console/zones/new"`)
+	lacks(t, page, "<img")
+}
+
+func TestThePageOfAZoneTellsInWordsWhatItDoes(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{
+		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Counts: service.CountsFailures, Lockout: 15 * time.Minute,
+		Keys: service.KeyRule{Kind: service.KeyUsername}, ReserveTTL: 5 * time.Second,
+	})
+	p.check(t, 1, "alice")
+	_, page := p.browser(t).get(t, "zones/1?full")
+	contains(t, page, "A user may fail 5 times in 1 min.", "lockout of 15 min", "2 times as long, up to 1 d", "<code>reserve_ttl</code> is short for a person", "Looked at")
+}
+
+func TestNoZonesIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	_, page := open(t).browser(t).get(t, "zones")
+	contains(t, page, "There are no zones", "velocityd zone set 1")
+}
+
+func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	b := p.browser(t)
+	_, page := b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"look"}})
+	contains(t, page, "There is nothing odd")
+	if _, err := p.Zone(t.Context(), 7); err == nil {
+		t.Error("a look has made the zone")
+	}
+	_, page = b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"}})
+	contains(t, page, "The zone was made")
+	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}})
+	contains(t, page, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
+	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}})
+	contains(t, page, "The zone was changed")
+	if zone, err := p.Zone(t.Context(), 7); err != nil || zone.Rate != 9 || zone.Mode != service.ModeShadow || zone.Window != time.Minute {
+		t.Errorf("the zone is %+v, %v", zone, err)
+	}
+	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"70"}})
+	contains(t, page, "The zone was not deleted")
+	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}})
+	contains(t, page, "The zone was deleted")
+	if _, err := p.Zone(t.Context(), 7); err == nil {
+		t.Error("the zone is still there")
+	}
+}
+
+func TestAFormIsNotSavedOverTheChangeOfAnother(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	stored, err := p.PutZone(t.Context(), service.Zone{ID: 1, Rate: 50, Window: time.Minute, Lockout: time.Hour}, service.Match{}, "dave")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := p.browser(t)
+	mine := url.Values{"revision": {fmt.Sprint(stored.Revision - 1)}, "rate": {"8"}, "lockout": {"0"}, "do": {"save"}}
+	status, page := b.post(t, "zones/1/edit", mine)
+	if status != http.StatusConflict {
+		t.Errorf("the status is %d", status)
+	}
+	contains(t, page, "Somebody has changed this zone meanwhile", "<td>50</td><td>8</td>", "<td>1 h</td><td>none</td>", fmt.Sprintf(`name="revision" value="%d"`, stored.Revision))
+	if zone, _ := p.Zone(t.Context(), 1); zone.Rate != 50 {
+		t.Errorf("the rate is %d", zone.Rate)
+	}
+}
+
+func TestAFormThatCannotBeSaysWhichFieldAndKeepsTheOthers(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	for field, text := range map[string]string{"rate": "many", "window": "0", "lockout_factor": "1.234", "mode": "on", "lockout": "99999999999", "ipv4_prefix": "33"} {
+		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}}
+		form.Set(field, text)
+		_, page := p.browser(t).post(t, "zones/1/edit", form)
+		contains(t, page, `role="alert">`+strings.ToUpper(field[:1])+field[1:], `value="kept"`)
+	}
+}
+
+func TestAReaderWithoutTheScopeSeesNoDeedAndIsRefused(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	analyst := p.person(t, "ann", access.ScopeHistory, access.ScopePeek).logIn(t)
+	_, page := analyst.get(t, "zones/1")
+	lacks(t, page, "Delete", "Change…", "Overrides")
+	for _, path := range []string{"zones/1/delete", "zones/1/edit", "overrides", "overrides/1/1/delete"} {
+		form := url.Values{"typed": {"1"}, "revision": {"1"}, "rate": {"9"}, "do": {"save"}, "zone": {"1"}, "who": {"a"}, "action": {"deny"}, "reason": {"r"}, "lasts": {"never"}}
+		if status, page := analyst.post(t, path, form); status != http.StatusForbidden {
+			t.Errorf("%s is answered with %d: %s", path, status, page)
+		}
+	}
+	if zone, err := p.Zone(t.Context(), 1); err != nil || zone.Rate != 5 {
+		t.Errorf("the zone is %+v, %v", zone, err)
+	}
+}

@@ -1,0 +1,83 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"velocityd/service"
+)
+
+// limitInWords returns how much a zone lets pass: "5 failures in 1 min".
+func limitInWords(z service.Zone) string {
+	z = z.WithDefaults()
+	thing := string(z.Counts)
+	if z.Rate == 1 {
+		thing = strings.TrimSuffix(thing, "s")
+	}
+	return fmt.Sprintf("%s %s %s", num(z.Rate), thing, spanInWords(z))
+}
+
+// spanInWords returns for how long attempts count in a zone: "in 1 min", or "a month".
+func spanInWords(z service.Zone) string {
+	if z.Calendar.IsNone() {
+		return "in " + length(z.Window)
+	}
+	return "a " + string(z.Calendar.Period)
+}
+
+// subjectInWords returns to whom the limit of a zone applies.
+func subjectInWords(z service.Zone) string {
+	switch keys := z.WithDefaults().Keys; keys.Kind {
+	case service.KeyIP:
+		if keys.IPv4Prefix == 32 {
+			return "an address"
+		}
+		return fmt.Sprintf("a network (/%d, or /%d of IPv6)", keys.IPv4Prefix, keys.IPv6Prefix)
+	case service.KeyUsername, service.KeyUsernameAI, service.KeyUsernameGeneral:
+		return "a user"
+	case service.KeyOpaque:
+	}
+	return "a key"
+}
+
+// sentenceOfZone returns what a zone does, for people.
+func sentenceOfZone(z service.Zone) string {
+	z = z.WithDefaults()
+	var b strings.Builder
+	switch z.Mode {
+	case service.ModeOff:
+		return "This zone is off: it lets everybody pass, and counts nothing."
+	case service.ModeShadow:
+		b.WriteString("This zone only watches, and blocks nobody. If it were enforced: ")
+	case service.ModeEnforce:
+	}
+	fmt.Fprintf(&b, "%s may %s %s times %s.", upperFirst(subjectInWords(z)), verbInWords(z), num(z.Rate), spanInWords(z))
+	if z.Counts == service.CountsFailures {
+		fmt.Fprintf(&b, " A success that is reported within %s gives its place back.", length(z.ReserveTTL))
+	}
+	if z.Lockout > 0 {
+		fmt.Fprintf(&b, " The first attempt too many begins a lockout of %s%s.", length(z.Lockout), growth(z))
+	}
+	if z.Concurrent > 0 {
+		fmt.Fprintf(&b, " Of the attempts, %d may be under way at once.", z.Concurrent)
+	}
+	return b.String()
+}
+
+// verbInWords returns what the limit of a zone is about.
+func verbInWords(z service.Zone) string {
+	if z.Counts == service.CountsFailures {
+		return "fail"
+	}
+	return "try"
+}
+
+// growth returns how lockouts of a zone grow.
+func growth(z service.Zone) string {
+	if z.LockoutFactor == 1 || z.LockoutMax <= z.Lockout {
+		return ""
+	}
+	return fmt.Sprintf("; the next one is %v times as long, up to %s", z.LockoutFactor, length(z.LockoutMax))
+}
+
+func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,0 +1,78 @@
+package console
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// zonesPerPage bounds the zones whose totals one page asks for.
+const zonesPerPage = 25
+
+// zoneList is the content of the page of all zones.
+type zoneList struct {
+	Rows    []zoneRow
+	Next    int64 // the id behind which the next page begins; 0: there is none
+	MayEdit bool
+	HasDay  bool // the reader may see totals
+}
+
+// zoneRow is a zone and its last day.
+type zoneRow struct {
+	Zone service.Zone
+	Day  day
+}
+
+// day is the last 24 hours of a zone.
+type day struct {
+	service.Totals
+	Hours []service.SpanTotals // all 24 or 25, the oldest first
+}
+
+// zones shows all zones with what they stopped in the last day.
+func (v *visit) zones() error {
+	all, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
+	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory)}
+	for _, zone := range all {
+		switch {
+		case zone.ID <= after:
+			continue
+		case len(list.Rows) == zonesPerPage:
+			list.Next = list.Rows[zonesPerPage-1].Zone.ID
+			return v.show("zones", "Zones", "Zones", list)
+		}
+		row := zoneRow{Zone: zone.WithDefaults()}
+		if row.Day, err = v.day(zone.ID); err != nil {
+			return err
+		}
+		list.Rows = append(list.Rows, row)
+	}
+	return v.show("zones", "Zones", "Zones", list)
+}
+
+// day returns the last 24 hours of a zone, empty for a reader who may not see them.
+func (v *visit) day(zone int64) (d day, err error) {
+	if !v.may(access.ScopeHistory) {
+		return d, nil
+	}
+	totals, err := v.api.ZoneTotals(v.r.Context(), zone, service.TotalsQuery{})
+	if err != nil {
+		return d, err
+	}
+	found := map[time.Time]service.SpanTotals{}
+	for _, span := range totals.Spans {
+		found[span.BeginsAt.UTC()] = span
+		d.Totals = d.Plus(span.Totals)
+	}
+	for at := totals.Since.UTC(); at.Before(totals.Until); at = at.Add(time.Hour) {
+		d.Hours = append(d.Hours, cmp.Or(found[at], service.SpanTotals{BeginsAt: at}))
+	}
+	return d, nil
+}
