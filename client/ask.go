@@ -96,6 +96,9 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", service.ErrInvalid, r.action, reason(err))
 	}
+	if !isHeaderValue(service.StatedReason(ctx)) {
+		return nil, fmt.Errorf("%w: %s: the reason must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
+	}
 	if !isHeaderValue(r.principal) {
 		return nil, fmt.Errorf("%w: %s: the principal must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
 	}
@@ -105,6 +108,7 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 	for name, value := range map[string]string{
 		"Content-Type":      whenever(r.body != nil, api.MediaJSON),
 		api.HeaderPrincipal: r.principal,
+		api.HeaderReason:    service.StatedReason(ctx),
 		"If-None-Match":     whenever(r.match.Absent, "*"),
 		"If-Match":          whenever(r.match.Present, "*"),
 		"Authorization":     whenever(c.token != "", "Bearer "+c.token),

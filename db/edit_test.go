@@ -378,3 +378,31 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 }
 
 func errorOf[T any](_ T, err error) error { return err }
+
+func TestAnEditIsRecordedWithTheReasonOfItsCallerAlone(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns}) // so that a session is used again
+		because := service.WithReason(t.Context(), "ticket 4711")
+		zone := service.Zone{ID: 1, Rate: 5, Window: time.Hour}
+		if _, err := store.PutZone(because, zone, service.Match{}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			zone.Rate++
+			if _, err := store.PutZone(t.Context(), zone, service.Match{}, "bob"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := store.DeleteZone(because, 1, service.Match{}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		got, err := dbtest.Texts(d.SQL, "SELECT principal, COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
+		if want := "[[ann ticket 4711 4] [bob - 4]]"; err != nil || fmt.Sprint(got) != want {
+			t.Errorf("recorded %v, %v, want %s", got, err, want)
+		}
+	})
+}

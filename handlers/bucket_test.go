@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -199,6 +200,22 @@ func TestPrincipalIsPrintableAndShort(t *testing.T) {
 	}
 	if audits := r.Audits(); len(audits) != 0 {
 		t.Errorf("changed %+v", audits)
+	}
+}
+
+func TestTheReasonOfAChangeGoesToTheStore(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for reason, status := range map[string]int{"ticket 4711": http.StatusOK, "": http.StatusBadRequest, "a\tb": http.StatusBadRequest,
+		strings.Repeat("é", 255): http.StatusOK, strings.Repeat("é", 256): http.StatusBadRequest} {
+		got := r.ask(t, http.MethodPut, "/v1/zones/1", `{"rate":5,"window":60}`, "Content-Type", "application/json", "X-Velocity-Reason", reason)
+		if got.status != status {
+			t.Errorf("%q is answered with %d, want %d", reason, got.status, status)
+		}
+		if status == http.StatusOK && !slices.ContainsFunc(r.Audits(), func(a memory.Audit) bool { return a.Reason == reason }) {
+			t.Errorf("%q is not recorded", reason)
+		}
 	}
 }
 

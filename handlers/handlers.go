@@ -300,9 +300,13 @@ func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) e
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: caller left before the change began: %w", service.ErrBusy, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.WriteTimeout)
+	reason, err := reasonOf(x.Request().Header)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(service.WithReason(context.WithoutCancel(ctx), reason), s.WriteTimeout)
 	defer cancel()
-	err := carryOut(ctx)
+	err = carryOut(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, service.ErrBusy) {
 		return fmt.Errorf("%w: %w", service.ErrUndecided, err)
 	}

@@ -59,6 +59,19 @@ func (s *server) client(r *http.Request) (netip.Addr, error) {
 	return client, nil
 }
 
+// reasonOf returns the reason of a change, or "" if the caller gives none.
+func reasonOf(header http.Header) (string, error) {
+	given := header.Values(api.HeaderReason)
+	if len(given) == 0 {
+		return "", nil
+	}
+	if len(given) > 1 || service.ValidateReason(given[0]) != nil {
+		return "", invalid(fmt.Sprintf("The header %s must be one text of 1 to %d characters in UTF-8, none of them a control character.",
+			api.HeaderReason, service.MaxReasonLength))
+	}
+	return given[0], nil
+}
+
 // principalOf returns the user's name in the header that a proxy sets, or "" if
 // there is none.
 func principalOf(header http.Header) (string, error) {

@@ -8,6 +8,8 @@ CREATE TABLE zone_audit (
   changed_by   VARCHAR(384) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL COMMENT 'the account of the session',
   principal    VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL
     COMMENT 'on whose behalf, as the service said or, where there are triggers, the session in @velocityd_principal',
+  reason       VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL
+    COMMENT 'of an edit, as the service said or, where there are triggers, the session in @velocityd_reason',
   subject      ENUM('zone', 'override', 'bucket', 'history', 'token', 'webhook') CHARACTER SET ascii NOT NULL,
   action       ENUM('insert', 'update', 'delete', 'release', 'export', 'erase') CHARACTER SET ascii NOT NULL,
   zone_id      INT NOT NULL COMMENT '0 for an export of several zones, for a token and for a webhook',

@@ -20,6 +20,7 @@ type edit struct {
 	*sqlx.Tx
 	hasTriggers bool
 	principal   sql.Null[string]
+	reason      sql.Null[string]
 	account     string // the session's; empty where there are triggers, which know it
 }
 
@@ -28,7 +29,7 @@ func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) 
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
 			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(),
-			principal: sql.Null[string]{V: principal, Valid: principal != ""},
+			principal: orNull(principal), reason: orNull(service.StatedReason(ctx)),
 		}
 		if err := e.identify(ctx); err != nil {
 			return err
@@ -36,6 +37,8 @@ func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) 
 		return change(e)
 	})
 }
+
+func orNull(text string) sql.Null[string] { return sql.Null[string]{V: text, Valid: text != ""} }
 
 // inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
 // killed or the answer to it was lost. After any other error nothing is changed.
@@ -52,13 +55,13 @@ func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 	})
 }
 
-// identify tells the triggers the principal. It always sets @velocityd_principal, if need be to
+// identify tells the triggers the principal and the reason. It always sets both variables, if need be to
 // NULL: a pooled connection may still have the value of another caller. Where there are no
 // triggers, it reads the account. The statement names no table, so that vtgate answers with the
 // account that it knows, and not with its own account of MySQL.
 func (e *edit) identify(ctx context.Context) error {
 	if e.hasTriggers {
-		_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?", e.principal)
+		_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?, @velocityd_reason = ?", e.principal, e.reason)
 		return err
 	}
 	return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
@@ -157,10 +160,10 @@ DELETE FROM `+rows.table+`
 // record writes a row of zone_audit, and an event unless they are webhooks, for each of rows as they are now. before and after are the
 // SQL of their states, and states the values of the placeholders in it.
 func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
-	args := append([]any{e.account, e.principal, rows.subject, string(action)}, states...)
+	args := append([]any{e.account, e.principal, e.reason, rows.subject, string(action)}, states...)
 	_, err := e.ExecContext(ctx, `
-INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
-SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), ?, ?, `+rows.ids+`, `+before+`, `+after+`
+INSERT INTO zone_audit (changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after)
+SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), LEFT(?, 255), ?, ?, `+rows.ids+`, `+before+`, `+after+`
   FROM `+rows.table+`
  WHERE `+rows.where+`
  ORDER BY id`, append(args, rows.args...)...)

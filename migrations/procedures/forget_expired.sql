@@ -18,6 +18,7 @@ BEGIN
   DECLARE v_from, v_last BIGINT UNSIGNED;
   DECLARE v_ids JSON;
   DECLARE v_principal VARCHAR(128) CHARACTER SET utf8mb4 DEFAULT LEFT(@velocityd_principal, 128);
+  DECLARE v_reason VARCHAR(255) CHARACTER SET utf8mb4 DEFAULT LEFT(@velocityd_reason, 255);
 
   CALL retention_bounds(v_now, v_policy, v_longest, v_final);
   SET p_removed = 0, p_more = FALSE, v_from = IF(p_position REGEXP '^[0-9]+$', p_position, 0), p_position = '';
@@ -44,12 +45,12 @@ BEGIN
                WHERE id > v_from
                ORDER BY id
                LIMIT 1000) AS following;
-      SET @velocityd_principal = 'velocityd retention'; -- for the triggers
+      SET @velocityd_principal = 'velocityd retention', @velocityd_reason = 'it had expired'; -- for the triggers
       DELETE FROM zone_override
        WHERE id > v_from
          AND id <= v_last
          AND expires_at < v_now - INTERVAL 1 DAY;
-      SET p_removed = ROW_COUNT(), @velocityd_principal = v_principal, p_more = v_seen = 1000, p_position = IF(v_seen = 1000, v_last, '');
+      SET p_removed = ROW_COUNT(), @velocityd_principal = v_principal, @velocityd_reason = v_reason, p_more = v_seen = 1000, p_position = IF(v_seen = 1000, v_last, '');
     WHEN 'zone_event' THEN
       SELECT v_now - INTERVAL MAX(event_days) DAY
         INTO v_cut

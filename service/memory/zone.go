@@ -34,7 +34,7 @@ func (m *Store) zone(id int64) (service.Zone, error) {
 
 // PutZone creates a zone or replaces all of it, and returns the stored zone. It returns
 // ErrInvalid, or ErrPrecondition if match fails.
-func (m *Store) PutZone(_ context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
+func (m *Store) PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
 		return service.Zone{}, err
 	}
@@ -43,7 +43,7 @@ func (m *Store) PutZone(_ context.Context, zone service.Zone, match service.Matc
 	if err := m.matches(zone.ID, match); err != nil {
 		return service.Zone{}, err
 	}
-	m.audit(Audit{ZoneID: zone.ID, Action: "put zone", Principal: principal})
+	m.audit(Audit{ZoneID: zone.ID, Action: "put zone", Principal: principal, Reason: service.StatedReason(ctx)})
 	return m.put(zone), nil
 }
 
@@ -65,7 +65,7 @@ func (m *Store) matches(id int64, match service.Match) error {
 
 // DeleteZone removes a zone and its overrides; its txns stay. It returns
 // ErrNotFound, or ErrPrecondition if match fails.
-func (m *Store) DeleteZone(_ context.Context, id int64, match service.Match, principal string) error {
+func (m *Store) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.zone(id); err != nil {
@@ -75,7 +75,7 @@ func (m *Store) DeleteZone(_ context.Context, id int64, match service.Match, pri
 		return err
 	}
 	m.drop(id)
-	m.audit(Audit{ZoneID: id, Action: "delete zone", Principal: principal})
+	m.audit(Audit{ZoneID: id, Action: "delete zone", Principal: principal, Reason: service.StatedReason(ctx)})
 	return nil
 }
 
