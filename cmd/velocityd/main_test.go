@@ -63,13 +63,6 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// forget drops the text of before.
-func (o *output) forget() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text.Reset()
-}
-
 func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,18 +30,8 @@ var slow = []string{"--check-timeout", "100s", "--lock-wait", "40s", "--shutdown
 // takeTurns asks a list of services one after the other.
 type takeTurns struct {
 	*dbtest.Database
-	instances []*instanceUnderTest
-	services  []*handlerstest.Client
-	turn      *atomic.Uint64
-}
-
-// clear removes everything that a claim has left.
-func (s takeTurns) clear(tb testing.TB) {
-	tb.Helper()
-	s.Clear(tb)
-	for _, i := range s.instances {
-		i.stderr.forget()
-	}
+	services []*handlerstest.Client
+	turn     *atomic.Uint64
 }
 
 func (s takeTurns) next() *handlerstest.Client {
@@ -84,17 +74,17 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 		}{"One": {1, ""}, "Two": {2, ""}, "Direct": {1, "off"}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				servicetest.Exercise(t, dbtest.Lend(t, func(t *testing.T) servicetest.Subject {
-					bench := takeTurns{Database: engine.Database(t), turn: &atomic.Uint64{}}
+				servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
+					bench := takeTurns{Database: engine.Rows(t), turn: &atomic.Uint64{}}
 					for range c.instances {
 						i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": c.coalesce},
 							append([]string{"serve", "--max-conns", "8"}, slow...)...)
 						client := handlerstest.New(i.url)
 						dbtest.AtEnd(t, client.Close)
-						bench.instances, bench.services = append(bench.instances, i), append(bench.services, client)
+						bench.services = append(bench.services, client)
 					}
 					return bench
-				}, func(tb testing.TB, s servicetest.Subject) { s.(takeTurns).clear(tb) }))
+				})
 			})
 		}
 	})

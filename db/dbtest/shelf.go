@@ -157,17 +157,7 @@ func (d *Database) empty(fresh schema) error {
 	return fmt.Errorf("tables were changed: %q", tables)
 }
 
-// Clear audits the txns of a database, and removes all rows. It does not look at the schema, and ids go on from those of before.
-func (d *Database) Clear(tb testing.TB) {
-	tb.Helper()
-	d.auditAtEnd(tb)
-	d.isUnaudited, d.hasAgedRows = false, false
-	if err := d.clear(nil); err != nil {
-		tb.Errorf("clear %s: %v", d.name, err)
-	}
-}
-
-// clear removes all rows.
+// clear removes all rows, without a look at the schema. Ids go on from those of before.
 func (d *Database) clear(schema) error {
 	for _, table := range []string{"zone_override", "zone_master"} { // whose triggers write to others
 		if _, err := d.admin.Exec(fmt.Sprintf("DELETE FROM `%s`.`%s`", d.name, table)); err != nil {
