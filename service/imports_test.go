@@ -125,9 +125,19 @@ func rules() map[string]rule {
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/shell", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/ask", "cmd/velocityd/shell", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
+		},
+		"cmd/velocityd/ask": {
+			ours: []string{
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
+				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
+				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
+				"cmd/velocityd/shell", "cmd/velocityd/event", "cmd/velocityd/txn",
+			},
+			theirs: []string{kongs}, never: []string{sql, http},
 		},
 		"cmd/velocityd/shell": {
 			ours: []string{"service"}, theirs: []string{kongs, "github.com/mattn/go-isatty", "github.com/schollz/progressbar/v3"}, never: []string{sql, http},

@@ -7,14 +7,15 @@ import (
 	"fmt"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
 type attemptCmd struct {
-	ID            string `arg:"" name:"attempt-id" help:"The attempt id that a check was asked with."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the attempt as the HTTP interface gives it."`
-	endpointFlags `embed:""`
+	ID        string `arg:"" name:"attempt-id" help:"The attempt id that a check was asked with."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the attempt as the HTTP interface gives it."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -31,11 +32,11 @@ func (c *attemptCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := service.ValidateAttemptID(c.ID); err != nil {
 		return shell.UsageError{Err: err}
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	found, err := store.Attempt(ctx, c.ID)
 	if err != nil {
 		return err

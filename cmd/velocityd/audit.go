@@ -10,6 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/prover"
 	"velocityd/db/session"
@@ -21,7 +22,7 @@ type auditCmd struct {
 	Findings int    `env:"-" default:"100" placeholder:"N" help:"End after so many findings."`
 	JSON     bool   `name:"json" env:"VELOCITY_JSON" help:"Print each finding, and the summary at the end, as a line of JSON."`
 
-	databaseFlags `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -45,11 +46,11 @@ func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}
-	store, err := openDatabase(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns})
+	store, err := ask.OpenDatabase(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns})
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ const (
 // askAway asks in a zone for a key.
 func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
 	t.Helper()
-	r, err := ask(url+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key))
+	r, err := request(url+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key))
 	if err != nil {
 		t.Errorf("zone %d: %v", zone, err)
 		return ""

@@ -13,6 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	view "velocityd/cmd/velocityd/backtest"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -20,20 +21,20 @@ import (
 )
 
 type backtestCmd struct {
-	Zone          int64            `env:"-" placeholder:"ZONE" help:"Zone to test. With --sshd it is not needed."`
-	Rate          []int            `env:"-" placeholder:"N" help:"Rates to try. Left out: the zone's."`
-	Window        []shell.Duration `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
-	Period        []service.Period `env:"-" placeholder:"PERIOD" help:"Periods of the calendar to try: second, minute, hour, day, week, month."`
-	Lockout       []shell.Duration `env:"-" placeholder:"TIME" help:"Lockouts to try; 0 is none. Left out: the zone's."`
-	Counts        []service.Counts `env:"-" placeholder:"KIND" help:"Kinds of counting to try: attempts, failures. Left out: the zone's."`
-	Since         string           `env:"-" default:"7d" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
-	Until         string           `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
-	MostRows      int              `name:"most-rows" env:"-" default:"20000000" placeholder:"N" help:"How many txns to read, at most, of all zones."`
-	SSHD          string           `name:"sshd" env:"-" placeholder:"FILE" help:"Take the attempts from this log of sshd, in place of a database; - reads standard input. --since and --until do not matter."`
-	By            string           `env:"-" enum:"user,address" default:"user" help:"With --sshd: user or address, which the limit is for."`
-	JSON          bool             `name:"json" env:"VELOCITY_JSON" help:"Print the result as the HTTP interface gives it."`
-	HTML          string           `name:"html" env:"-" placeholder:"FILE" help:"Write the result as one page of HTML, which loads nothing; - writes it to standard output."`
-	databaseFlags `embed:""`
+	Zone              int64            `env:"-" placeholder:"ZONE" help:"Zone to test. With --sshd it is not needed."`
+	Rate              []int            `env:"-" placeholder:"N" help:"Rates to try. Left out: the zone's."`
+	Window            []shell.Duration `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
+	Period            []service.Period `env:"-" placeholder:"PERIOD" help:"Periods of the calendar to try: second, minute, hour, day, week, month."`
+	Lockout           []shell.Duration `env:"-" placeholder:"TIME" help:"Lockouts to try; 0 is none. Left out: the zone's."`
+	Counts            []service.Counts `env:"-" placeholder:"KIND" help:"Kinds of counting to try: attempts, failures. Left out: the zone's."`
+	Since             string           `env:"-" default:"7d" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
+	Until             string           `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
+	MostRows          int              `name:"most-rows" env:"-" default:"20000000" placeholder:"N" help:"How many txns to read, at most, of all zones."`
+	SSHD              string           `name:"sshd" env:"-" placeholder:"FILE" help:"Take the attempts from this log of sshd, in place of a database; - reads standard input. --since and --until do not matter."`
+	By                string           `env:"-" enum:"user,address" default:"user" help:"With --sshd: user or address, which the limit is for."`
+	JSON              bool             `name:"json" env:"VELOCITY_JSON" help:"Print the result as the HTTP interface gives it."`
+	HTML              string           `name:"html" env:"-" placeholder:"FILE" help:"Write the result as one page of HTML, which loads nothing; - writes it to standard output."`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -102,13 +103,13 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown v
 	if err := query.Validate(); err != nil {
 		return shown, shell.UsageError{Err: err}
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return shown, err
 	}
 	defer store.Close()
 	if shown.Zone, err = store.Zone(ctx, c.Zone); err != nil {
-		return shown, explainNoZone(err)
+		return shown, ask.ExplainNoZone(err)
 	}
 	bar := newReplayBar(p.Stderr)
 	shown.Result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {

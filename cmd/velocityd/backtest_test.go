@@ -29,7 +29,7 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 		check := func(times int, key string) {
 			for range times {
 				body := `{"buckets":[{"zone_id":1,"bucket_key":"` + key + `"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`
-				if r, err := ask(i.url+"/v1/check", body); err != nil || r.status != http.StatusOK && r.status != http.StatusTooManyRequests {
+				if r, err := request(i.url+"/v1/check", body); err != nil || r.status != http.StatusOK && r.status != http.StatusTooManyRequests {
 					t.Fatalf("%v %+v", err, r)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
@@ -29,26 +30,26 @@ func (bucketCmd) Help() string {
 
 // bucketFlags names one bucket.
 type bucketFlags struct {
-	Zone          int64  `arg:"" help:"Zone of the bucket."`
-	Key           string `arg:"" help:"Bucket key, in any spelling that the zone accepts."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
-	endpointFlags `embed:""`
+	Zone      int64  `arg:"" help:"Zone of the bucket."`
+	Key       string `arg:"" help:"Bucket key, in any spelling that the zone accepts."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
+	ask.Flags `embed:""`
 }
 
 // openBucket opens the store of the flags and returns the named bucket in it. Unless there is an error, the caller must
 // release the store.
-func (f bucketFlags) openBucket(ctx context.Context) (store endpoint, bucket service.Bucket, err error) {
-	if store, err = f.open(ctx); err != nil {
+func (f bucketFlags) openBucket(ctx context.Context) (store ask.Endpoint, bucket service.Bucket, err error) {
+	if store, err = f.Open(ctx); err != nil {
 		return store, bucket, err
 	}
 	if bucket, err = f.bucket(ctx, store); err != nil {
-		store.release()
+		store.Close()
 	}
 	return store, bucket, err
 }
 
 // bucket returns the named bucket, its key normalised by the rule of its zone.
-func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket, error) {
+func (f bucketFlags) bucket(ctx context.Context, store ask.Endpoint) (service.Bucket, error) {
 	zone, err := store.Zone(ctx, f.Zone)
 	if err != nil {
 		return service.Bucket{}, err
@@ -65,7 +66,7 @@ func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket
 }
 
 // show prints the bucket's present state.
-func (f bucketFlags) show(ctx context.Context, w io.Writer, store endpoint, bucket service.Bucket) error {
+func (f bucketFlags) show(ctx context.Context, w io.Writer, store ask.Endpoint, bucket service.Bucket) error {
 	peek, err := store.Peek(ctx, bucket)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (c *bucketPeekCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	return c.show(ctx, p.Stdout, store, bucket)
 }
 

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/barred"
 )
 
 type bucketLockedCmd struct {
-	Zone          int64 `arg:"" help:"Zone whose buckets to list."`
-	Full          bool  `env:"-" help:"Instead, look for buckets that are full and not locked, among the newest attempts of the window."`
-	JSON          bool  `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket, and with --full the answer of the HTTP interface."`
-	endpointFlags `embed:""`
+	Zone      int64 `arg:"" help:"Zone whose buckets to list."`
+	Full      bool  `env:"-" help:"Instead, look for buckets that are full and not locked, among the newest attempts of the window."`
+	JSON      bool  `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket, and with --full the answer of the HTTP interface."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -32,11 +33,11 @@ Example:
 
 // Run lists the buckets.
 func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	if c.Full {
 		return c.printFull(ctx, p.Stdout, store)
 	}
@@ -45,7 +46,7 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 	for {
 		page, err := store.Locked(ctx, query)
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 		for _, l := range api.NewLocked(page).Locked {
 			if err := out(page.At, l); err != nil {
@@ -77,10 +78,10 @@ func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucke
 }
 
 // printFull prints the full buckets.
-func (c *bucketLockedCmd) printFull(ctx context.Context, w io.Writer, store endpoint) error {
-	look, err := store.full(ctx, c.Zone)
+func (c *bucketLockedCmd) printFull(ctx context.Context, w io.Writer, store ask.Endpoint) error {
+	look, err := store.Full(ctx, c.Zone)
 	if err != nil {
-		return explainNoZone(err)
+		return ask.ExplainNoZone(err)
 	}
 	if c.JSON {
 		return json.NewEncoder(w).Encode(api.NewFull(look))

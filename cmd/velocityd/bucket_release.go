@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/barred"
@@ -20,7 +21,7 @@ type bucketReleaseCmd struct {
 	JSON      bool     `name:"json" env:"VELOCITY_JSON" help:"Print each bucket as the HTTP interface gives it."`
 
 	shell.YesFlag `embed:""`
-	endpointFlags `embed:""`
+	ask.Flags     `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -44,11 +45,11 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.AllLocked == (len(c.Keys) > 0) {
 		return shell.Usagef("give keys or --all-locked")
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	r := releasing{cmd: c, p: p, store: store}
 	if c.AllLocked {
 		err = r.allLocked(ctx)
@@ -70,7 +71,7 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *shell.Process) error {
 type releasing struct {
 	cmd              *bucketReleaseCmd
 	p                *shell.Process
-	store            endpoint
+	store            ask.Endpoint
 	released, failed int
 }
 
@@ -143,7 +144,7 @@ func (r *releasing) pages(ctx context.Context, each func(barred.Page) error) err
 	for q := (barred.Query{ZoneID: r.cmd.Zone, Limit: barred.MaxLimit}); ; {
 		page, err := r.store.Locked(ctx, q)
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 		if err := each(page); err != nil || page.Next == 0 {
 			return err

@@ -49,7 +49,7 @@ func (b *bulk) told(status int) bool {
 // whole call is undecided on a machine that is so slow that its first piece is.
 func (b *bulk) askLargest(t *testing.T, url, name string) {
 	t.Helper()
-	r, err := ask(url+"/v1/checks", largestCall(t, name))
+	r, err := request(url+"/v1/checks", largestCall(t, name))
 	if retry, _ := strconv.Atoi(r.header.Get("Retry-After")); err == nil && r.status == http.StatusServiceUnavailable && retry > 0 {
 		b.busy.Add(service.MaxChecks)
 		return
@@ -103,7 +103,7 @@ func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) 
 		for n := range lone {
 			beside.Go(func() {
 				for !isOver.Load() {
-					r, err := ask(i.url+"/v1/check", fmt.Sprintf(`{"zone_id":2,"bucket_key":"lone-%d"}`, n))
+					r, err := request(i.url+"/v1/check", fmt.Sprintf(`{"zone_id":2,"bucket_key":"lone-%d"}`, n))
 					if err != nil || !lone[n].told(r.status) {
 						t.Errorf("a lone check: %d %s, %v", r.status, r.body, err)
 					}

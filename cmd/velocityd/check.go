@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -18,13 +19,13 @@ import (
 var errBlocked = errors.New("blocked")
 
 type checkCmd struct {
-	Zone          int64    `arg:"" help:"Zone to ask in."`
-	Key           string   `arg:"" help:"Bucket key, such as a user or an address."`
-	More          []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
-	AttemptID     *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"A random id of the attempt, such as uuidgen prints. Asked again with it, the check is answered as the first time and counts once."`
-	SecretHash    *string  `name:"secret-hash" env:"-" placeholder:"HASH" help:"A keyed hash of the user and the password that are tried, 8 to 64 characters of hexadecimal or of base64 for URLs, for zones with --repeat-secret free."`
-	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
-	endpointFlags `embed:""`
+	Zone       int64    `arg:"" help:"Zone to ask in."`
+	Key        string   `arg:"" help:"Bucket key, such as a user or an address."`
+	More       []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
+	AttemptID  *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"A random id of the attempt, such as uuidgen prints. Asked again with it, the check is answered as the first time and counts once."`
+	SecretHash *string  `name:"secret-hash" env:"-" placeholder:"HASH" help:"A keyed hash of the user and the password that are tried, 8 to 64 characters of hexadecimal or of base64 for URLs, for zones with --repeat-secret free."`
+	JSON       bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
+	ask.Flags  `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -42,11 +43,11 @@ func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	decisions, err := store.CheckAll(ctx, []service.Check{check})
 	if err == nil {
 		err = decisions[0].Err
@@ -150,7 +151,7 @@ func unmetered(reason service.Reason) string {
 func explainCheck(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotFound):
-		return explainNoZone(err)
+		return ask.ExplainNoZone(err)
 	case errors.Is(err, service.ErrUndecided):
 		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
 	}

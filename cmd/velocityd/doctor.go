@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/session"
 	"velocityd/doctor"
@@ -22,8 +23,8 @@ var errFaults = errors.New("faults")
 type doctorCmd struct {
 	JSON bool `name:"json" env:"VELOCITY_JSON" help:"Print the findings as one JSON object."`
 
-	databaseFlags `embed:""`
-	keyFlags      `embed:""`
+	ask.DatabaseFlags `embed:""`
+	ask.KeyFlags      `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -41,11 +42,11 @@ Example:
 
 // Run prints the findings.
 func (c *doctorCmd) Run(ctx context.Context, p *shell.Process) error {
-	keys, err := c.keyring()
+	keys, err := c.Keyring()
 	if err != nil {
 		return err
 	}
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}

@@ -9,36 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/trusted"
 )
-
-func TestDSNIsReadFromAFileOrACredential(t *testing.T) {
-	t.Parallel()
-	const dsn, other = "u:p@tcp(127.0.0.1:1)/file", "u:p@tcp(127.0.0.1:1)/other"
-	folder := t.TempDir()
-	file := filepath.Join(folder, "file")
-	writeFile(t, file, dsn+"\n")
-	writeFile(t, filepath.Join(folder, credentialName), other+"\r\n")
-	for name, c := range map[string]struct {
-		flags dsnFlags
-		want  string
-	}{
-		"nothing":                          {dsnFlags{}, ""},
-		"the flag":                         {dsnFlags{DSN: dsn}, dsn},
-		"the file":                         {dsnFlags{DSNFile: file}, dsn},
-		"the credential":                   {dsnFlags{credentials: folder}, other},
-		"the flag before the credential":   {dsnFlags{DSN: dsn, credentials: folder}, dsn},
-		"the file before the credential":   {dsnFlags{DSNFile: file, credentials: folder}, dsn},
-		"a folder without that credential": {dsnFlags{credentials: t.TempDir()}, ""},
-		"a folder that is not there":       {dsnFlags{credentials: filepath.Join(folder, "absent")}, ""},
-	} {
-		if got, err := c.flags.configured(); err != nil || got != c.want {
-			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
-		}
-	}
-}
 
 func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
@@ -53,14 +28,14 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 		{strings.Repeat("hunter2", trusted.ShortLimit), "is longer than"},
 	} {
 		for flag, env := range map[string]environment{
-			"file":            {"VELOCITY_DSN_FILE": filepath.Join(folder, credentialName)},
-			credentialName:    {"CREDENTIALS_DIRECTORY": folder},
-			"(--dsn-file it)": {"CREDENTIALS_DIRECTORY": "/nowhere"},
+			"file":             {"VELOCITY_DSN_FILE": filepath.Join(folder, ask.CredentialName)},
+			ask.CredentialName: {"CREDENTIALS_DIRECTORY": folder},
+			"(--dsn-file it)":  {"CREDENTIALS_DIRECTORY": "/nowhere"},
 		} {
-			writeFile(t, filepath.Join(folder, credentialName), c.text)
+			writeFile(t, filepath.Join(folder, ask.CredentialName), c.text)
 			args := []string{"zone", "list"}
 			if strings.HasPrefix(flag, "(") {
-				args = append(args, "--dsn-file", filepath.Join(folder, credentialName))
+				args = append(args, "--dsn-file", filepath.Join(folder, ask.CredentialName))
 				flag = "--dsn-file"
 			}
 			r := command(env, nil, args...)
@@ -71,7 +46,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 		}
 	}
 	for mode, want := range map[os.FileMode]string{0o666: "chmod go-w", 0o644: "chmod o="} {
-		file := filepath.Join(folder, credentialName)
+		file := filepath.Join(folder, ask.CredentialName)
 		writeFile(t, file, "u:hunter2@tcp(h:1)/d")
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
@@ -92,7 +67,7 @@ func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		folder := t.TempDir()
-		file := filepath.Join(folder, credentialName)
+		file := filepath.Join(folder, ask.CredentialName)
 		if err := os.WriteFile(file, []byte(d.DSN+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

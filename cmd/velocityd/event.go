@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"velocityd/cmd/velocityd/ask"
 	events "velocityd/cmd/velocityd/event"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -43,11 +44,11 @@ func (f eventFilter) query(order service.HistoryOrder, cursor uint64) (event.Que
 }
 
 type eventsListCmd struct {
-	eventFilter   `embed:""`
-	Order         service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
-	Limit         int                  `env:"-" default:"100" help:"How many at most."`
-	From          uint64               `env:"-" placeholder:"ID" help:"Go on behind this event, as the line after a list says."`
-	endpointFlags `embed:""`
+	eventFilter `embed:""`
+	Order       service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
+	Limit       int                  `env:"-" default:"100" help:"How many at most."`
+	From        uint64               `env:"-" placeholder:"ID" help:"Go on behind this event, as the line after a list says."`
+	ask.Flags   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -64,16 +65,16 @@ func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.Limit < 1 {
 		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	for left := c.Limit; ; {
 		query.Limit = min(left, event.MaxPage)
-		page, err := store.events.Events(ctx, query)
+		page, err := store.EventLog.Events(ctx, query)
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 		for _, e := range page.Events {
 			if err := events.Write(p.Stdout, e); err != nil {
@@ -91,9 +92,9 @@ func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type eventsFollowCmd struct {
-	eventFilter   `embed:""`
-	After         uint64 `env:"-" placeholder:"ID" help:"Begin behind this event, in place of now."`
-	endpointFlags `embed:""`
+	eventFilter `embed:""`
+	After       uint64 `env:"-" placeholder:"ID" help:"Begin behind this event, in place of now."`
+	ask.Flags   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -107,17 +108,17 @@ func (c *eventsFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	for e, err := range store.events.FollowEvents(ctx, query) {
+	defer store.Close()
+	for e, err := range store.EventLog.FollowEvents(ctx, query) {
 		if err == nil {
 			err = events.Write(p.Stdout, e)
 		}
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 	}
 	return nil

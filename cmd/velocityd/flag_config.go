@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/spelling"
 	"velocityd/trusted"
@@ -91,7 +92,7 @@ func (f *settingsFile) unknown(s setting, flags map[string]*kong.Flag) error {
 	switch s.name {
 	case "dsn":
 		return f.fault(s.line, "a DSN holds a password and does not belong here: write it to a file that only root can read, and name that "+
-			"file by dsn-file, or give it as the systemd credential %s", credentialName)
+			"file by dsn-file, or give it as the systemd credential %s", ask.CredentialName)
 	case "config":
 		return f.fault(s.line, "config cannot name a further file: remove the line")
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/courier"
 	"velocityd/daemon"
 	"velocityd/db/session"
 	"velocityd/handlers"
 	"velocityd/handlers/wire"
-	"velocityd/service"
 	"velocityd/service/queue"
 )
 
@@ -42,7 +42,7 @@ type serviceFlags struct {
 	Retention       string   `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
 	WebhookHosts    []string `env:"VELOCITY_WEBHOOK_HOSTS" placeholder:"HOST,..." help:"Hosts of webhooks, by name or address, that may have private addresses, and be called without TLS, separated by commas. All others must have public addresses and https."`
 	consoleFlags    `embed:""`
-	keyFlags        `embed:""`
+	ask.KeyFlags    `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -157,25 +157,4 @@ func (f serviceFlags) options() daemon.Options {
 		o.Connections.Proxies = f.proxies()
 	}
 	return o
-}
-
-// keyFlags name the secret keys by which pseudonyms are made.
-type keyFlags struct {
-	KeyHMACFile string `name:"key-hmac-file" env:"VELOCITY_KEY_HMAC_FILE" placeholder:"DIR" help:"Folder of the secret keys that make pseudonyms, for zones with key_form hmac: one file for each key, named by its id. A running service reads it again every 10 seconds."`
-}
-
-// keyring returns the keys of the folder, or an empty Keyring if no folder is named.
-func (f keyFlags) keyring() (*service.Keyring, error) {
-	ring := new(service.Keyring)
-	if f.KeyHMACFile == "" {
-		return ring, nil
-	}
-	keys, err := daemon.ReadKeys(f.KeyHMACFile)
-	if err == nil {
-		err = ring.Replace(keys)
-	}
-	if err != nil {
-		return nil, shell.Usagef("keys of pseudonyms (--key-hmac-file): %w", err)
-	}
-	return ring, nil
 }

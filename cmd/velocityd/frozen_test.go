@@ -83,7 +83,7 @@ func freezeBetweenPackets(t *testing.T, d *dbtest.Database, flags []string, ques
 		}
 	})
 	go func() {
-		r, err := ask(f.url+"/v1/check", question)
+		r, err := request(f.url+"/v1/check", question)
 		if err != nil {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers/gate"
 	"velocityd/trusted"
@@ -40,9 +41,9 @@ func readGates(path string) (gate.File, error) {
 }
 
 type gateLintCmd struct {
-	File          string `arg:"" help:"File of gates."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
-	endpointFlags `embed:""`
+	File      string `arg:"" help:"File of gates."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -124,15 +125,15 @@ func faultsIn(err error) (faults []gateFinding, ok bool) {
 
 // zones returns the ids of all zones, or nil if neither a service nor a database is named.
 func (c *gateLintCmd) zones(ctx context.Context) ([]int64, error) {
-	dsn, err := c.configured()
+	dsn, err := c.Configured()
 	if err != nil || c.URL == "" && dsn == "" {
 		return nil, err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer store.release()
+	defer store.Close()
 	zones, err := store.Zones(ctx)
 	ids := make([]int64, 0, len(zones))
 	for _, zone := range zones {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 )
 
@@ -45,7 +46,7 @@ func (c *healthCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
 	if c.CA != "" {
-		if transport.TLSClientConfig.RootCAs, err = readRoots(c.CA); err != nil {
+		if transport.TLSClientConfig.RootCAs, err = ask.ReadRoots(c.CA); err != nil {
 			return shell.Usagef("--ca (VELOCITY_CA): %w", err)
 		}
 	}

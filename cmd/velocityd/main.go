@@ -73,6 +73,7 @@ func main() {
 // ctx ends, the running command ends in an orderly way. run uses only the parts of the
 // process that p holds, and starts the engine of dev.
 func run(ctx context.Context, args []string, p *shell.Process) int {
+	p.Version = version()
 	out := &shell.Output{To: p.Stdout}
 	p.Stdout = out
 	// kong would replace invalid UTF-8 by U+FFFD, so that different keys became equal.

@@ -225,14 +225,14 @@ type reply struct {
 	closed bool // the service wants no more requests on this connection
 }
 
-// ask makes one request on a separate connection: POST if there is a body.
-func ask(url, body string) (reply, error) {
+// request makes one request on a separate connection: POST if there is a body.
+func request(url, body string) (reply, error) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	return askBy(context.Background(), transport, url, body)
 }
 
-// askBegun is ask, and calls begun when a handler has begun to read the body.
+// askBegun is request, and calls begun when a handler has begun to read the body.
 func askBegun(url, body string, begun func()) (reply, error) {
 	// The body is sent when "Continue" has come, which is then (RFC 9110, 10.1.1).
 	transport := &http.Transport{ExpectContinueTimeout: patience}
@@ -269,7 +269,7 @@ func askBy(ctx context.Context, transport *http.Transport, url, body string) (re
 // mustAsk fails the test unless the answer has the status.
 func mustAsk(t *testing.T, url, body string, status int) reply {
 	t.Helper()
-	r, err := ask(url, body)
+	r, err := request(url, body)
 	if err != nil || r.status != status {
 		t.Fatalf("%s %s: got %d %s (%v), want %d", url, body, r.status, r.body, err, status)
 	}
@@ -279,7 +279,7 @@ func mustAsk(t *testing.T, url, body string, status int) reply {
 func eventuallyStatus(t *testing.T, url string, status int) {
 	t.Helper()
 	dbtest.Eventually(t, url, func() bool {
-		r, err := ask(url, "")
+		r, err := request(url, "")
 		return err == nil && r.status == status
 	})
 }

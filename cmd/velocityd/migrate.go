@@ -8,6 +8,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/engine"
 	"velocityd/db/session"
@@ -50,8 +51,8 @@ On Vitess and TiDB there are no steps: --all drops the tables.`
 }
 
 type migrateUpCmd struct {
-	DryRun        bool `env:"-" help:"On Vitess and TiDB: print the statements that are to be carried out, and change nothing."`
-	databaseFlags `embed:""`
+	DryRun            bool `env:"-" help:"On Vitess and TiDB: print the statements that are to be carried out, and change nothing."`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Run brings the schema up.
@@ -59,12 +60,12 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.DryRun {
 		return c.printPlan(ctx, p)
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
+	return move(c.DatabaseFlags, p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
 }
 
 // printPlan prints what up would do, as a script for each keyspace.
 func (c *migrateUpCmd) printPlan(ctx context.Context, p *shell.Process) error {
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}
@@ -100,10 +101,10 @@ func printActions(w io.Writer, actions []migrations.Action) {
 }
 
 type migrateDownCmd struct {
-	Steps         int  `env:"-" placeholder:"N" help:"Undo the newest N migrations."`
-	All           bool `env:"-" help:"Undo all migrations."`
-	shell.YesFlag `embed:""`
-	databaseFlags `embed:""`
+	Steps             int  `env:"-" placeholder:"N" help:"Undo the newest N migrations."`
+	All               bool `env:"-" help:"Undo all migrations."`
+	shell.YesFlag     `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Run takes the schema down.
@@ -111,7 +112,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.All == (c.Steps != 0) || c.Steps < 0 {
 		return shell.Usagef("name either --steps N, with N at least 1, or --all")
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) {
+	return move(c.DatabaseFlags, p, func(dsn string) (migrations.Change, error) {
 		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", session.RedactDSN(dsn))
 		if err := c.Confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
@@ -122,8 +123,8 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // move changes the schema and prints what it changed. It does not print what another
 // migration changed while this one waited for it.
-func (f databaseFlags) move(p *shell.Process, change func(dsn string) (migrations.Change, error)) error {
-	dsn, err := f.resolve()
+func move(f ask.DatabaseFlags, p *shell.Process, change func(dsn string) (migrations.Change, error)) error {
+	dsn, err := f.Resolve()
 	if err != nil {
 		return err
 	}
@@ -174,8 +175,8 @@ func printLeft(w io.Writer, left []migrations.Routine) {
 }
 
 type migrateStatusCmd struct {
-	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the state as JSON."`
-	databaseFlags `embed:""`
+	JSON              bool `name:"json" env:"VELOCITY_JSON" help:"Print the state as JSON."`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -187,7 +188,7 @@ func (migrateStatusCmd) Help() string {
 // It returns migrations.ErrDirty, wrapped, if the schema is dirty, and shell.ErrFindings if
 // there is something to do.
 func (c *migrateStatusCmd) Run(ctx context.Context, p *shell.Process) error {
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}

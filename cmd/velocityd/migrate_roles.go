@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/migrations/roles"
 )
@@ -19,8 +20,8 @@ type migrateRolesCmd struct {
 	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`
 	DryRun    bool   `env:"-" help:"Print the statements and change nothing."`
 
-	shell.YesFlag `embed:""`
-	databaseFlags `embed:""`
+	shell.YesFlag     `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -44,7 +45,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}

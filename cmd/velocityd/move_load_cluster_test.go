@@ -210,7 +210,7 @@ func (l *moveLoad) askWithAnswer(ctx context.Context) {
 	defer tick.Stop()
 	bucket := service.Bucket{ZoneID: zoneWithAnswer, Key: "always"}
 	for {
-		l.noteWithAnswer(ask(*l.firstURL.Load()+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, bucket.ZoneID, bucket.Key)))
+		l.noteWithAnswer(request(*l.firstURL.Load()+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, bucket.ZoneID, bucket.Key)))
 		select {
 		case <-ctx.Done():
 			return

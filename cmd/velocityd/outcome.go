@@ -9,16 +9,17 @@ import (
 	"strconv"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
 type outcomeCmd struct {
-	Txn           string           `arg:"" help:"Id of a txn of the check, from its answer. Leave it out with --attempt-id."`
-	Outcome       *service.Outcome `arg:"" optional:"" enum:"success,failure" help:"How the login ended: success or failure."`
-	AttemptID     *string          `name:"attempt-id" aliases:"attempt" env:"-" placeholder:"ID" help:"The attempt id that the check was asked with, in place of a txn."`
-	JSON          bool             `name:"json" env:"VELOCITY_JSON" help:"Print what the HTTP interface answers."`
-	endpointFlags `embed:""`
+	Txn       string           `arg:"" help:"Id of a txn of the check, from its answer. Leave it out with --attempt-id."`
+	Outcome   *service.Outcome `arg:"" optional:"" enum:"success,failure" help:"How the login ended: success or failure."`
+	AttemptID *string          `name:"attempt-id" aliases:"attempt" env:"-" placeholder:"ID" help:"The attempt id that the check was asked with, in place of a txn."`
+	JSON      bool             `name:"json" env:"VELOCITY_JSON" help:"Print what the HTTP interface answers."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -59,11 +60,11 @@ func (c *outcomeCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	results, err := store.ReportAll(ctx, []service.Report{report})
 	if err == nil {
 		err = results[0]

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -33,18 +34,18 @@ Example:
 }
 
 type overrideListCmd struct {
-	Zone          *int64 `arg:"" optional:"" help:"Zone whose overrides to list. Without it, those of all zones are listed."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
-	endpointFlags `embed:""`
+	Zone      *int64 `arg:"" optional:"" help:"Zone whose overrides to list. Without it, those of all zones are listed."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
+	ask.Flags `embed:""`
 }
 
 // Run prints the overrides by zone and id. Expired overrides are marked as expired.
 func (c *overrideListCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	overrides, err := c.overrides(ctx, store)
 	if err != nil {
 		return err
@@ -61,7 +62,7 @@ func (c *overrideListCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // overrides returns the overrides of the named zone, or of all zones.
-func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]service.Override, error) {
+func (c *overrideListCmd) overrides(ctx context.Context, store ask.Endpoint) ([]service.Override, error) {
 	if c.Zone != nil {
 		return service.AllOverrides(ctx, store, *c.Zone)
 	}
@@ -81,18 +82,18 @@ func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]serv
 }
 
 type overrideDeleteCmd struct {
-	Zone          int64  `arg:"" help:"Zone of the override."`
-	Override      string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
-	endpointFlags `embed:""`
+	Zone      int64  `arg:"" help:"Zone of the override."`
+	Override  string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
+	ask.Flags `embed:""`
 }
 
 // Run removes the override and prints it.
 func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	override, err := c.find(ctx, store)
 	if err != nil {
 		return err
@@ -106,7 +107,7 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // find returns the override that is named. A number is an id, and never a key.
-func (c *overrideDeleteCmd) find(ctx context.Context, store endpoint) (service.Override, error) {
+func (c *overrideDeleteCmd) find(ctx context.Context, store ask.Endpoint) (service.Override, error) {
 	if id, err := strconv.ParseUint(c.Override, 10, 64); err == nil {
 		return store.Override(ctx, c.Zone, id)
 	}
@@ -122,15 +123,15 @@ func (c *overrideDeleteCmd) find(ctx context.Context, store endpoint) (service.O
 }
 
 type overrideSetCmd struct {
-	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
-	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
-	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
-	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window        *shell.Duration        `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
-	PeriodAnchor  *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
-	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
-	endpointFlags `embed:""`
+	Zone         int64                  `arg:"" help:"Zone to make the exception in."`
+	Target       string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
+	Action       service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
+	Rate         *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
+	Window       *shell.Duration        `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
+	PeriodAnchor *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
+	Expires      string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	Reason       string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
+	ask.Flags    `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -148,11 +149,11 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	override, err := c.override(ctx, store, p.Principal)
 	if err != nil {
 		return err
@@ -187,7 +188,7 @@ func (c *overrideSetCmd) validate() error {
 
 // override returns the wanted override, its key normalised by the rule of the zone.
 // Its errors are usageErrors or those of the store.
-func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal string) (service.Override, error) {
+func (c *overrideSetCmd) override(ctx context.Context, store ask.Endpoint, principal string) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {
 		return service.Override{}, err
@@ -216,7 +217,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal
 
 // engineTime returns the time of the database, whose clock decides when an override
 // ends. It gets it by a peek at a bucket of the override.
-func engineTime(ctx context.Context, store endpoint, o service.Override) (time.Time, error) {
+func engineTime(ctx context.Context, store ask.Endpoint, o service.Override) (time.Time, error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
 		bucket.Key = o.Prefix.Addr().String()
@@ -227,7 +228,7 @@ func engineTime(ctx context.Context, store endpoint, o service.Override) (time.T
 
 // put adds the override, or replaces the one of the same key or network.
 func (c *overrideSetCmd) put(
-	ctx context.Context, store endpoint, o service.Override, principal string,
+	ctx context.Context, store ask.Endpoint, o service.Override, principal string,
 ) (service.Override, error) {
 	made, err := store.AddOverride(ctx, o, principal)
 	if !errors.Is(err, service.ErrConflict) {
@@ -246,7 +247,7 @@ func (c *overrideSetCmd) put(
 
 // overrideOf returns the override of a key or a network. The error wraps
 // service.ErrNotFound if there is none.
-func overrideOf(ctx context.Context, store endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
+func overrideOf(ctx context.Context, store ask.Endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
 	all, err := service.AllOverrides(ctx, store, zone)
 	if err != nil {
 		return service.Override{}, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -76,7 +77,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		if err := test.prepare(folder); err != nil {
 			t.Fatal(err)
 		}
-		ring, err := keyFlags{KeyHMACFile: folder}.keyring()
+		ring, err := ask.KeyFlags{KeyHMACFile: folder}.Keyring()
 		switch {
 		case test.want == "" && (err != nil || len(ring.Keys()) == 0):
 			t.Errorf("%s: %v", name, err)
@@ -84,7 +85,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
-	if ring, err := (keyFlags{}).keyring(); err != nil || len(ring.Keys()) != 0 {
+	if ring, err := (ask.KeyFlags{}).Keyring(); err != nil || len(ring.Keys()) != 0 {
 		t.Errorf("without a folder: %v, %v", ring, err)
 	}
 }

@@ -20,7 +20,7 @@ func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 	t.Helper()
 	var last reply
 	dbtest.Eventually(t, "ready, or not because "+reason, func() bool {
-		r, err := ask(i.url+"/readyz", "")
+		r, err := request(i.url+"/readyz", "")
 		last = r
 		return err == nil && (reason == "" && r.status == http.StatusOK ||
 			reason != "" && r.status == http.StatusServiceUnavailable && strings.Contains(r.body, reason))
@@ -85,8 +85,8 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 func eventuallyDecided(t *testing.T, i *instanceUnderTest) {
 	t.Helper()
 	dbtest.Eventually(t, "checks are decided", func() bool {
-		lone, err := ask(i.url+"/v1/check", alice)
-		two, err2 := ask(i.url+"/v1/checks", `{"checks":[`+alice+`,{"zone_id":1,"bucket_key":"bob"}]}`)
+		lone, err := request(i.url+"/v1/check", alice)
+		two, err2 := request(i.url+"/v1/checks", `{"checks":[`+alice+`,{"zone_id":1,"bucket_key":"bob"}]}`)
 		return err == nil && err2 == nil && lone.status == http.StatusOK && two.status == http.StatusOK
 	})
 }

@@ -26,7 +26,7 @@ func TestChecksGoOnWhileEachTextIsInstalledAnew(t *testing.T) {
 		asks := func(b *bulk, body string) {
 			group.Go(func() {
 				for !isOver.Load() {
-					if r, err := ask(i.url+"/v1/check", body); err != nil || !b.told(r.status) {
+					if r, err := request(i.url+"/v1/check", body); err != nil || !b.told(r.status) {
 						t.Errorf("%s: %d %s, %v", body, r.status, r.body, err)
 						return
 					}

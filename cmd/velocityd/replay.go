@@ -11,19 +11,20 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/replay"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
 type replayCmd struct {
-	File          string `arg:"" help:"The sshd log; - reads it from standard input."`
-	UserZone      int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
-	IPZone        int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone whose bucket keys are addresses."`
-	Batch         int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order with any number."`
-	Report        bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
-	endpointFlags `embed:""`
+	File      string `arg:"" help:"The sshd log; - reads it from standard input."`
+	UserZone  int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
+	IPZone    int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone whose bucket keys are addresses."`
+	Batch     int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order with any number."`
+	Report    bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -60,11 +61,11 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer input.Close()
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	bar := newBar(p.Stderr, size)
 	r, err := c.replayer(ctx, store)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // replayer returns a Replayer with the zones' key rules, or an error if a zone does
 // not exist.
-func (c *replayCmd) replayer(ctx context.Context, store endpoint) (*replay.Replayer, error) {
+func (c *replayCmd) replayer(ctx context.Context, store ask.Endpoint) (*replay.Replayer, error) {
 	zones, err := store.Zones(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read key rules: %w", err)

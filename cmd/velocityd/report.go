@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/report"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -18,20 +19,20 @@ import (
 const reportTime = 5 * time.Minute
 
 type reportCmd struct {
-	Zone          int64          `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
-	Since         string         `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
-	Until         string         `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
-	UsersZone     int64          `name:"users-zone" env:"-" placeholder:"ZONE" help:"Zone that limits users. Left out, with --addresses-zone: the zone itself."`
-	AddressesZone int64          `name:"addresses-zone" env:"-" placeholder:"ZONE" help:"Zone that limits addresses, which the same checks name. Left out, with --users-zone: the zone itself."`
-	SprayUsers    int            `name:"spray-users" env:"-" default:"15" placeholder:"N" help:"How many users an address must try to be shown."`
-	SprayWithin   shell.Duration `name:"spray-within" env:"-" default:"5m" placeholder:"TIME" help:"In how much time."`
-	Sources       int            `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
-	SourcesWithin shell.Duration `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
-	Keys          int            `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
-	MostRows      int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
-	JSON          bool           `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
-	HTML          string         `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
-	locatedFlags  `embed:""`
+	Zone             int64          `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
+	Since            string         `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
+	Until            string         `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
+	UsersZone        int64          `name:"users-zone" env:"-" placeholder:"ZONE" help:"Zone that limits users. Left out, with --addresses-zone: the zone itself."`
+	AddressesZone    int64          `name:"addresses-zone" env:"-" placeholder:"ZONE" help:"Zone that limits addresses, which the same checks name. Left out, with --users-zone: the zone itself."`
+	SprayUsers       int            `name:"spray-users" env:"-" default:"15" placeholder:"N" help:"How many users an address must try to be shown."`
+	SprayWithin      shell.Duration `name:"spray-within" env:"-" default:"5m" placeholder:"TIME" help:"In how much time."`
+	Sources          int            `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
+	SourcesWithin    shell.Duration `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
+	Keys             int            `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
+	MostRows         int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
+	JSON             bool           `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
+	HTML             string         `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
+	ask.LocatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -82,11 +83,11 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
 	zone, err := store.Zone(ctx, c.Zone)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/retention"
 	"velocityd/db/session"
@@ -15,7 +16,7 @@ import (
 type retainCmd struct {
 	DryRun bool `name:"dry-run" env:"-" help:"Only say what would leave now."`
 
-	databaseFlags `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -33,11 +34,11 @@ Example:
 
 // Run runs all tasks to their end.
 func (c *retainCmd) Run(ctx context.Context, p *shell.Process) error {
-	dsn, err := c.resolve()
+	dsn, err := c.Resolve()
 	if err != nil {
 		return err
 	}
-	store, err := openDatabase(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns})
+	store, err := ask.OpenDatabase(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns})
 	if err != nil {
 		return err
 	}

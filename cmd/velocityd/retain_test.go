@@ -72,7 +72,7 @@ func TestOneOfTwoServingInstancesCarriesOutRetention(t *testing.T) {
 			return d.Count(t, "SELECT COUNT(*) > 6 AND SUM(ended_at IS NULL) = 0 FROM retention_task") == 1
 		})
 		for _, i := range []*instanceUnderTest{first, second} {
-			r, err := ask(i.url+"/v1/retention", "")
+			r, err := request(i.url+"/v1/retention", "")
 			if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "partitions_ahead") || strings.Contains(r.body, `"error"`) {
 				t.Errorf("got %d %s, %v", r.status, r.body, err)
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/handlers"
@@ -136,7 +137,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 		if path == "/v1/check" {
 			body = everyBucket()
 		}
-		if r, err := ask(url+path, body); err != nil || r.status == http.StatusOK && path != "/readyz" {
+		if r, err := request(url+path, body); err != nil || r.status == http.StatusOK && path != "/readyz" {
 			t.Errorf("%s without the engine: %d %s (%v)", path, r.status, r.body, err)
 		}
 	}
@@ -284,7 +285,7 @@ func send(t *testing.T, method, url, body string) reply {
 // askWhileHeld asks about a bucket that another session holds, and returns the answer.
 func askWhileHeld(t *testing.T, d *dbtest.Database, url, folder string) string {
 	t.Helper()
-	ring, err := keyFlags{KeyHMACFile: folder}.keyring()
+	ring, err := ask.KeyFlags{KeyHMACFile: folder}.Keyring()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func (panics) Peek(_ context.Context, bucket service.Bucket) (service.Peek, erro
 // askWherePanicsAre asks the interface over a store that panics, and returns its answers and its log.
 func askWherePanicsAre(t *testing.T, folder string) string {
 	t.Helper()
-	ring, err := keyFlags{KeyHMACFile: folder}.keyring()
+	ring, err := ask.KeyFlags{KeyHMACFile: folder}.Keyring()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +370,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 			Writer: store, Logger: logger, AccessLog: true,
 		}))
 		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
-			r, err := ask(web.URL+path, body)
+			r, err := request(web.URL+path, body)
 			if err != nil || r.status < http.StatusInternalServerError {
 				t.Errorf("%s over a store that panics: %d %s (%v)", path, r.status, r.body, err)
 			}
@@ -390,7 +391,7 @@ func breakTables(t *testing.T, d *dbtest.Database, url string) {
 	for path, body := range map[string]string{
 		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser + "/release": `{"reason":"x"}`,
 	} {
-		if r, err := ask(url+path, body); err != nil || r.status < http.StatusInternalServerError {
+		if r, err := request(url+path, body); err != nil || r.status < http.StatusInternalServerError {
 			t.Errorf("%s without a table: %d %s (%v)", path, r.status, r.body, err)
 		}
 	}

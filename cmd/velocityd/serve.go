@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
 	"velocityd/geoip"
@@ -17,7 +18,7 @@ import (
 
 type serveCmd struct {
 	configFlags  `embed:""`
-	dsnFlags     `embed:""`
+	ask.DSNFlags `embed:""`
 	serviceFlags `embed:""`
 }
 
@@ -57,7 +58,7 @@ func (c *serveCmd) Run(ctx context.Context, p *shell.Process) error {
 
 func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	outliveReaders()
-	dsn, err := c.configured()
+	dsn, err := c.Configured()
 	switch {
 	case err != nil:
 		return err
@@ -68,8 +69,8 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	options := c.options()
-	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.reread()
-	if err := c.tell(ctx, p, &options, append(c.dsnFlags.attrs(), slog.String("config", c.Config))...); err != nil {
+	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.Reread()
+	if err := c.tell(ctx, p, &options, append(c.DSNFlags.Attrs(), slog.String("config", c.Config))...); err != nil {
 		return err
 	}
 	options.Listening = func(ctx context.Context) {
@@ -105,7 +106,7 @@ func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *daemon.Opti
 
 // serve serves on the listeners, which it closes, until ctx ends.
 func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Listeners) (err error) {
-	if o.Keys, err = f.keyring(); err != nil {
+	if o.Keys, err = f.Keyring(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if f.Gates != "" {

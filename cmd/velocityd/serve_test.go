@@ -233,7 +233,7 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 		defer release()
 		answered := make(chan error)
 		go func() {
-			_, err := ask(i.url+"/v1/check", alice)
+			_, err := request(i.url+"/v1/check", alice)
 			answered <- err
 		}()
 		d.AwaitWaiting(t, 1)

@@ -198,13 +198,13 @@ func TestTheDSNOfTheEnvironmentWinsOverTheFilesOfIt(t *testing.T) {
 	file := settingsOf(t, "dsn-file: /nowhere/dsn\n")
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
 	if got := serveWith(t, env, "--config", file); got.DSNFile != "" || got.DSN == "" {
-		t.Errorf("with a variable: got %+v", got.dsnFlags)
+		t.Errorf("with a variable: got %+v", got.DSNFlags)
 	}
 	if got := serveWith(t, nil, "--config", file, "--dsn", "u:p@tcp(127.0.0.1:2)/d"); got.DSNFile != "" || got.DSN == "" {
-		t.Errorf("with a flag: got %+v", got.dsnFlags)
+		t.Errorf("with a flag: got %+v", got.DSNFlags)
 	}
 	if got := serveWith(t, nil, "--config", file); got.DSNFile != "/nowhere/dsn" {
-		t.Errorf("alone: got %+v", got.dsnFlags)
+		t.Errorf("alone: got %+v", got.DSNFlags)
 	}
 }
 

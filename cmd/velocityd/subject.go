@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/db/subject"
@@ -30,23 +31,23 @@ Example:
 
 // subjectFlags name a key and the database.
 type subjectFlags struct {
-	Key           string  `arg:"" help:"The key: a user name, an address, or a pseudonym."`
-	Zone          []int64 `env:"-" sep:"," placeholder:"N" help:"Only these zones. Several are separated by commas. Left out: all zones, also those that were deleted and have rows."`
-	databaseFlags `embed:""`
-	keyFlags      `embed:""`
+	Key               string  `arg:"" help:"The key: a user name, an address, or a pseudonym."`
+	Zone              []int64 `env:"-" sep:"," placeholder:"N" help:"Only these zones. Several are separated by commas. Left out: all zones, also those that were deleted and have rows."`
+	ask.DatabaseFlags `embed:""`
+	ask.KeyFlags      `embed:""`
 }
 
 // targets opens the database, and returns the buckets under which the key may be recorded. Unless there is an error, the
 // caller must close the store.
 func (f subjectFlags) targets(ctx context.Context) (store *db.Store, targets []subject.Target, err error) {
-	ring, err := f.keyring()
+	ring, err := f.Keyring()
 	if err != nil {
 		return nil, nil, err
 	}
-	if store, err = f.open(ctx); err != nil {
+	if store, err = f.Open(ctx); err != nil {
 		return nil, nil, err
 	}
-	proving, cancel := context.WithTimeout(ctx, localTimeout)
+	proving, cancel := context.WithTimeout(ctx, ask.LocalTimeout)
 	defer cancel()
 	if err = store.ProveKeys(proving, ring.Keys()); err == nil {
 		targets, err = store.Subjects().Find(ctx, f.Key, f.Zone, ring)

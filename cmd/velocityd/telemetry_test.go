@@ -39,7 +39,7 @@ func watched(t *testing.T) *instanceUnderTest {
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":9,"bucket_key":"mallory"}`, http.StatusNotFound)
 	mustAsk(t, i.url+"/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`, http.StatusOK)
 	dbtest.Eventually(t, "the runners have told their states", func() bool {
-		r, err := ask(i.url+"/metrics", "")
+		r, err := request(i.url+"/metrics", "")
 		return err == nil && strings.Contains(r.body, "velocityd_webhook_lag_seconds{") && strings.Contains(r.body, "velocityd_retention_backlog{")
 	})
 	return i

@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/service"
@@ -41,15 +42,15 @@ Example:
 }
 
 type tokenCreateCmd struct {
-	Name          string         `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
-	Scope         []access.Scope `env:"-" required:"" xor:"scopes" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
-	Preset        access.Preset  `env:"-" required:"" xor:"scopes" enum:"analyst,helpdesk,dba,admin" placeholder:"PRESET" help:"The scopes of a kind of person, in place of --scope: analyst (peek, history, metrics), helpdesk (the same and release), dba (the same, zones and overrides), or admin. With --zone, without metrics."`
-	Zone          []int64        `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
-	Expires       string         `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	ClientCert    string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
-	ClientSubject string         `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
-	Out           string         `env:"-" placeholder:"FILE" help:"Write the token to this new file, which only you can read, and not to standard output. If the file is there already, nothing is made."`
-	databaseFlags `embed:""`
+	Name              string         `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
+	Scope             []access.Scope `env:"-" required:"" xor:"scopes" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
+	Preset            access.Preset  `env:"-" required:"" xor:"scopes" enum:"analyst,helpdesk,dba,admin" placeholder:"PRESET" help:"The scopes of a kind of person, in place of --scope: analyst (peek, history, metrics), helpdesk (the same and release), dba (the same, zones and overrides), or admin. With --zone, without metrics."`
+	Zone              []int64        `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
+	Expires           string         `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	ClientCert        string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
+	ClientSubject     string         `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
+	Out               string         `env:"-" placeholder:"FILE" help:"Write the token to this new file, which only you can read, and not to standard output. If the file is there already, nothing is made."`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -103,7 +104,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 		}
 		defer func() { _ = os.Remove(staged) }() // unless it has its name by then
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -198,13 +199,13 @@ func distinct[T access.Scope | int64](list []T) []T {
 }
 
 type tokenListCmd struct {
-	All           bool `env:"-" help:"List revoked and expired ones, too."`
-	databaseFlags `embed:""`
+	All               bool `env:"-" help:"List revoked and expired ones, too."`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Run prints the credentials that hold, or all.
 func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
@@ -225,10 +226,10 @@ func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type tokenRevokeCmd struct {
-	Token         string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
-	All           bool   `env:"-" help:"Revoke all live tokens of the name."`
-	shell.YesFlag `embed:""`
-	databaseFlags `embed:""`
+	Token             string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
+	All               bool   `env:"-" help:"Revoke all live tokens of the name."`
+	shell.YesFlag     `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -242,7 +243,7 @@ Example:
 
 // Run revokes the credential, or all of a name, and prints them.
 func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}

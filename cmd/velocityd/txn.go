@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
@@ -71,13 +72,13 @@ func checkedQuery(filter txn.Filter, interval txn.Interval, order service.Histor
 }
 
 type txnListCmd struct {
-	txn.Filter   `embed:""`
-	txn.Interval `embed:""`
-	Order        service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
-	Limit        int                  `env:"-" default:"100" help:"How many at most."`
-	From         uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
-	outputFlag   `embed:""`
-	locatedFlags `embed:""`
+	txn.Filter       `embed:""`
+	txn.Interval     `embed:""`
+	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
+	Limit            int                  `env:"-" default:"100" help:"How many at most."`
+	From             uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
+	outputFlag       `embed:""`
+	ask.LocatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -94,19 +95,19 @@ func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.Limit < 1 {
 		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	query.Cursor, query.Limit = c.From, min(c.Limit, service.MaxHistoryPage)
 	out, left := c.writer(p), c.Limit
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for page, err := range service.Pages(ctx, store.history, query) {
+	for page, err := range service.Pages(ctx, store.Txns, query) {
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 		for _, t := range page.Txns[:min(left, len(page.Txns))] {
 			if err := out.Write(t); err != nil {
@@ -123,18 +124,18 @@ func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type txnShowCmd struct {
-	ID           uint64 `arg:"" help:"The txn's id."`
-	outputFlag   `embed:""`
-	locatedFlags `embed:""`
+	ID               uint64 `arg:"" help:"The txn's id."`
+	outputFlag       `embed:""`
+	ask.LocatedFlags `embed:""`
 }
 
 // Run shows the txn.
 func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	found, err := store.Txn(ctx, c.ID)
 	if err != nil {
 		return err
@@ -143,9 +144,9 @@ func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type txnExplainCmd struct {
-	ID           uint64 `arg:"" help:"The txn's id."`
-	JSON         bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
-	locatedFlags `embed:""`
+	ID               uint64 `arg:"" help:"The txn's id."`
+	JSON             bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
+	ask.LocatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -159,11 +160,11 @@ Example:
 
 // Run explains the txn.
 func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	found, err := store.Explain(ctx, c.ID)
 	if err != nil {
 		return err
@@ -175,10 +176,10 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type txnFollowCmd struct {
-	txn.Filter   `embed:""`
-	After        uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
-	outputFlag   `embed:""`
-	locatedFlags `embed:""`
+	txn.Filter       `embed:""`
+	After            uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
+	outputFlag       `embed:""`
+	ask.LocatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -192,32 +193,32 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	query.Cursor = c.After
 	out := c.writer(p)
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for t, err := range store.history.Follow(ctx, query) {
+	for t, err := range store.Txns.Follow(ctx, query) {
 		if err == nil {
 			err = out.Write(t)
 		}
 		if err != nil {
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		}
 	}
 	return nil
 }
 
 type txnExportCmd struct {
-	txn.Filter   `embed:""`
-	txn.Interval `embed:""`
-	Output       txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
-	locatedFlags `embed:""`
+	txn.Filter       `embed:""`
+	txn.Interval     `embed:""`
+	Output           txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
+	ask.LocatedFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -231,20 +232,20 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	out, shown := txn.NewWriter(p.Stdout, c.Output, shell.Printable), txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for t, err := range store.history.Export(ctx, query, p.Principal) {
+	for t, err := range store.Txns.Export(ctx, query, p.Principal) {
 		switch {
 		case errors.Is(err, service.ErrNotFound):
-			return explainNoZone(err)
+			return ask.ExplainNoZone(err)
 		case err != nil:
 			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", shell.Counted(shown.Txns(), "txn"), err)
 		}

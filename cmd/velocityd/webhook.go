@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/event"
@@ -35,11 +36,11 @@ Examples:
 }
 
 type webhookAddCmd struct {
-	To            string       `arg:"" name:"to" help:"The receiver, such as https://hooks.example.com/velocityd."`
-	Events        []event.Type `env:"-" sep:"," placeholder:"TYPE,..." help:"Only events of these types, such as bucket.locked, or of all types of a subject, such as zone.*."`
-	Zone          []int64      `env:"-" sep:"," placeholder:"ID,..." help:"Only events of these zones."`
-	Description   string       `env:"-" placeholder:"TEXT" help:"What the webhook is for."`
-	endpointFlags `embed:""`
+	To          string       `arg:"" name:"to" help:"The receiver, such as https://hooks.example.com/velocityd."`
+	Events      []event.Type `env:"-" sep:"," placeholder:"TYPE,..." help:"Only events of these types, such as bucket.locked, or of all types of a subject, such as zone.*."`
+	Zone        []int64      `env:"-" sep:"," placeholder:"ID,..." help:"Only events of these zones."`
+	Description string       `env:"-" placeholder:"TEXT" help:"What the webhook is for."`
+	ask.Flags   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -53,12 +54,12 @@ func (c *webhookAddCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := wanted.Validate(); err != nil {
 		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	made, secret, err := store.webhooks.AddWebhook(ctx, wanted, p.Principal)
+	defer store.Close()
+	made, secret, err := store.Webhooks.AddWebhook(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
@@ -71,18 +72,18 @@ func (c *webhookAddCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type webhookListCmd struct {
-	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the webhooks as the HTTP interface gives them."`
-	endpointFlags `embed:""`
+	JSON      bool `name:"json" env:"VELOCITY_JSON" help:"Print the webhooks as the HTTP interface gives them."`
+	ask.Flags `embed:""`
 }
 
 // Run prints the webhooks by id.
 func (c *webhookListCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	list, err := store.webhooks.Webhooks(ctx)
+	defer store.Close()
+	list, err := store.Webhooks.Webhooks(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -122,20 +123,20 @@ func orDash(at time.Time) string {
 }
 
 type webhookDeliveriesCmd struct {
-	ID            uint64 `arg:"" help:"Id of the webhook."`
-	After         uint64 `env:"-" placeholder:"ID" help:"Go on behind this event: at most a thousand are listed."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the deliveries as the HTTP interface gives them."`
-	endpointFlags `embed:""`
+	ID        uint64 `arg:"" help:"Id of the webhook."`
+	After     uint64 `env:"-" placeholder:"ID" help:"Go on behind this event: at most a thousand are listed."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the deliveries as the HTTP interface gives them."`
+	ask.Flags `embed:""`
 }
 
 // Run prints the deliveries by the ids of their events.
 func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	list, err := store.webhooks.Deliveries(ctx, c.ID, c.After)
+	defer store.Close()
+	list, err := store.Webhooks.Deliveries(ctx, c.ID, c.After)
 	switch {
 	case err != nil:
 		return err
@@ -158,19 +159,19 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 }
 
 type webhookResendCmd struct {
-	ID            uint64 `arg:"" help:"Id of the webhook."`
-	Event         uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
-	endpointFlags `embed:""`
+	ID        uint64 `arg:"" help:"Id of the webhook."`
+	Event     uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
+	ask.Flags `embed:""`
 }
 
 // Run has dead deliveries tried again.
 func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	n, err := store.webhooks.Resend(ctx, c.ID, c.Event)
+	defer store.Close()
+	n, err := store.Webhooks.Resend(ctx, c.ID, c.Event)
 	if err == nil {
 		fmt.Fprintf(p.Stdout, "%s will be tried again\n", shell.Counted(n, "event"))
 	}
@@ -178,18 +179,18 @@ func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type webhookRemoveCmd struct {
-	ID            uint64 `arg:"" help:"Id of the webhook."`
-	endpointFlags `embed:""`
+	ID        uint64 `arg:"" help:"Id of the webhook."`
+	ask.Flags `embed:""`
 }
 
 // Run removes the webhook.
 func (c *webhookRemoveCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
-	if err := store.webhooks.RemoveWebhook(ctx, c.ID, p.Principal); err != nil {
+	defer store.Close()
+	if err := store.Webhooks.RemoveWebhook(ctx, c.ID, p.Principal); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "webhook %d gets no more events\n", c.ID)

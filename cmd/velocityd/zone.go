@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -36,8 +37,8 @@ Example:
 }
 
 type zoneListCmd struct {
-	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
-	endpointFlags `embed:""`
+	JSON      bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -47,11 +48,11 @@ func (zoneListCmd) Help() string {
 
 // Run prints all zones.
 func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	zones, err := store.Zones(ctx)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 type zoneDeleteCmd struct {
 	ID            int64 `arg:"" help:"The zone's id."`
 	shell.YesFlag `embed:""`
-	endpointFlags `embed:""`
+	ask.Flags     `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -80,11 +81,11 @@ func (zoneDeleteCmd) Help() string {
 
 // Run removes the zone and prints it.
 func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	zone, err := store.Zone(ctx, c.ID)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers"
 	"velocityd/service"
@@ -19,7 +20,7 @@ const mostZoneBytes = 64 << 20
 type zoneApplyCmd struct {
 	File          string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
 	shell.YesFlag `embed:""`
-	endpointFlags `embed:""`
+	ask.Flags     `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -44,11 +45,11 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return shell.Usagef("%s: %w", c.File, err)
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	there, err := store.Zones(ctx)
 	if err != nil {
 		return err

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
 type zoneLintCmd struct {
-	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
-	JSON          bool    `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
-	endpointFlags `embed:""`
+	IDs       []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
+	JSON      bool    `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -31,11 +32,11 @@ Example:
 
 // Run prints the findings about the zones.
 func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	zones, err := zonesOf(ctx, store, c.IDs)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // findings returns what is unusual about zones. Without any of them every check is refused.
-func (c *zoneLintCmd) findings(ctx context.Context, store endpoint, zones []service.Zone) ([]service.Finding, error) {
+func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]service.Finding, error) {
 	if len(zones) == 0 {
 		return []service.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +
 			"'velocityd zone set' makes one, and 'velocityd zone restore' brings deleted ones back"}}, nil
@@ -99,7 +100,7 @@ func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) 
 }
 
 // zonesOf returns the zones with these ids, or all zones if there are no ids.
-func zonesOf(ctx context.Context, store endpoint, ids []int64) ([]service.Zone, error) {
+func zonesOf(ctx context.Context, store ask.Endpoint, ids []int64) ([]service.Zone, error) {
 	if len(ids) == 0 {
 		return store.Zones(ctx)
 	}

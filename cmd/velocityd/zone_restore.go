@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/db/records"
@@ -19,9 +20,9 @@ import (
 const mostListedChanges = 30
 
 type zoneRestoreCmd struct {
-	Change        uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
-	shell.YesFlag `embed:""`
-	databaseFlags `embed:""`
+	Change            uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
+	shell.YesFlag     `embed:""`
+	ask.DatabaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -38,7 +39,7 @@ Example:
 
 // Run shows what is to be restored, asks, and restores it; or lists changes.
 func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}

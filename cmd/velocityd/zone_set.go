@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -118,9 +119,9 @@ func replaceLength(setting *time.Duration, named *shell.Duration) {
 }
 
 type zoneSetCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	zoneSettings  `embed:""`
-	endpointFlags `embed:""`
+	ID           int64 `arg:"" help:"The zone's id."`
+	zoneSettings `embed:""`
+	ask.Flags    `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -146,11 +147,11 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	zone, err := c.edit(ctx, store, p.Principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Another program has just changed the zone. The settings that are not named here
@@ -166,7 +167,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // edit reads the zone and writes it with the named settings. The error wraps
 // service.ErrPrecondition if the zone was changed in between.
-func (c *zoneSetCmd) edit(ctx context.Context, store endpoint, principal string) (service.Zone, error) {
+func (c *zoneSetCmd) edit(ctx context.Context, store ask.Endpoint, principal string) (service.Zone, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	match := service.Match{Revision: zone.Revision}
 	switch {

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 )
 
 type zoneShowCmd struct {
-	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to show. Without it, all zones."`
-	JSON          bool    `name:"json" env:"VELOCITY_JSON" help:"Print JSON, as GET /v1/zones answers."`
-	endpointFlags `embed:""`
+	IDs       []int64 `arg:"" optional:"" name:"id" help:"Zones to show. Without it, all zones."`
+	JSON      bool    `name:"json" env:"VELOCITY_JSON" help:"Print JSON, as GET /v1/zones answers."`
+	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -25,11 +26,11 @@ Example:
 
 // Run prints the zones with all their settings.
 func (c *zoneShowCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	zones, err := zonesOf(ctx, store, c.IDs)
 	if err != nil {
 		return err

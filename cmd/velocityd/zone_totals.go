@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/totals"
 	"velocityd/service"
@@ -31,10 +32,10 @@ func (f totalsFlags) query() service.TotalsQuery {
 }
 
 type zoneTotalsCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	totalsFlags   `embed:""`
-	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the totals as the HTTP interface gives them."`
-	endpointFlags `embed:""`
+	ID          int64 `arg:"" help:"The zone's id."`
+	totalsFlags `embed:""`
+	JSON        bool `name:"json" env:"VELOCITY_JSON" help:"Print the totals as the HTTP interface gives them."`
+	ask.Flags   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -48,15 +49,15 @@ Example:
 
 // Run prints the totals of the zone.
 func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, err := c.open(ctx)
+	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	found, err := store.ZoneTotals(ctx, c.ID, c.query())
 	switch {
 	case err != nil:
-		return explainNoZone(err)
+		return ask.ExplainNoZone(err)
 	case c.JSON:
 		return json.NewEncoder(p.Stdout).Encode(api.NewZoneTotals(found))
 	}
@@ -83,7 +84,7 @@ func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	defer store.release()
+	defer store.Close()
 	found, err := store.BucketTotals(ctx, bucket, c.query())
 	switch {
 	case err != nil:

@@ -20,6 +20,7 @@ type Process struct {
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
+	Version   string // of the program
 	// Principal is the name of the user who runs the program, for zone_audit.
 	Principal string
 	// Logger is set by a command that writes its log as JSON. Then the error that the

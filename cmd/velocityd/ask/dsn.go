@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"errors"
@@ -16,11 +16,11 @@ import (
 	"velocityd/trusted"
 )
 
-// credentialName is the name of the systemd credential that may hold the DSN.
-const credentialName = "velocity-dsn"
+// CredentialName is the name of the systemd credential that may hold the DSN.
+const CredentialName = "velocity-dsn"
 
-// dsnFlags tell which database is configured.
-type dsnFlags struct {
+// DSNFlags tell which database is configured.
+type DSNFlags struct {
 	DSN       string        `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database; several addresses of one database have commas between them. Prefer the environment variable: other users of the machine can see the password in a flag."`
 	DSNFile   string        `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
 	DBTLSCA   string        `name:"db-tls-ca" env:"VELOCITY_DB_TLS_CA" placeholder:"FILE" help:"Use TLS to the database, whose certificate must be signed by one in this PEM file."`
@@ -32,8 +32,12 @@ type dsnFlags struct {
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag wins over
-// the environment variable of the other one.
-func (f *dsnFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+// the environment variable of the other one. With --data alone, no DSN of the environment is meant. Kong may call it twice.
+func (f *DSNFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+	if shell.Given(command, "data") && !shell.Given(command, "dsn", "dsn-file") {
+		*f = DSNFlags{}
+		return nil
+	}
 	switch byDSN, byFile := shell.Given(command, "dsn"), shell.Given(command, "dsn-file"); {
 	case byDSN && !byFile:
 		f.DSNFile = ""
@@ -44,17 +48,17 @@ func (f *dsnFlags) AfterApply(command *kong.Context, p *shell.Process) error {
 	return nil
 }
 
-// attrs returns the settings for the log, without the DSN, which may come from elsewhere.
-func (f dsnFlags) attrs() []slog.Attr {
+// Attrs returns the settings for the log, without the DSN, which may come from elsewhere.
+func (f DSNFlags) Attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("dsn_file", f.DSNFile), slog.String("engine_mode", string(f.Engine)),
 		slog.String("db_tls_ca", f.DBTLSCA), slog.String("db_tls_cert", f.DBTLSCert),
 	}
 }
 
-// configured returns the configured DSN, or "" if there is none. Its errors are
+// Configured returns the configured DSN, or "" if there is none. Its errors are
 // usageErrors and repeat nothing of the DSN. It connects to nothing.
-func (f dsnFlags) configured() (string, error) {
+func (f DSNFlags) Configured() (string, error) {
 	if f.DSN != "" && f.DSNFile != "" {
 		return "", shell.Usagef("both --dsn (VELOCITY_DSN) and --dsn-file (VELOCITY_DSN_FILE) are set: leave one out")
 	}
@@ -75,13 +79,13 @@ func (f dsnFlags) configured() (string, error) {
 	return dsn, nil
 }
 
-func (f dsnFlags) tls() session.TLSFiles {
+func (f DSNFlags) tls() session.TLSFiles {
 	return session.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
 }
 
-// reread returns a function that reads the DSN again, or nil if it comes from no file. The
+// Reread returns a function that reads the DSN again, or nil if it comes from no file. The
 // password may have been changed there.
-func (f dsnFlags) reread() func() (string, error) {
+func (f DSNFlags) Reread() func() (string, error) {
 	if f.DSN != "" || f.DSNFile == "" && f.credentials == "" {
 		return nil
 	}
@@ -95,7 +99,7 @@ func (f dsnFlags) reread() func() (string, error) {
 }
 
 // read returns the DSN and the flag or credential that it comes from.
-func (f dsnFlags) read() (dsn, source string, err error) {
+func (f DSNFlags) read() (dsn, source string, err error) {
 	switch {
 	case f.DSN != "":
 		return f.DSN, "--dsn (VELOCITY_DSN)", nil
@@ -103,11 +107,11 @@ func (f dsnFlags) read() (dsn, source string, err error) {
 		dsn, err = readDSNFile(f.DSNFile)
 		return dsn, "--dsn-file (VELOCITY_DSN_FILE)", err
 	case f.credentials != "":
-		dsn, err = readDSNFile(filepath.Join(f.credentials, credentialName))
+		dsn, err = readDSNFile(filepath.Join(f.credentials, CredentialName))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
-		return dsn, "credential " + credentialName, err
+		return dsn, "credential " + CredentialName, err
 	}
 	return "", "", nil
 }

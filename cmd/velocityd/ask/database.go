@@ -1,4 +1,4 @@
-package main
+package ask
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"velocityd/doctor"
 )
 
-// openDatabase connects to a database and verifies its schema. The error wraps
+// OpenDatabase connects to a database and verifies its schema. The error wraps
 // service.ErrBusy if the database is away. Every other error is a fault of the
 // configuration, which waiting does not mend.
-func openDatabase(ctx context.Context, o session.Options) (*db.Store, error) {
+func OpenDatabase(ctx context.Context, o session.Options) (*db.Store, error) {
 	store, err := db.Open(o)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,6 @@
-package main
+// Package ask is whom a command asks: a service at a URL, or a database by its DSN, and by which token and which keys. It must not know
+// any command.
+package ask
 
 import (
 	"context"
@@ -21,23 +23,25 @@ import (
 )
 
 const (
-	localTimeout  = 10 * time.Second // of one call to the database
+	LocalTimeout  = 10 * time.Second // of one call to the database
 	remoteTimeout = 30 * time.Second // of one call to a service, whose own deadline is shorter
 )
 
-// endpointFlags tell whether to ask a running service or the database itself.
-type endpointFlags struct {
+// Flags tell whether to ask a running service or the database itself.
+type Flags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
 	CA            string `name:"ca" env:"VELOCITY_CA" placeholder:"FILE" help:"With --url https://...: certificates, in PEM, of those who may sign the service's. Left out: those that this machine trusts."`
-	tokenFlags    `embed:""`
-	databaseFlags `embed:""`
-	keyFlags      `embed:""`
+	TokenFlags    `embed:""`
+	DatabaseFlags `embed:""`
+	KeyFlags      `embed:""`
+	version       string // of the program
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
 // wins over all environment variables: with a flag of the database, VELOCITY_URL is not
 // meant.
-func (f *endpointFlags) AfterApply(command *kong.Context, p *shell.Process) error {
+func (f *Flags) AfterApply(command *kong.Context, p *shell.Process) error {
+	f.version = p.Version
 	f.inherited, _ = p.LookupEnv("VELOCITY_TOKEN")
 	switch byURL, byDatabase := shell.Given(command, "url"), shell.Given(command, "dsn", "dsn-file", "data"); {
 	case byURL && byDatabase:
@@ -45,88 +49,88 @@ func (f *endpointFlags) AfterApply(command *kong.Context, p *shell.Process) erro
 	case byDatabase:
 		f.URL = ""
 	}
-	return f.databaseFlags.AfterApply(command, p) // kong sees this method instead
+	return f.DatabaseFlags.AfterApply(command, p) // kong may see this method alone
 }
 
-// endpoint answers the operator's commands: it is a service or a database. Checks and
+// Endpoint answers the operator's commands: it is a service or a database. Checks and
 // reports that have begun are finished even if their context ends.
-type endpoint struct {
+type Endpoint struct {
 	handlers.Reader
 	handlers.Writer
 	service.Checker
-	history  txn.Source
-	events   events.Source
-	webhooks events.Webhooks
-	full     func(ctx context.Context, zoneID int64) (barred.Looked, error)
+	Txns     txn.Source
+	EventLog events.Source
+	Webhooks events.Webhooks
+	Full     func(ctx context.Context, zoneID int64) (barred.Looked, error)
 	timeout  time.Duration // of checks and reports
-	release  func()        // closes the connections
+	Close    func()        // closes the connections
 }
 
-// open returns the service at --url, or the database if --url is not given.
-func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
+// Open returns the service at --url, or the database if --url is not given.
+func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 	if f.URL != "" {
 		return f.openService()
 	}
-	keys, err := f.keyring()
+	keys, err := f.Keyring()
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
-	store, err := f.databaseFlags.open(ctx)
+	store, err := f.DatabaseFlags.Open(ctx)
 	if errors.Is(err, errNoDatabase) {
-		return endpoint{}, shell.Usagef("%w; or name a service with --url", err)
+		return Endpoint{}, shell.Usagef("%w; or name a service with --url", err)
 	}
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
-	proving, cancel := context.WithTimeout(ctx, localTimeout)
+	proving, cancel := context.WithTimeout(ctx, LocalTimeout)
 	defer cancel()
 	if err := store.ProveKeys(proving, keys.Keys()); err != nil {
 		_ = store.Close() // the first error says more
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
 	hiding := daemon.HidingStore{Store: store, Keys: keys}
-	return endpoint{
+	return Endpoint{
 		Reader: hiding, Writer: hiding,
-		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
-		history:  txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
-		events:   events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
-		webhooks: events.LocalWebhooks{Store: store},
-		full: func(ctx context.Context, zoneID int64) (barred.Looked, error) {
+		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: LocalTimeout}),
+		Txns:     txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		EventLog: events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
+		Webhooks: events.LocalWebhooks{Store: store},
+		Full: func(ctx context.Context, zoneID int64) (barred.Looked, error) {
 			return barred.FindFull(ctx, hiding, zoneID)
 		},
-		timeout: localTimeout, release: func() { _ = store.Close() },
+		timeout: LocalTimeout, Close: func() { _ = store.Close() },
 	}, nil
 }
 
 // openService returns the service at --url. It connects to nothing.
-func (f endpointFlags) openService() (endpoint, error) {
+func (f Flags) openService() (Endpoint, error) {
 	token, err := f.token()
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
-	options := []client.Option{client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/" + version()), client.WithToken(token)}
+	options := []client.Option{client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/" + f.version), client.WithToken(token)}
 	if f.CA != "" {
-		roots, err := readRoots(f.CA)
+		roots, err := ReadRoots(f.CA)
 		if err != nil {
-			return endpoint{}, shell.Usagef("--ca (VELOCITY_CA): %w", err)
+			return Endpoint{}, shell.Usagef("--ca (VELOCITY_CA): %w", err)
 		}
 		options = append(options, client.WithRootCAs(roots))
 	}
 	remote, err := client.New(f.URL, options...)
 	if errors.Is(err, service.ErrInvalid) {
-		return endpoint{}, shell.Usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
+		return Endpoint{}, shell.Usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
 	}
 	if err != nil {
-		return endpoint{}, err
+		return Endpoint{}, err
 	}
-	return endpoint{
-		Reader: remote, Writer: remote, Checker: remote, history: remote, events: remote, webhooks: remote, full: remote.Full,
-		timeout: remoteTimeout, release: remote.Close,
+	return Endpoint{
+		Reader: remote, Writer: remote, Checker: remote, Txns: remote, EventLog: remote, Webhooks: remote, Full: remote.Full,
+		timeout: remoteTimeout, Close: remote.Close,
 	}, nil
 }
 
-// readRoots returns the certificates of a file.
-func readRoots(path string) (*x509.CertPool, error) {
+// ReadRoots returns the certificates of a file.
+func ReadRoots(path string) (*x509.CertPool, error) {
 	text, err := trusted.Read(path, trusted.LongLimit)
 	if err != nil {
 		return nil, err
@@ -139,19 +143,19 @@ func readRoots(path string) (*x509.CertPool, error) {
 }
 
 // Zone returns a zone. If there is none, the error says where to look.
-func (e endpoint) Zone(ctx context.Context, id int64) (service.Zone, error) {
+func (e Endpoint) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	zone, err := e.Reader.Zone(ctx, id)
-	return zone, explainNoZone(err)
+	return zone, ExplainNoZone(err)
 }
 
 // Overrides returns overrides of a zone. If there is no such zone, the error says where to look.
-func (e endpoint) Overrides(ctx context.Context, zone int64, after uint64, limit int) ([]service.Override, error) {
+func (e Endpoint) Overrides(ctx context.Context, zone int64, after uint64, limit int) ([]service.Override, error) {
 	overrides, err := e.Reader.Overrides(ctx, zone, after, limit)
-	return overrides, explainNoZone(err)
+	return overrides, ExplainNoZone(err)
 }
 
-// explainNoZone adds to service.ErrNotFound where the zones are listed.
-func explainNoZone(err error) error {
+// ExplainNoZone adds to service.ErrNotFound where the zones are listed.
+func ExplainNoZone(err error) error {
 	if errors.Is(err, service.ErrNotFound) {
 		return fmt.Errorf("%w ('velocityd zone list' shows the zones)", err)
 	}
@@ -159,14 +163,14 @@ func explainNoZone(err error) error {
 }
 
 // CheckAll implements service.Checker.
-func (e endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (e Endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
 	return e.Checker.CheckAll(ctx, checks)
 }
 
 // ReportAll implements service.OutcomeStore.
-func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (e Endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
 	results, err := e.Writer.ReportAll(ctx, reports)
