@@ -24,7 +24,7 @@ func (c *Client) History(ctx context.Context, query service.HistoryQuery) (servi
 	if err := query.Validate(); err != nil {
 		return service.HistoryPage{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	values := valuesOf(query)
+	values := HistoryValues(query)
 	values.Set("limit", strconv.Itoa(query.Limit))
 	r.path = pathTxns + "?" + values.Encode()
 	answer, err := ask[api.Txns](ctx, c, r)
@@ -61,8 +61,9 @@ func filtersOf(query service.HistoryQuery) url.Values {
 	return values
 }
 
-// valuesOf returns the parameters of a query but for its limit.
-func valuesOf(query service.HistoryQuery) url.Values {
+// HistoryValues returns the parameters by which GET /v1/txns is asked for a query. They do NOT have its Limit, which
+// streams have none of.
+func HistoryValues(query service.HistoryQuery) url.Values {
 	values := filtersOf(query)
 	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
 		if !at.IsZero() {

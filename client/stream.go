@@ -37,7 +37,7 @@ func (c *Client) Export(ctx context.Context, query service.HistoryQuery, princip
 			yield(service.Txn{}, fmt.Errorf("%s: %w", r.action, err))
 			return
 		}
-		r.path = pathTxns + "?" + valuesOf(query).Encode()
+		r.path = pathTxns + "?" + HistoryValues(query).Encode()
 		body, err := c.stream(ctx, r, "")
 		if err != nil {
 			yield(service.Txn{}, err)

@@ -87,6 +87,13 @@ func (c *console) visits() map[string]func(*visit) error {
 	list := map[string]func(*visit) error{}
 	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = handle }
 	add("GET", "{$}", (*visit).now)
+	add("GET", "history", (*visit).history)
+	add("GET", "history.csv", exportHistory("csv"))
+	add("GET", "history.ndjson", exportHistory("ndjson"))
+	add("GET", "locked", (*visit).locked)
+	add("POST", "locked/release", (*visit).releaseSelected)
+	add("POST", "locked/release-all", (*visit).releaseAll)
+	add("GET", "attacks", (*visit).attacks)
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", (*visit).newZone)
 	add("POST", "zones/new", (*visit).makeZone)

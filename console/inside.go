@@ -22,6 +22,19 @@ func passedOn() []string {
 
 // RoundTrip answers a request. The answer is read as a whole: it is for pages, which are short. It never fails.
 func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := &answer{header: http.Header{}}
+	t.api.ServeHTTP(w, t.asReader(r))
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return &http.Response{
+		StatusCode: w.status, Status: http.StatusText(w.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+	}, nil
+}
+
+// asReader returns a request as if the reader had sent it.
+func (t inside) asReader(r *http.Request) *http.Request {
 	asked := r.Clone(r.Context())
 	asked.Host, asked.RemoteAddr, asked.TLS, asked.RequestURI = t.reader.Host, t.reader.RemoteAddr, t.reader.TLS, r.URL.RequestURI()
 	if asked.Body == nil {
@@ -32,15 +45,7 @@ func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
 			asked.Header[name] = slices.Clone(lines)
 		}
 	}
-	w := &answer{header: http.Header{}}
-	t.api.ServeHTTP(w, asked)
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return &http.Response{
-		StatusCode: w.status, Status: http.StatusText(w.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
-	}, nil
+	return asked
 }
 
 // answer is an http.ResponseWriter that keeps the answer.

@@ -1,4 +1,89 @@
 package console
 
+import (
+	"context"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/barred"
+)
+
+// nowDays is with how many days before the last one is compared.
+const nowDays = 7
+
+// now is the content of the page of this moment.
+type now struct {
+	Zones []service.Zone
+	Zone  string // the one that is shown, or "" for all
+	// Locked is how many keys are locked out, and IsMoreLocked says that there are more than one question tells of.
+	Locked       int
+	IsMoreLocked bool
+	Day          *dayCompared // nil in the answer to a live part, which does not show it
+	Omitted      int          // zones that are not added up, because there are too many
+	MayLocked    bool
+	MayHistory   bool
+}
+
 // now shows what goes on at this moment.
-func (v *visit) now() error { return v.show("now", "Now", "Now", nil) }
+func (v *visit) now() error {
+	content := now{Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory)}
+	if !content.MayHistory && !content.MayLocked {
+		return v.show("now", "Now", "Now", content)
+	}
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	content.Zones = zones
+	if content.Zone != "" {
+		zone, err := zoneOf(zones, content.Zone)
+		if err != nil {
+			return err
+		}
+		zones = []service.Zone{*zone}
+	}
+	if len(zones) > mostZones {
+		zones, content.Omitted = zones[:mostZones], len(zones)-mostZones
+	}
+	if err := v.lockedNow(zones, &content); err != nil {
+		return err
+	}
+	if content.MayHistory && v.r.Header.Get(fieldLive) == "" {
+		if content.Day, err = v.compareDay(v.r.Context(), zones); err != nil {
+			return err
+		}
+	}
+	return v.show("now", "Now", "Now", content)
+}
+
+// lockedNow counts the lockouts of zones.
+func (v *visit) lockedNow(zones []service.Zone, content *now) error {
+	for _, zone := range zones {
+		if !content.MayLocked || !barred.Binds(zone) {
+			continue
+		}
+		page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: zone.ID, Limit: barred.MaxLimit})
+		if err != nil {
+			return err
+		}
+		content.Locked += len(page.Lockouts)
+		content.IsMoreLocked = content.IsMoreLocked || page.Next != 0
+	}
+	return nil
+}
+
+// compareDay compares the last day of zones with the days before.
+func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*dayCompared, error) {
+	until := service.SpanHour.Begin(v.Now())
+	query := service.TotalsQuery{Since: until.Add(-(nowDays + 1) * 24 * time.Hour), Until: until, By: service.SpanHour}
+	var lists [][]service.SpanTotals
+	for _, zone := range zones {
+		totals, err := v.api.ZoneTotals(ctx, zone.ID, query)
+		if err != nil {
+			return nil, err
+		}
+		lists = append(lists, totals.Spans)
+	}
+	return newDayCompared(until, service.MergeSpans(lists...)), nil
+}

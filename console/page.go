@@ -44,7 +44,10 @@ type entry struct {
 // menu returns all entries. Each page is for readers with its scope.
 func menu() []entry {
 	return []entry{
-		{"Now", "", access.ScopeMetrics},
+		{"Now", "", access.ScopeHistory},
+		{"History", "history", access.ScopeHistory},
+		{"Locked", "locked", access.ScopePeek},
+		{"Attacks", "attacks", access.ScopeHistory},
 		{"Zones", "zones", access.ScopeHistory},
 		{"Overrides", "overrides", access.ScopeOverrides},
 		{"Health", "health", access.ScopeHistory},
@@ -54,6 +57,7 @@ func menu() []entry {
 // notices are the sentences of deeds, by the word in the address of the page that they lead to.
 func notices() map[string]string {
 	return map[string]string{
+		"released":     "The buckets are released: nothing counts in them, and no lockout holds. Each release stands in the audit.",
 		"zone":         "The zone was changed. All instances know it within a second.",
 		"newzone":      "The zone was made.",
 		"dropzone":     "The zone was deleted, with its overrides. Its attempts stay.",

@@ -19,7 +19,8 @@ func (c *console) funcs() template.FuncMap {
 		"percent": percent, "seconds": service.WholeSeconds, "zonePath": zonePath, "txnPath": txnPath,
 		"limit": limitInWords, "span": spanInWords, "subject": subjectInWords, "bucket": bucketOf,
 		"spark": spark, "task": taskInWords, "overridePath": overridePath,
-		"keyPath": c.keyPath, "sealed": c.sealedKey,
+		"keyPath": c.keyPath, "sealed": c.sealedKey, "plain": plain, "option": option,
+		"zoneChoices": zoneChoices, "historyPath": c.historyPath,
 	}
 }
 
@@ -40,6 +41,47 @@ func visible(text string) template.HTML {
 	}
 	b.WriteString("</bdi>")
 	return template.HTML(b.String()) //nolint:gosec // everything in it is escaped
+}
+
+// plain is visible for the places where a browser takes text alone, such as the choices of a field.
+func plain(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != ' ' && (!unicode.IsPrint(r) || isBlank(r)) {
+			fmt.Fprintf(&b, "[U+%04X]", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// option returns one of the choices of a field, which is chosen if the field has its value.
+func option(value, name, chosen string) template.HTML {
+	mark := ""
+	if value == chosen {
+		mark = " selected"
+	}
+	return template.HTML(fmt.Sprintf(`<option value="%s"%s>%s</option>`, //nolint:gosec // its text is escaped
+		template.HTMLEscapeString(value), mark, template.HTMLEscapeString(name)))
+}
+
+// zoneChoices returns the choices of a field of zones.
+func zoneChoices(zones []service.Zone, chosen string) (all template.HTML) {
+	for _, zone := range zones {
+		id := strconv.FormatInt(zone.ID, 10)
+		all += option(id, zoneName(zone), chosen)
+	}
+	return all
+}
+
+// zoneName returns a zone's id and the words in which somebody has described it, as text alone.
+func zoneName(zone service.Zone) string {
+	name := strconv.FormatInt(zone.ID, 10)
+	if zone.Description != "" {
+		name += " · " + plain(zone.Description)
+	}
+	return name
 }
 
 // isBlank reports whether a character counts as printable and shows nothing.

@@ -67,7 +67,7 @@ async function visit(address, selector) {
   const region = document.querySelector(selector);
   const heading = region?.querySelector('h2, h1');
   const rows = region?.querySelectorAll('tbody tr').length ?? 0;
-  if (heading instanceof HTMLElement) {
+  if (heading instanceof HTMLElement && !document.activeElement?.closest('form')) { // a reader who chooses stays at his field
     heading.tabIndex = -1;
     heading.focus({ preventScroll: true });
   }
@@ -172,7 +172,7 @@ function drawCharts(region) {
     const uPlot = /** @type {any} */ (globalThis).uPlot; // a script by itself
     const chart = new uPlot({
       width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180), tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
-      legend: { live: true }, cursor: { y: false }, axes: [axis, { ...axis, size: 48 }],
+      legend: { live: true }, cursor: { y: false }, axes: [{ ...axis, values: figure.getAttribute('data-times') ?? undefined }, { ...axis, size: 48 }],
       series: [{ label: 'UTC' }, ...series.map((/** @type {any} */ s) => ({
         label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash, points: { show: false },
         value: (/** @type {any} */ _, /** @type {number|null} */ v) => v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,
@@ -218,6 +218,12 @@ document.addEventListener('change', (event) => {
   for (const box of all.closest('form')?.querySelectorAll('input[type=checkbox][name]') ?? []) if (box instanceof HTMLInputElement) box.checked = all.checked;
 });
 
+// ---- Batches: a form with data-go-on sends itself, unless the reader leads the page elsewhere.
+
+const goOn = document.querySelector('form[data-go-on]');
+const soon = goOn instanceof HTMLFormElement ? setTimeout(() => goOn.requestSubmit(), 400) : 0;
+addEventListener('click', () => clearTimeout(soon), true);
+
 // ---- Keys.
 
 document.addEventListener('keydown', (event) => {
@@ -242,6 +248,7 @@ document.addEventListener('keydown', (event) => {
 
 /** Brings a region to life that has come into the page. @param {ParentNode} region */
 function enliven(region) {
+  for (const button of region.querySelectorAll('[data-pause]')) button.removeAttribute('hidden');
   const lives = [...region.querySelectorAll('[data-live]')];
   if (region instanceof Element && region.matches('[data-live]')) lives.push(region);
   for (const live of lives) void renew(live);
@@ -252,5 +259,4 @@ function enliven(region) {
   if (isPaused) setPaused(true);
 }
 
-for (const button of document.querySelectorAll('[data-pause]')) button.removeAttribute('hidden');
 enliven(document);

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// attacksTimeout is the deadline of all reports of a page, above that of one report over HTTP.
+	attacksTimeout = 28 * time.Second
+	// attackKeys is how many keys each list of the page has at most.
+	attackKeys = 15
+	// shownKeys is how many of them are shown where the list is one of two beside each other.
+	shownKeys = 10
+	// fewRows is how many attempts a report looks at unless the reader wants more: an answer at once.
+	fewRows = 20_000
+)
+
+// attacks is the content of the page of attacks.
+type attacks struct {
+	Zones []service.Zone
+	// Users and Addresses are the zones that one check names together. Either may be nil.
+	Users, Addresses *service.Zone
+	Within           string // as lengths names it
+	Rows             int
+	ByUser, ByAddr   *service.ZoneReport
+	Networks         []network
+	Heat             []heatMap
+	Fault            string // why there is no report
+}
+
+// attacks shows who attacks and who is attacked, by the reports of a zone of users and a zone of addresses.
+func (v *visit) attacks() error {
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	content := attacks{Zones: zones}
+	if err := content.choose(v.r.URL.Query()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(v.r.Context(), attacksTimeout)
+	defer cancel()
+	if err := v.reportAttacks(ctx, &content); err != nil {
+		if !errors.Is(err, service.ErrBusy) {
+			return err
+		}
+		content.Fault = sentenceOf(err)
+	}
+	for _, zone := range content.Chosen() {
+		heat, err := v.heat(ctx, zone)
+		if err != nil {
+			return err
+		}
+		content.Heat = append(content.Heat, heat)
+	}
+	return v.show("attacks", "Attacks", "Attacks", &content)
+}
+
+// choose takes the zones and the time of an address, or the first zones that fit, and an hour.
+func (a *attacks) choose(values url.Values) (err error) {
+	a.Within, a.Rows = "hour", fewRows
+	if given := values.Get("within"); lengths()[given] != 0 {
+		a.Within = given
+	}
+	if n, err := strconv.Atoi(values.Get("rows")); err == nil && n > 0 {
+		a.Rows = min(n, service.MaxZoneReportRows)
+	}
+	for _, field := range []struct {
+		name  string
+		zone  **service.Zone
+		isFor func(service.Zone) bool
+	}{{"users", &a.Users, isOfUsers}, {"addresses", &a.Addresses, isOfAddresses}} {
+		given, isGiven := values.Get(field.name), values.Has(field.name)
+		switch {
+		case given != "":
+			if *field.zone, err = zoneOf(a.Zones, given); err != nil {
+				return err
+			}
+		case !isGiven:
+			*field.zone = firstZone(a.Zones, field.isFor)
+		}
+	}
+	return nil
+}
+
+func isOfAddresses(zone service.Zone) bool { return zone.Keys.Kind == service.KeyIP }
+func isOfUsers(zone service.Zone) bool     { return !isOfAddresses(zone) }
+
+// firstZone returns the first zone that fits, or nil.
+func firstZone(zones []service.Zone, fits func(service.Zone) bool) *service.Zone {
+	for _, zone := range zones {
+		if fits(zone) {
+			return &zone
+		}
+	}
+	return nil
+}
+
+// Chosen returns the zones that are chosen.
+func (a *attacks) Chosen() (zones []service.Zone) {
+	for _, zone := range []*service.Zone{a.Users, a.Addresses} {
+		if zone != nil {
+			zones = append(zones, *zone)
+		}
+	}
+	return zones
+}
+
+// reportAttacks asks for the reports, one after the other: the service makes one at a time.
+func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
+	until := v.Now().UTC()
+	query := service.ZoneReportQuery{Since: until.Add(-lengths()[a.Within]), Until: until, Keys: attackKeys, MostRows: a.Rows}
+	if a.Users != nil && a.Addresses != nil && a.Users.ID != a.Addresses.ID {
+		query.UsersZone, query.AddressesZone = a.Users.ID, a.Addresses.ID
+	}
+	if a.Users != nil {
+		report, err := v.api.ZoneReport(ctx, *a.Users, query)
+		if err != nil {
+			return err
+		}
+		a.ByUser = &report
+	}
+	if a.Addresses == nil {
+		return nil
+	}
+	query.UsersZone, query.AddressesZone, query.Keys = 0, 0, service.MaxZoneReportKeys
+	report, err := v.api.ZoneReport(ctx, *a.Addresses, query)
+	if err != nil {
+		return err
+	}
+	a.ByAddr, a.Networks = &report, networksOf(report)
+	return nil
+}
+
+// IsPair reports whether there are two zones, so that sprays can be seen.
+func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.Query.UsersZone != 0 }
+
+// First is the report that the page's first sentence is about.
+func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
+
+// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so.
+func (a *attacks) Sentence() string {
+	if !a.IsPair() {
+		r := a.First()
+		return fmt.Sprintf("%s attempts of zone %d found no room, of %s.", num(r.Total.WouldBlock), r.ZoneID, num(r.Total.Attempts))
+	}
+	return fmt.Sprintf("%s tried many users. %s tried from many addresses. %s attempts of zone %d found no room, of %s.",
+		amount(len(a.ByUser.Sprays), "address", "addresses"), amount(len(a.ByUser.Targets), "user was", "users were"),
+		num(a.ByUser.Total.WouldBlock), a.Users.ID, num(a.ByUser.Total.Attempts))
+}
+
+// amount says how many there are of something, of which at most attackKeys are listed.
+func amount(n int, one, many string) string {
+	switch n {
+	case 0:
+		return "No " + one
+	case 1:
+		return "One " + one
+	case attackKeys:
+		return fmt.Sprintf("%d or more %s", n, many)
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// ID returns the id of a zone that is chosen, or "".
+func (a *attacks) ID(zone *service.Zone) string {
+	if zone == nil {
+		return ""
+	}
+	return strconv.FormatInt(zone.ID, 10)
+}
+
+// Path returns the path of the page for a look at more attempts.
+func (a *attacks) Path(rows int) string {
+	return withQuery("attacks", url.Values{
+		"within": {a.Within}, "rows": {strconv.Itoa(rows)}, "users": {a.ID(a.Users)}, "addresses": {a.ID(a.Addresses)},
+	})
+}

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"velocityd/api"
+	"velocityd/client"
+	"velocityd/service"
+)
+
+// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format. The
+// HTTP interface notes it in the audit.
+func exportHistory(format string) func(*visit) error {
+	return func(v *visit) error {
+		f, err := v.filter(v.r.URL.Query())
+		if err != nil {
+			return err
+		}
+		f.query.Order, f.query.Cursor = service.OldestFirst, 0
+		values := client.HistoryValues(f.query)
+		values.Set("format", format)
+		name := fmt.Sprintf("attempts-%s.%s", v.Now().UTC().Format("2006-01-02T150405"), format)
+		return v.stream("/v1/txns?"+values.Encode(), name)
+	}
+}
+
+// stream sends the answer of the HTTP interface to the browser, as it comes: a history fits in no memory. A refusal
+// is returned, so that the reader gets a page. The interface bounds the time for each part.
+func (v *visit) stream(path, name string) error {
+	r, err := http.NewRequestWithContext(v.r.Context(), http.MethodGet, "http://velocityd"+path, nil)
+	if err != nil {
+		return fmt.Errorf("ask for a stream: %w", err)
+	}
+	asked := inside{v.API, v.r}.asReader(r)
+	asked.Proto, asked.ProtoMajor, asked.ProtoMinor = v.r.Proto, v.r.ProtoMajor, v.r.ProtoMinor // HTTP/1.0 has no streams
+	if v.token != "" {
+		asked.Header.Set("Authorization", "Bearer "+v.token)
+	}
+	w := &refusable{ResponseWriter: v.w, name: name}
+	v.API.ServeHTTP(w, asked)
+	return w.err()
+}
+
+// refusable writes an answer to the browser, unless it is a refusal: then it keeps it.
+type refusable struct {
+	http.ResponseWriter
+	name    string // of the file, for the browser
+	refusal *answer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *refusable) WriteHeader(status int) {
+	switch {
+	case w.refusal != nil:
+	case status >= http.StatusBadRequest:
+		w.refusal = &answer{status: status}
+		w.Header().Del("Content-Length")
+	default:
+		w.Header().Set("Content-Disposition", `attachment; filename="`+w.name+`"`)
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *refusable) Write(text []byte) (int, error) {
+	if w.refusal != nil {
+		return w.refusal.Write(text)
+	}
+	return w.ResponseWriter.Write(text)
+}
+
+// FlushError sends what was written.
+func (w *refusable) FlushError() error {
+	if w.refusal != nil {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// SetWriteDeadline bounds the time that the browser has to take a part.
+func (w *refusable) SetWriteDeadline(at time.Time) error {
+	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(at)
+}
+
+// err returns the refusal, or nil.
+func (w *refusable) err() error {
+	if w.refusal == nil {
+		return nil
+	}
+	problem := new(api.Problem)
+	if err := json.Unmarshal(w.refusal.body.Bytes(), problem); err != nil {
+		return fmt.Errorf("the stream was refused with status %d", w.refusal.status)
+	}
+	return problem
+}

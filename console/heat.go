@@ -1,0 +1,109 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// heatWeeks is how many weeks a heat map is about.
+	heatWeeks = 4
+	// heatSteps is how many shades a heat map has besides that of none.
+	heatSteps = 5
+	// The measures of a heat map, in the units of its figure.
+	heatLeft, heatTop, heatWidth, heatHeight = 44, 18, 26, 20
+)
+
+// heatMap is the attempts of a zone that found no room, by the hour of the week in UTC.
+type heatMap struct {
+	Zone service.Zone
+	Days []heatDay
+	Most int64 // in one hour of the week
+	// Worst is the hour of the week with the most, in words.
+	Worst string
+	Total int64
+}
+
+// heatDay is one row of a heat map.
+type heatDay struct {
+	Name  string
+	Y     int
+	Hours [24]heatHour
+}
+
+// heatHour is one cell of a heat map: its sum over all weeks.
+type heatHour struct {
+	Hour, X  int
+	Stopped  int64
+	Attempts int64
+	Step     int // 0 for none, heatSteps for the most
+}
+
+// heat makes the heat map of a zone from its hourly totals.
+func (v *visit) heat(ctx context.Context, zone service.Zone) (heatMap, error) {
+	until := service.SpanHour.Begin(v.Now())
+	totals, err := v.api.ZoneTotals(ctx, zone.ID, service.TotalsQuery{
+		Since: until.AddDate(0, 0, -7*heatWeeks), Until: until, By: service.SpanHour,
+	})
+	if err != nil {
+		return heatMap{}, err
+	}
+	return newHeatMap(zone, totals.Spans), nil
+}
+
+// newHeatMap adds up hours.
+func newHeatMap(zone service.Zone, spans []service.SpanTotals) heatMap {
+	m := heatMap{Zone: zone, Days: make([]heatDay, 7)}
+	for i := range m.Days {
+		m.Days[i].Name = time.Weekday((i + 1) % 7).String() // a week begins on Monday (ISO 8601)
+		m.Days[i].Y = heatTop + i*heatHeight
+		for hour := range m.Days[i].Hours {
+			m.Days[i].Hours[hour].Hour, m.Days[i].Hours[hour].X = hour, heatLeft+hour*heatWidth
+		}
+	}
+	for _, span := range spans {
+		at := span.BeginsAt.UTC()
+		cell := &m.Days[(int(at.Weekday())+6)%7].Hours[at.Hour()]
+		cell.Stopped += span.WouldBlock
+		cell.Attempts += span.Attempts
+		m.Total += span.WouldBlock
+		m.Most = max(m.Most, cell.Stopped)
+	}
+	for i := range m.Days {
+		for hour := range m.Days[i].Hours {
+			m.shade(&m.Days[i], &m.Days[i].Hours[hour])
+		}
+	}
+	return m
+}
+
+// shade gives a cell its step.
+func (m *heatMap) shade(day *heatDay, cell *heatHour) {
+	if cell.Stopped == 0 {
+		return
+	}
+	cell.Step = int((cell.Stopped*heatSteps + m.Most - 1) / m.Most)
+	if cell.Stopped == m.Most && m.Worst == "" {
+		m.Worst = fmt.Sprintf("%s, %02d:00 to %02d:00", day.Name, cell.Hour, (cell.Hour+1)%24)
+	}
+}
+
+// IsMinor reports whether a narrow figure leaves the name of the hour out.
+func (h heatHour) IsMinor() bool { return h.Hour%3 != 0 }
+
+// Short is the name of a day in three letters.
+func (d heatDay) Short() string { return d.Name[:3] }
+
+// TextY is the base line of the name of a day.
+func (d heatDay) TextY() int { return d.Y + heatHeight - 6 }
+
+// Width and Height are those of the figure.
+func (m heatMap) Width() int  { return heatLeft + 24*heatWidth }
+func (m heatMap) Height() int { return heatTop + 7*heatHeight }
+
+// CellWidth and CellHeight are those of a cell, with a gap to the next.
+func (m heatMap) CellWidth() int  { return heatWidth - 2 }
+func (m heatMap) CellHeight() int { return heatHeight - 2 }
