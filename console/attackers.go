@@ -20,7 +20,8 @@ func (a *attacks) Targets() attackers {
 }
 
 // OfUsers and OfAddresses are the keys that were stopped, and those near the limit.
-func (a *attacks) OfUsers() attackers     { return attackers{ZoneID: a.Users.ID, Report: a.ByUser} }
+func (a *attacks) OfUsers() attackers { return attackers{ZoneID: a.Users.ID, Report: a.ByUser} }
+
 func (a *attacks) OfAddresses() attackers { return attackers{ZoneID: a.Addresses.ID, Report: a.ByAddr} }
 
 // Origin returns that of a key, or nil.

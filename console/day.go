@@ -91,8 +91,10 @@ type chart struct {
 // Chart returns the chart of the day.
 func (d *dayCompared) Chart() chart {
 	c := chart{Series: []chartSeries{
-		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"}, {Label: "Blocked", Colour: "--stop"},
-		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}}, {Label: "Blocked, usual", Colour: "--wait", Dash: []int{2, 3}},
+		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
+		{Label: "Blocked", Colour: "--stop"},
+		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}},
+		{Label: "Blocked, usual", Colour: "--wait", Dash: []int{2, 3}},
 	}, Unit: "an hour", Values: make([][]int64, 5)}
 	for _, h := range d.Hours {
 		for i, n := range []int64{h.BeginsAt.Unix(), h.Totals.Allowed, h.Totals.Blocked, h.Usual.Allowed, h.Usual.Blocked} {

@@ -8,18 +8,17 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
-	"velocityd/service"
 )
 
-// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format. The
-// HTTP interface notes it in the audit.
+// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format, the
+// newest first. The HTTP interface notes it in the audit.
 func exportHistory(format string) func(*visit) error {
 	return func(v *visit) error {
 		f, err := v.filter(v.r.URL.Query())
 		if err != nil {
 			return err
 		}
-		f.query.Order, f.query.Cursor = service.OldestFirst, 0
+		f.query.Cursor = 0
 		values := client.HistoryValues(f.query)
 		values.Set("format", format)
 		name := fmt.Sprintf("attempts-%s.%s", v.Now().UTC().Format("2006-01-02T150405"), format)

@@ -28,9 +28,9 @@ const (
 // decisions are the choices of the filter by decision.
 func decisions() map[string]func(*service.HistoryQuery) {
 	return map[string]func(*service.HistoryQuery){
-		"blocked":     func(q *service.HistoryQuery) { q.Blocked = new(true) },
-		"allowed":     func(q *service.HistoryQuery) { q.Blocked = new(false) },
-		"would_block": func(q *service.HistoryQuery) { q.WouldBlock = new(true) },
+		"true":     func(q *service.HistoryQuery) { q.Blocked = new(true) },
+		"false":    func(q *service.HistoryQuery) { q.Blocked = new(false) },
+		"would_be": func(q *service.HistoryQuery) { q.WouldBlock = new(true) }, // also where the zone is a shadow
 	}
 }
 
@@ -80,7 +80,7 @@ func (f *filter) set(v *visit, name, text string) (ok bool) {
 		bucket, ok := v.openKey(text)
 		f.Key, f.query.Keys = &bucket, []string{bucket.Key}
 		return ok
-	case "decision":
+	case "blocked":
 		choose, ok := decisions()[text]
 		if ok {
 			choose(&f.query)
@@ -169,7 +169,9 @@ func (f filter) kept(without ...string) url.Values {
 }
 
 // Path returns the path of a page with these filters but for some.
-func (f filter) Path(page string, without ...string) string { return withQuery(page, f.kept(without...)) }
+func (f filter) Path(page string, without ...string) string {
+	return withQuery(page, f.kept(without...))
+}
 
 // Older returns the path of the following page.
 func (f filter) Older(next uint64) string {
@@ -186,15 +188,11 @@ func withQuery(page string, values url.Values) string {
 	return Path + page + "?" + values.Encode()
 }
 
-// historyPath returns the path of the attempts of a bucket from an instant on. of is a choice of the filter by decision or by
-// outcome, or "".
-func (c *console) historyPath(bucket service.Bucket, since time.Time, of string) string {
+// historyPath returns the path of the attempts of a bucket from an instant on. filters are names and values of further ones.
+func (c *console) historyPath(bucket service.Bucket, since time.Time, filters ...string) string {
 	values := url.Values{"key": {c.sealedKey(bucket)}, "since": {since.UTC().Format(timeLayout)}}
-	switch {
-	case decisions()[of] != nil:
-		values.Set("decision", of)
-	case of != "":
-		values.Set("outcome", of)
+	for i := 1; i < len(filters); i += 2 {
+		values.Set(filters[i-1], filters[i])
 	}
 	return withQuery("history", values)
 }

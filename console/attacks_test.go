@@ -1,0 +1,77 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func TestAnAttackIsNamedAndEachNumberLeadsToItsAttempts(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 25, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for i := range 30 {
+		p.ask(t, of(1, fmt.Sprint("user-", i), 2, "203.0.113.9"))
+	}
+	for i := range 12 {
+		p.ask(t, of(1, "victim", 2, fmt.Sprint("192.0.2.", i+1)))
+	}
+	b := p.browser(t)
+	status, page := b.get(t, "attacks")
+	if status != http.StatusOK || !strings.Contains(page, "One address tried many users. One user was tried from many addresses.") {
+		t.Fatalf("the page is %d, %s", status, page)
+	}
+	for text, want := range map[string]int{"30": 30, "5": 5, "12": 12, "11": 11} {
+		path := link(t, page, text)
+		if status, history := b.get(t, path); status != http.StatusOK || rows(history) != want {
+			t.Errorf("%s leads to %s: %d, %d attempts", text, path, status, rows(history))
+		}
+	}
+	if !strings.Contains(page, "203.0.113.0/24") {
+		t.Error("the network of the address is not shown")
+	}
+}
+
+func TestThePlaybooksThatThePageNamesExist(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("templates/attacks.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	playbooks, err := os.ReadFile("../docs/playbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`<cite>(.*?)</cite>`).FindAllStringSubmatch(string(page), -1)
+	if len(named) == 0 {
+		t.Error("the page names no playbook")
+	}
+	for _, name := range named {
+		if !strings.Contains(string(playbooks), "\n## "+name[1]+"\n") {
+			t.Errorf("there is no playbook %q", name[1])
+		}
+	}
+}
+
+func TestAPageOfAttacksTeachesWhereThereIsNoZone(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	b := p.browser(t)
+	if status, page := b.get(t, "attacks"); status != http.StatusOK || !strings.Contains(page, "There is no zone yet") {
+		t.Errorf("without a zone the page is %d, %s", status, page)
+	}
+	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	if status, page := b.get(t, "attacks"); status != http.StatusOK || !strings.Contains(page, "Sprays show where one check names a user and an address") {
+		t.Errorf("with one zone the page is %d, %s", status, page)
+	}
+	if status, _ := b.get(t, "attacks?users=9"); status != http.StatusNotFound {
+		t.Errorf("a zone that is not there is answered with %d", status)
+	}
+}
