@@ -19,9 +19,10 @@ func (a *attacks) Targets() attackers {
 	return attackers{a.Users.ID, a.Addresses.ID, a.ByUser, a.ByUser.Targets}
 }
 
-// OfUsers and OfAddresses are the keys that were stopped, and those near the limit.
+// OfUsers are the users who were stopped, and those near the limit.
 func (a *attacks) OfUsers() attackers { return attackers{ZoneID: a.Users.ID, Report: a.ByUser} }
 
+// OfAddresses are the same of addresses.
 func (a *attacks) OfAddresses() attackers { return attackers{ZoneID: a.Addresses.ID, Report: a.ByAddr} }
 
 // Origin returns that of a key, or nil.

@@ -100,10 +100,14 @@ func (d heatDay) Short() string { return d.Name[:3] }
 // TextY is the base line of the name of a day.
 func (d heatDay) TextY() int { return d.Y + heatHeight - 6 }
 
-// Width and Height are those of the figure.
-func (m heatMap) Width() int  { return heatLeft + 24*heatWidth }
+// Width is that of the figure.
+func (m heatMap) Width() int { return heatLeft + 24*heatWidth }
+
+// Height is that of the figure.
 func (m heatMap) Height() int { return heatTop + 7*heatHeight }
 
-// CellWidth and CellHeight are those of a cell, with a gap to the next.
-func (m heatMap) CellWidth() int  { return heatWidth - 2 }
+// CellWidth is that of a cell, with a gap to the next.
+func (m heatMap) CellWidth() int { return heatWidth - 2 }
+
+// CellHeight is that of a cell, with a gap to the next.
 func (m heatMap) CellHeight() int { return heatHeight - 2 }
