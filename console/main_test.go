@@ -30,9 +30,9 @@ type place struct {
 }
 
 // open returns a console that asks nobody who he is.
-func open(t *testing.T, change ...func(*console.Options)) *place {
+func open(t *testing.T) *place {
 	t.Helper()
-	return newPlace(t, false, change...)
+	return newPlace(t, false)
 }
 
 // guarded returns a console whose readers must log in.
