@@ -78,11 +78,14 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 	} else {
 		shown, err = c.ofDatabase(ctx, p)
 	}
-	if err != nil && (ctx.Err() == nil || shown.Result.Attempts == 0) {
+	switch {
+	case err != nil && ctx.Err() == nil:
 		return err
+	case err != nil && shown.Result.Attempts == 0:
+		return errors.New("interrupted: no attempt was replayed yet")
 	}
 	shown.Key = shell.Printable
-	if ctx.Err() != nil {
+	if err != nil {
 		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(shown.Result.Attempts), "attempt"))
 	}
 	return errors.Join(err, c.print(p, shown))

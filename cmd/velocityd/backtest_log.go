@@ -57,6 +57,7 @@ func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (shown view.V
 	defer input.Close()
 	skipped, err := replay.Logins(ctx, input, time.Now(), func(l replay.Login) { addLogin(r, tested, other, l) })
 	shown = view.View{Zone: tested, Result: r.Result()}
+	shown.Result.IsCut = ctx.Err() != nil
 	for _, one := range []struct {
 		number int
 		text   string

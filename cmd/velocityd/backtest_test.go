@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/backtest"
@@ -99,6 +103,33 @@ func overHTTP(t *testing.T, url string, want api.Backtest) {
 	}
 	if job, err = over.CancelBacktest(t.Context(), 1, job.ID); err != nil || job.State != backtest.JobDone {
 		t.Errorf("cancelled when it is done: %v, %+v", err, job)
+	}
+}
+
+func TestABacktestThatIsInterruptedEndsAtOnceAndSaysSo(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	line := []byte("2026-11-22T10:00:02Z gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n")
+	args := []string{"backtest", "--sshd", "-", "--rate", "5", "--window", "1m", "--json"}
+	code := run(ctx, args, &shell.Process{
+		LookupEnv: environment{}.lookup, Stdin: &endless{line: line, after: 500, then: cancel}, Stdout: &stdout, Stderr: &stderr,
+	})
+	var got api.Backtest
+	err := json.Unmarshal(stdout.Bytes(), &got)
+	told := fmt.Sprintf("interrupted: the result is that of the first %d attempt", got.Attempts)
+	if err != nil || code != exitError || !got.Cut || got.Attempts == 0 || !strings.Contains(stderr.String(), told) {
+		t.Errorf("exit code %d, %v: %+v\n%s", code, err, got, &stderr)
+	}
+	cancel()
+	stderr.Reset()
+	page := filepath.Join(t.TempDir(), "page.html")
+	code = run(ctx, []string{"backtest", "--zone", "1", "--dsn", "root@tcp(127.0.0.1:1)/none", "--html", page}, &shell.Process{
+		LookupEnv: environment{}.lookup, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+	})
+	if _, err := os.Stat(page); code != exitError || !strings.Contains(stderr.String(), "interrupted: no attempt was replayed yet") || err == nil {
+		t.Errorf("before the first attempt: exit code %d, a page (%v)\n%s", code, err, &stderr)
 	}
 }
 

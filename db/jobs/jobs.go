@@ -132,7 +132,7 @@ UPDATE zone_backtest
        fault = ?,
        result = ?
  WHERE id = ?
-   AND state IN ('running', 'cancelled')`, job.State, job.Rows, job.Fault, result, job.ID))
+   AND state = 'running'`, job.State, job.Rows, job.Fault, result, job.ID))
 }
 
 // CancelJob implements backtest.JobStore.

@@ -246,3 +246,19 @@ func TestARepeatedAttemptWithoutItsCauseIsNotReplayed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAttemptsThatConcurrentBlockedAreNamed(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}
+	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: backtest.Past{Zones: []service.Zone{zone}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := backtest.Place{Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true, Reason: service.ReasonConcurrent}
+	r.Add(backtest.Attempt{ID: 1, At: time.Now(), Blocked: true, Places: []backtest.Place{place}})
+	got := r.Result()
+	const want = "1 attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."
+	if !slices.Contains(got.Assumptions, want) || got.Differed != 1 {
+		t.Errorf("%q, %d differ", got.Assumptions, got.Differed)
+	}
+}

@@ -65,7 +65,8 @@ type JobStore interface {
 	Job(ctx context.Context, id string) (Job, error)
 	// BeatJob notes a sign of a running job, and says whether somebody has cancelled it.
 	BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error)
-	// EndJob notes the state, the rows, the fault and the result of a job that runs, or was cancelled.
+	// EndJob notes the state, the rows, the fault and the result of a job that runs. It changes no other one: a job that a
+	// caller was told is cancelled stays so.
 	EndJob(ctx context.Context, job Job) error
 	// CancelJob cancels a running job. It changes no other one.
 	CancelJob(ctx context.Context, id string) error

@@ -78,6 +78,7 @@ type counts struct {
 	partial          int64 // attempts without the row of the bucket that blocked them
 	timeless         int64 // successes whose place was given back at a time that is not known
 	freed            int64 // attempts that were blocked, and pass by some proposal
+	crowded          int64 // attempts that others under way blocked
 	seed             maphash.Seed
 	touched, hurt    map[uint64]uint64 // sets of plans by the sums of buckets and people; plan 0 is what happened
 	plans            []Proposal
@@ -157,6 +158,9 @@ func (r *Replay) usesOutcomes() bool {
 func (c *counts) happened(a Attempt, j int) (touched uint64) {
 	place, p := a.Places[j], &c.plans[0]
 	c.repeats += int64(place.Repeats)
+	if slices.ContainsFunc(a.Places, func(p Place) bool { return p.Reason == service.ReasonConcurrent }) {
+		c.crowded++
+	}
 	if a.Blocked {
 		p.block(a, place.WouldBlock)
 	}
@@ -308,6 +312,7 @@ func (c *counts) assumptions(isPresent, isPartial bool) []string {
 		text   string
 	}{
 		{c.freed, "%d answers let an attempt pass that was blocked: it counts as a failure."},
+		{c.crowded, "%d attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."},
 		{c.timeless, "%d successes have no recorded time: they give their place back at once."},
 		{c.repeats + c.partial, "%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed."},
 		{c.unknown, "%d attempts name a zone whose settings at that time are not known: they are not replayed."},

@@ -64,7 +64,7 @@ type Progress struct {
 const progressRows = 4096
 
 // Run reads the attempts of a time and replays them. progress is called now and then. If the context ends, Run returns its
-// error, and the result of the attempts until then. The error wraps service.ErrNotFound if there is no such zone, and
+// error, and the result of the attempts until then, which IsCut. The error wraps service.ErrNotFound if there is no such zone, and
 // service.ErrInvalid for a query that is not valid.
 func Run(ctx context.Context, source Source, q Query, progress func(Progress)) (Result, error) {
 	if q.MostRows == 0 {
@@ -123,9 +123,9 @@ func (r *Replay) read(ctx context.Context, source Source, q Query, at Progress, 
 	})
 	order.Flush(r.Add)
 	result := r.Result()
-	result.Rows, result.IsCut = at.Rows, isCut
 	if ctx.Err() != nil {
-		err = ctx.Err()
+		err, isCut = ctx.Err(), true
 	}
+	result.Rows, result.IsCut = at.Rows, isCut
 	return result, err
 }

@@ -27,7 +27,10 @@ func (v View) Name() string { return cmp.Or(v.Zone.Description, "without a descr
 // Lead is the result in a few sentences.
 func (v View) Lead() string {
 	r := v.Result
-	if r.Attempts == 0 {
+	switch {
+	case r.Attempts == 0 && r.IsCut:
+		return "No attempt of this time was replayed, because the reading ended among those before it, which fill the buckets."
+	case r.Attempts == 0:
 		return "Nobody has attempted anything in this time."
 	}
 	text := fmt.Sprintf("%s, of which %s a success and %s a failure.", counted(r.Attempts, "attempt"), has(r.Successes), has(r.Failures))
@@ -51,14 +54,14 @@ func has(n int64) string {
 // Scope says which txns were read.
 func (v View) Scope() string {
 	r := v.Result
-	if r.Rows == 0 {
-		return ""
+	text := ""
+	if r.Rows > 0 { // a log has none
+		text = counted(r.Rows, "txn") + " of all zones were read."
 	}
-	text := counted(r.Rows, "txn") + " of all zones were read."
-	if r.IsCut {
+	if r.IsCut && !r.Last.IsZero() {
 		text += fmt.Sprintf(" The time has more: nothing after %s was replayed.", Instant(r.Last))
 	}
-	return text
+	return strings.TrimSpace(text)
 }
 
 // Trust says how well a replay of the settings as they were agrees with the record.

@@ -98,3 +98,15 @@ func TestAResultWithoutAttemptsCanBeShown(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
+
+func TestAResultThatWasCutBeforeItsTimeDoesNotSayThatNobodyCame(t *testing.T) {
+	t.Parallel()
+	v := View{Result: backtest.Result{Rows: 9, IsCut: true}}
+	if lead := v.Lead(); !strings.Contains(lead, "No attempt of this time was replayed") || v.Scope() != "9 txns of all zones were read." {
+		t.Errorf("%q, %q", lead, v.Scope())
+	}
+	v.Result.Rows, v.Result.Attempts, v.Result.Last = 0, 3, time.Date(2026, 11, 22, 10, 0, 2, 0, time.UTC) // of a log
+	if scope := v.Scope(); scope != "The time has more: nothing after 2026-11-22 10:00:02 was replayed." {
+		t.Errorf("a log: %q", scope)
+	}
+}
