@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,9 +21,13 @@ import (
 	"velocityd/telemetry"
 )
 
+// nameLength is the length of an instance's name. Its 60 random bits keep the names of instances different.
+const nameLength = 12
+
 // Instance is one running service.
 type Instance struct {
 	options Options
+	name    string // new at each start
 	store   *db.Store
 	keys    *service.Keyring
 	// probe has a separate connection. If all connections of store are at work, the
@@ -56,7 +61,7 @@ func New(o Options) (*Instance, error) {
 	if o.Tracing != nil {
 		o.Logger = slog.New(telemetry.LogHandler(o.Logger.Handler()))
 	}
-	s := &Instance{options: o, keys: o.Keys, logger: o.Logger, metrics: o.Metrics, tracing: o.Tracing}
+	s := &Instance{options: o, name: rand.Text()[:nameLength], keys: o.Keys, logger: o.Logger, metrics: o.Metrics, tracing: o.Tracing}
 	o.Database.Observe = s.noteEvent
 	store, err := db.Open(o.Database)
 	if err != nil {
@@ -279,6 +284,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 		o.Gates = s.options.Gates
 	}
 	o.WriteTimeout, o.Auth = s.options.CheckTimeout, s.auth(l)
+	s.showItself(&o)
 	return o
 }
 

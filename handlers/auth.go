@@ -63,6 +63,9 @@ func routeNeeds() map[string]need {
 		"GET " + pathDeliveries: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 		"POST " + pathResend:    {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 
+		"GET " + pathPulse:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
+		"GET " + pathDiagnosis: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
+
 		"GET " + pathTokens:   {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 		"DELETE " + pathToken: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 

@@ -71,6 +71,8 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/1/explanation", ""},
 		{"GET", "/v1/retention", ""},
 		{"GET", "/v1/caller", ""},
+		{"GET", "/v1/pulse", ""},
+		{"GET", "/v1/diagnosis", ""},
 		{"GET", "/v1/tokens", ""},
 		{"DELETE", "/v1/tokens/99", ""},
 		{"GET", "/v1/events", ""},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"velocityd/api"
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -87,6 +88,10 @@ type Options struct {
 	Registry access.Registry
 	// Backtests makes back-tests. Nil means that there are no such paths.
 	Backtests Backtests
+	// Examine looks whether the database is fit. Nil means that there is no such path.
+	Examine service.Examine
+	// Pulse returns the numbers of this instance from memory. Nil means that there is no such path.
+	Pulse func(ctx context.Context) (service.Pulse, error)
 	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
 	// keeps those. Nil means that every bucket is recorded under its key.
 	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
@@ -160,6 +165,8 @@ type server struct {
 	eventFeed feed.Events
 	exports   places
 	follows   places
+	pulse     *shared[service.Pulse]
+	diagnosis *shared[api.Diagnosis]
 	reports   chan struct{} // has room for the reports of zones that may be made at once
 }
 
@@ -186,13 +193,15 @@ func newServer(o Options) *server {
 	}
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
-	return &server{
+	s := &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports: make(places, mostExports), follows: make(places, mostFollowers),
-		reports: make(chan struct{}, 1),
+		reports: make(chan struct{}, 1), pulse: newShared(pulseAge, lookUpTimeout, o.Pulse),
 	}
+	s.diagnosis = newShared(diagnosisAge, diagnosisTimeout, s.diagnose)
+	return s
 }
 
 // echo returns the router of some of the paths.
@@ -268,6 +277,12 @@ func (s *server) routeRecords(e *echo.Echo) {
 		e.POST(pathBacktest, adapted(s.beginBacktest))
 		get(e, pathJob, s.showBacktest)
 		e.DELETE(pathJob, adapted(s.cancelBacktest))
+	}
+	if s.Examine != nil {
+		get(e, pathDiagnosis, s.showDiagnosis)
+	}
+	if s.Pulse != nil {
+		get(e, pathPulse, s.showPulse)
 	}
 	if s.Metrics != nil {
 		get(e, pathMetrics, s.showMetrics)

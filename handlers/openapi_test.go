@@ -38,7 +38,7 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 			}
 		}
 	}
-	for _, route := range newEcho(Options{Metrics: http.NotFoundHandler(), Backtests: new(backtest.Desk)}).Routes() {
+	for _, route := range newEcho(withAll(Options{Metrics: http.NotFoundHandler(), Backtests: new(backtest.Desk)})).Routes() {
 		path := strings.Replace(regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"), "/*", "/{path}", 1)
 		if route.Method == anyMethod { // described as GET, with words for the others
 			routed = append(routed, "GET "+path, "HEAD "+path)
@@ -113,6 +113,8 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
 		{"Caller", api.Caller{}},
+		{"Pulse", api.Pulse{}},
+		{"Diagnosis", api.Diagnosis{}},
 		{"Tokens", api.Tokens{}},
 		{"Token", api.Token{}},
 		{"ZoneReport", api.ZoneReport{}},

@@ -44,11 +44,23 @@ func start(t *testing.T, change func(*Options)) *running {
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}
+	o = withAll(o)
 	if change != nil {
 		change(&o)
 	}
 	r.url = serve(t, New(o)).url
 	return r
+}
+
+// withAll has the paths of what an instance tells of itself, too.
+func withAll(o Options) Options {
+	o.Pulse = func(context.Context) (service.Pulse, error) {
+		return service.Pulse{Instance: "first", Version: "1", StartedAt: time.Now()}, nil
+	}
+	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
+		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"}, {Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
+	}
+	return o
 }
 
 // serve serves a handler that has no store of its own.

@@ -231,7 +231,7 @@ func databaseRules() map[string]rule {
 // telemetryModules are those of Prometheus and of OpenTelemetry, which has one for each part.
 func telemetryModules() []string {
 	return []string{
-		"github.com/prometheus/client_golang",
+		"github.com/prometheus/client_golang", "github.com/prometheus/client_model",
 		"github.com/go-logr/logr",
 		"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
 		"go.opentelemetry.io/otel",

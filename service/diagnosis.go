@@ -1,0 +1,15 @@
+package service
+
+import "context"
+
+// Diagnosis is one thing that somebody has looked at, in words for whoever looks after the service.
+type Diagnosis struct {
+	Level string // ok, note, warning or fault
+	About string // one word or two, the same for all of one kind
+	Is    string
+	Do    string // the cure; empty if nothing has to be done
+}
+
+// Examine looks whether the database is fit for the service, and changes nothing. It may take many seconds, and ends when ctx
+// does. Its error is that of an examination that could not begin: a database that is away is a Diagnosis.
+type Examine func(ctx context.Context) ([]Diagnosis, error)
