@@ -7,6 +7,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 const (
@@ -98,7 +99,7 @@ func endsSooner(a, b service.Override) int {
 type overridePage struct {
 	Zone     service.Zone
 	Override service.Override
-	Findings []service.Finding
+	Findings []lint.Finding
 	// Newest is the newest attempt of the override's key, unless it is for a network or there is none.
 	Newest *service.Txn
 	Fault  string
@@ -117,8 +118,8 @@ func (v *visit) override() error {
 }
 
 func (v *visit) showOverride(p overridePage) error {
-	p.Findings = service.Lint(v.Now(), p.Zone, []service.Override{p.Override})
-	p.Findings = slices.DeleteFunc(p.Findings, func(f service.Finding) bool { return f.OverrideID == 0 })
+	p.Findings = lint.Findings(v.Now(), p.Zone, []service.Override{p.Override})
+	p.Findings = slices.DeleteFunc(p.Findings, func(f lint.Finding) bool { return f.OverrideID == 0 })
 	if p.Override.Key != "" && v.may("history") {
 		page, err := v.api.History(v.r.Context(), service.HistoryQuery{
 			Zones: []int64{p.Zone.ID}, Keys: []string{p.Override.Key}, Order: service.NewestFirst, Limit: 1,

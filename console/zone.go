@@ -9,6 +9,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/barred"
+	"velocityd/service/lint"
 )
 
 // mostCounted is up to how many lockouts of a zone are counted for its page.
@@ -19,7 +20,7 @@ type zonePage struct {
 	Zone     service.Zone
 	Sentence string
 	Groups   []shownGroup
-	Findings []service.Finding
+	Findings []lint.Finding
 	Day      day
 	HasDay   bool
 	// Locked is how many buckets are locked, at most mostCounted; HasMore says that there are more.
@@ -102,7 +103,7 @@ func (v *visit) countBarred(p *zonePage) error {
 
 // findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides are
 // looked at for readers who may see them.
-func (v *visit) findings(zone service.Zone) ([]service.Finding, error) {
+func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 	var overrides []service.Override
 	if v.may(access.ScopeOverrides) {
 		var err error
@@ -110,7 +111,7 @@ func (v *visit) findings(zone service.Zone) ([]service.Finding, error) {
 			return nil, err
 		}
 	}
-	return service.Lint(v.Now(), zone, overrides), nil
+	return lint.Findings(v.Now(), zone, overrides), nil
 }
 
 // shownGroups returns all settings of a zone in words.

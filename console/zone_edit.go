@@ -11,6 +11,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/lint"
 )
 
 // zoneForm is the content of the page on which a zone is made or changed.
@@ -21,7 +22,7 @@ type zoneForm struct {
 	ID       string
 	Groups   []formGroup
 	Changes  []difference
-	Findings []service.Finding
+	Findings []lint.Finding
 	Fault    string
 	// Theirs are the settings in which the stored zone differs from the form, after somebody else has changed it.
 	Theirs     []difference
@@ -62,7 +63,7 @@ func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 		zone := wanted.Zone(max(f.Now.ID, 1))
 		err = zone.Validate()
 		if f.Changes = differences(base, wanted); err == nil {
-			f.Findings = service.Lint(v.Now(), zone, nil)
+			f.Findings = lint.Findings(v.Now(), zone, nil)
 		}
 	} else {
 		for name := range written {

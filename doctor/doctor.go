@@ -15,6 +15,7 @@ import (
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 // Level says how bad a Diagnosis is.
@@ -208,7 +209,7 @@ func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 			d.add(Fault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), "look at the account's rights")
 			return
 		}
-		for _, finding := range service.Lint(now, zone, overrides) {
+		for _, finding := range lint.Findings(now, zone, overrides) {
 			d.add(Warning, "zones", finding.String(), "change it, if it is not meant")
 		}
 	}

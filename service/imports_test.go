@@ -73,7 +73,7 @@ func rules() map[string]rule {
 		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/feed", "service/queue", "front",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console",
@@ -82,7 +82,7 @@ func rules() map[string]rule {
 		},
 		"console": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
 				"front", "api", "client",
 			},
 			never: []string{sql},
@@ -94,7 +94,7 @@ func rules() map[string]rule {
 			theirs: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}, never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "db", "db/session", "db/records",
+			"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/backtest", "service/explain", "service/lint", "db", "db/session", "db/records",
 			"db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
@@ -122,7 +122,7 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
@@ -133,7 +133,7 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd/ask": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",

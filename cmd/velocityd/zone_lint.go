@@ -11,6 +11,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 type zoneLintCmd struct {
@@ -55,18 +56,18 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // findings returns what is unusual about zones. Without any of them every check is refused.
-func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]service.Finding, error) {
+func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]lint.Finding, error) {
 	if len(zones) == 0 {
-		return []service.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +
+		return []lint.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +
 			"'velocityd zone set' makes one, and 'velocityd zone restore' brings deleted ones back"}}, nil
 	}
-	var findings []service.Finding
+	var findings []lint.Finding
 	for _, zone := range zones {
 		overrides, err := service.AllOverrides(ctx, store, zone.ID)
 		if err != nil {
 			return nil, err
 		}
-		findings = append(findings, service.Lint(time.Now(), zone, overrides)...)
+		findings = append(findings, lint.Findings(time.Now(), zone, overrides)...)
 	}
 	return findings, nil
 }
@@ -79,7 +80,7 @@ type foundJSON struct {
 	Text       string `json:"text"`
 }
 
-func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) error {
+func (c *zoneLintCmd) print(w io.Writer, zones int, findings []lint.Finding) error {
 	if c.JSON {
 		list := make([]foundJSON, len(findings))
 		for i, f := range findings {

@@ -1,4 +1,4 @@
-package service_test
+package lint_test
 
 import (
 	"cmp"
@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 // oddities are findings as "field" or "override id.field", in order.
-func oddities(findings []service.Finding) []string {
+func oddities(findings []lint.Finding) []string {
 	var fields []string
 	for _, f := range findings {
 		field := f.Field
@@ -62,18 +63,18 @@ func TestLintTellsEachFindingByItself(t *testing.T) {
 			alone[findings[0].Text] = true
 		}
 	}
-	for _, text := range service.LintTexts() {
+	for _, text := range lint.Texts() {
 		if !alone[text] {
 			t.Errorf("no zone has this finding alone: %s", text)
 		}
 	}
 }
 
-func (c linted) lint(zone service.Zone) []service.Finding {
+func (c linted) lint(zone service.Zone) []lint.Finding {
 	if c.override.ID == 0 {
-		return service.Lint(lintedAt(), zone, nil)
+		return lint.Findings(lintedAt(), zone, nil)
 	}
-	return service.Lint(lintedAt(), zone, []service.Override{c.override})
+	return lint.Findings(lintedAt(), zone, []service.Override{c.override})
 }
 
 func lintedAt() time.Time { return time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC) }
@@ -262,7 +263,7 @@ func lintedOverrides() map[string]lintedOverride {
 func TestLintKeepsTheOrderOfOverrides(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 7, Mode: service.ModeOff, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: "username"}}
-	got := oddities(service.Lint(time.Now(), zone, []service.Override{
+	got := oddities(lint.Findings(time.Now(), zone, []service.Override{
 		{ID: 2, ZoneID: 7, Key: "A", Action: "deny"}, {ID: 4, ZoneID: 7, Key: "a", Action: "deny"}, {ID: 1, ZoneID: 7, Key: "B", Action: "allow"},
 	}))
 	if want := []string{"mode", "2.bucket_key", "1.bucket_key"}; !reflect.DeepEqual(got, want) {
