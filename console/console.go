@@ -44,6 +44,7 @@ type console struct {
 	pages    pages
 	files    files
 	origins  *http.CrossOriginProtection
+	spelling spelling
 }
 
 // New returns the handler of everything below Path.
@@ -59,6 +60,7 @@ func New(o Options) (http.Handler, error) {
 		o.Now = time.Now
 	}
 	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
+	c.spelling = newSpelling()
 	var err error
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
@@ -111,6 +113,13 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "health", (*visit).health)
 	add("GET", "health/webhooks/{webhook}", (*visit).deliveries)
 	add("POST", "health/webhooks/{webhook}/resend", (*visit).resend)
+	add("GET", "search", (*visit).search)
+	add("POST", "search", (*visit).postSearch)
+	add("GET", "keys/{key}", (*visit).key)
+	add("POST", "keys/{key}/release", (*visit).release)
+	add("POST", "keys/{key}/override", (*visit).setOverride)
+	add("POST", "keys/{key}/drop", (*visit).endOverride)
+	add("GET", "txns/{id}", (*visit).txn)
 	add("GET", "{path...}", (*visit).unknown)
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"velocityd/service"
 )
@@ -15,7 +16,7 @@ import (
 // funcs returns the functions of templates. Those that return HTML escape all text that they are given.
 func (c *console) funcs() template.FuncMap {
 	return template.FuncMap{
-		"file": c.files.address, "visible": visible, "when": when, "clock": clock, "num": num, "length": length, "reason": reasonInWords,
+		"file": c.files.address, "visible": visible, "when": when, "clock": clock, "until": until, "date": date, "num": num, "length": length, "roughly": roughly, "reason": reasonInWords,
 		"percent": percent, "seconds": service.WholeSeconds, "zonePath": zonePath, "txnPath": txnPath,
 		"limit": limitInWords, "span": spanInWords, "subject": subjectInWords, "bucket": bucketOf,
 		"spark": spark, "task": taskInWords, "overridePath": overridePath,
@@ -84,6 +85,23 @@ func zoneName(zone service.Zone) string {
 	return name
 }
 
+// escaped returns JSON with an escape in the place of each character that visible would mark, so that it reads as it is.
+func escaped(json string) string {
+	var b strings.Builder
+	for _, r := range json {
+		switch isHidden := r != '\n' && r != ' ' && (!unicode.IsPrint(r) || isBlank(r)); {
+		case isHidden && r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		case isHidden:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // isBlank reports whether a character counts as printable and shows nothing.
 func isBlank(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == '\u2800'
@@ -103,6 +121,16 @@ func timeAs(at time.Time, layout string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, //nolint:gosec // digits alone
 		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000000"), at.Format(layout)))
 }
+
+// until returns an instant that is to come: pages with the script count down to it.
+func until(at time.Time) template.HTML {
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time data-until datetime="%s" title="%s UTC">%[2]s</time>`, //nolint:gosec // digits alone
+		at.Format(time.RFC3339Nano), at.Format(time.DateTime)))
+}
+
+// date returns the date of an instant.
+func date(at time.Time) template.HTML { return timeAs(at, "2 Jan 2006") }
 
 // num returns a whole number with a thin space between thousands.
 func num(n any) string {
@@ -138,6 +166,17 @@ func length(d time.Duration) string {
 		}
 	}
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// roughly returns a duration as people say it.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
 }
 
 // reasonInWords returns the reason of a decision as it stands in a chip.

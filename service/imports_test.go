@@ -85,7 +85,7 @@ func rules() map[string]rule {
 				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
 				"front", "api", "client",
 			},
-			never: []string{sql},
+			theirs: []string{text}, never: []string{sql},
 		},
 		"courier": {
 			ours: []string{

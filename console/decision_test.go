@@ -1,0 +1,63 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func TestADecisionSaysWhyAndWhatCounted(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	first := p.attempt(t, "", user("alice"), host("203.0.113.9"))
+	p.attempt(t, "login-2", user("alice"), host("203.0.113.9"))
+	status, page := p.browser(t).get(t, "txns/3")
+	if status != http.StatusOK {
+		t.Errorf("a decision is answered with %d", status)
+	}
+	contains(t, words(page), "Blocked: 1 of 1 attempts since", "The window, as it was", "Blocked · by another limit", "Login per address", "203.0.113.9",
+		"login-2", "1 attempt in 1 h", "As JSON", "The key now", "Locked")
+	contains(t, page, `class="hit"`, `class="in"`, "1 attempts counted between", `href="/console/txns/1"`, `rel="prev"`, `data-copy="#json"`, "&#34;summary&#34;")
+	if _, page := p.browser(t).get(t, "txns/1"); !strings.Contains(page, "Allowed: it was attempt 1 of 1") || !strings.Contains(page, "No earlier attempt counted") {
+		t.Errorf("txn %d: %s", first.TxnID(), page)
+	}
+}
+
+func TestADecisionSaysWhatIsNotKnownAnyMore(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	p.attempt(t, "", user("alice"))
+	if err := p.DeleteZone(t.Context(), 1, service.Match{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	status, page := p.browser(t).get(t, "txns/1")
+	if status != http.StatusOK || !strings.Contains(page, "<h1>Decision") {
+		t.Errorf("a zone that is gone: %d, %s", status, page)
+	}
+	for _, path := range []string{"txns/99", "txns/0", "txns/x", "txns/-1"} {
+		if status, page := p.browser(t).get(t, path); status != http.StatusNotFound || !strings.Contains(page, `<p class="lead">`) {
+			t.Errorf("%s: %d, %s", path, status, page)
+		}
+	}
+}
+
+func TestTheFigureOfAWindowIsBounded(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+	for range 300 {
+		p.attempt(t, "", user("alice"))
+	}
+	_, page := p.browser(t).get(t, "txns/300")
+	if n := strings.Count(page, `<rect class="in"`); n < 1 || n > 136+1 {
+		t.Errorf("the figure has %d bars", n)
+	}
+	if !strings.Contains(page, "299 attempts counted between") || !strings.Contains(page, "The tallest bar is") {
+		t.Errorf("the figure is not said: %s", page[strings.Index(page, "<figure"):strings.Index(page, "</figure>")])
+	}
+}

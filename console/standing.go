@@ -1,0 +1,153 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"velocityd/service"
+)
+
+// mostStandings bounds the zones in which one page looks at a key.
+const mostStandings = 20
+
+// standing is how a key stands in one zone.
+type standing struct {
+	Zone service.Zone
+	Peek service.Peek
+	// Refused says why the zone does not take the key, or "". Then there is no Peek.
+	Refused string
+	// Asked is the key as it was asked for.
+	Asked string
+}
+
+// standings looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many zones
+// were not looked at.
+func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err error) {
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, zone := range zones { // its own first, and the others in their order
+		if zone.ID == bucket.ZoneID {
+			copy(zones[1:], zones[:i])
+			zones[0] = zone
+		}
+	}
+	left = max(0, len(zones)-mostStandings)
+	for _, zone := range zones[:len(zones)-left] {
+		s, err := v.standing(zone, bucket.Key)
+		switch {
+		case errors.Is(err, service.ErrNotFound): // it has just gone
+		case err != nil:
+			return nil, 0, err
+		default:
+			all = append(all, s)
+		}
+	}
+	return all, left, nil
+}
+
+// standing looks at a key in a zone.
+func (v *visit) standing(zone service.Zone, key string) (s standing, err error) {
+	s = standing{Zone: zone, Asked: key}
+	s.Peek, err = v.api.Peek(v.r.Context(), service.Bucket{ZoneID: zone.ID, Key: key})
+	if errors.Is(err, service.ErrInvalid) {
+		s.Refused, err = sentenceOf(err), nil
+	}
+	return s, err
+}
+
+// IsSeen reports whether the zone knows the key: by an attempt, an override or a lockout.
+func (s standing) IsSeen() bool {
+	return len(s.Peek.Txns) > 0 || s.Peek.Override != nil || !s.Peek.LockedUntil.IsZero()
+}
+
+// IsFolded reports whether the zone keeps the key in another spelling than it was asked for.
+func (s standing) IsFolded() bool { return s.Refused == "" && s.Peek.Bucket.Key != s.Asked }
+
+// IsHidden reports whether the zone keeps a pseudonym in the place of the key.
+func (s standing) IsHidden() bool { return s.Zone.Keys.Form == service.KeyHMAC }
+
+// folding is how some zones keep a key that was typed in another spelling, and why.
+type folding struct {
+	Asked, Kept, Why string
+	Zones            []string
+}
+
+// foldings returns how zones keep a key.
+func foldings(all []standing) (folded []folding) {
+	for _, s := range all {
+		if !s.IsFolded() {
+			continue
+		}
+		f := folding{Asked: s.Asked, Kept: s.Peek.Bucket.Key, Why: s.whyFolded(), Zones: []string{s.Name()}}
+		place := slices.IndexFunc(folded, func(other folding) bool { return other.Kept == f.Kept && other.Why == f.Why })
+		if place < 0 {
+			folded = append(folded, f)
+			continue
+		}
+		folded[place].Zones = append(folded[place].Zones, s.Name())
+	}
+	return folded
+}
+
+// Where names the zones.
+func (f folding) Where() string { return strings.Join(f.Zones, ", ") }
+
+// whyFolded says how the zone came to its spelling of the key.
+func (s standing) whyFolded() string {
+	rule := s.Zone.WithDefaults().Keys
+	switch {
+	case rule.Form == service.KeyHMAC:
+		return "a pseudonym stands in the place of each key."
+	case rule.Kind == service.KeyUsername:
+		return "capital letters, forms of one character, and blanks around a name do not matter there."
+	case rule.Kind == service.KeyUsernameAI:
+		return "capital letters, accents and blanks around a name do not matter there."
+	case rule.Kind == service.KeyUsernameGeneral:
+		return "capital letters and accents do not matter there, and characters beyond the basic plane of Unicode are one, as in a database."
+	case rule.Kind == service.KeyIP:
+		return fmt.Sprintf("IPv4 addresses count by their /%d and IPv6 addresses by their /%d, in one spelling.", rule.IPv4Prefix, rule.IPv6Prefix)
+	}
+	return "the service keeps it so."
+}
+
+// OpensAt returns when an attempt would pass, if nothing else happens, or the zero time if it would pass now.
+func (s standing) OpensAt() time.Time {
+	if s.Peek.RetryAfter == 0 {
+		return time.Time{}
+	}
+	return s.Peek.At.Add(s.Peek.RetryAfter)
+}
+
+// IsLocked reports whether a lockout locks the key out, or would in a zone that only watches.
+func (s standing) IsLocked() bool { return !s.Peek.LockedUntil.IsZero() }
+
+// Filled is the part of the places that are taken, in per cent.
+func (s standing) Filled() int { return 100 * s.Peek.Velocity / max(1, s.Peek.Rate) }
+
+// HasEffect reports whether there is something that a release would end.
+func (s standing) HasEffect() bool { return s.IsLocked() || s.Peek.Velocity > 0 }
+
+// Own returns the override that names this very key, or nil. One of a network is for others, too.
+func (s standing) Own() *service.Override {
+	if o := s.Peek.Override; o != nil && o.Key != "" {
+		return o
+	}
+	return nil
+}
+
+// Watches reports whether the zone blocks nobody.
+func (s standing) Watches() bool { return s.Zone.Mode == service.ModeShadow }
+
+// Name returns the name of the zone.
+func (s standing) Name() string { return nameOf(s.Zone) }
+
+// nameOf returns the description of a zone, or else its number.
+func nameOf(zone service.Zone) string {
+	return cmp.Or(zone.Description, fmt.Sprintf("Zone %d", zone.ID))
+}

@@ -1,0 +1,255 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/event"
+)
+
+// The measures of a time line, in the units of its picture.
+const (
+	figureWidth = 680
+	laneHead    = 24 // for the name of a zone
+	laneHalf    = 36 // above and below the line of a zone
+	laneHeight  = laneHead + 2*laneHalf + 8
+	binWidth    = 5
+	bins        = figureWidth / binWidth
+	mostLanes   = 6
+	mostLocks   = 50 // of one zone
+)
+
+// timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time are one
+// bar, so the number of bars is bounded.
+type timeline struct {
+	Width, Height int
+	Span          time.Duration
+	Bin           time.Duration // the time of one bar
+	Now           int           // its place
+	Tallest       int           // the attempts of the tallest bar
+	Lanes         []lane
+	Ticks         []tick
+	Undrawn       int // zones without a lane
+}
+
+// lane is the part of one zone.
+type lane struct {
+	Name    string
+	Y, Axis int
+	Bars    []bar
+	Locks   []bar
+	// Since is the time of the oldest attempt that is drawn, if older ones of the span are not.
+	Since                                     time.Time
+	Allowed, Blocked, Successes, Failed, Open int
+}
+
+// bar is a rectangle.
+type bar struct {
+	X, Y, Width, Height int
+	Class, Title        string
+}
+
+// tick is a mark of the axis of time.
+type tick struct {
+	X    int
+	Text string
+}
+
+// span is a time from an instant to another one.
+type span struct{ From, To time.Time }
+
+// spans are the times that a line may have, the shortest first.
+func spans() []time.Duration {
+	return []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
+}
+
+// spanOf returns the time that the reader asks for, in seconds. Otherwise it is the shortest one that shows the newest attempt: an
+// hour, if that shows all of them.
+func spanOf(asked string, newest, oldest time.Duration) time.Duration {
+	for i, s := range spans() {
+		isShort := i == 0 && oldest < s || i > 0 && newest < s
+		if asked == fmt.Sprint(service.WholeSeconds(s)) || asked == "" && isShort {
+			return s
+		}
+	}
+	return spans()[len(spans())-1]
+}
+
+// locks returns the newest lockouts of a key in a zone, the oldest first.
+func (v *visit) locks(s standing) (locks []span, err error) {
+	bucket := s.Peek.Bucket
+	page, err := v.api.Events(v.r.Context(), event.Query{
+		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key},
+		Order: service.NewestFirst, Limit: mostLocks,
+	})
+	slices.Reverse(page.Events)
+	for _, e := range page.Events {
+		var data struct {
+			LockedUntil time.Time `json:"locked_until"`
+			LockedAt    time.Time `json:"locked_at"`
+			EndedAt     time.Time `json:"ended_at"`
+		}
+		if json.Unmarshal(e.Data, &data) != nil {
+			continue
+		}
+		switch {
+		case e.Type == event.BucketLocked:
+			locks = append(locks, span{e.At, data.LockedUntil})
+		case len(locks) > 0:
+			locks[len(locks)-1].To = data.EndedAt
+		default:
+			locks = append(locks, span{data.LockedAt, data.EndedAt})
+		}
+	}
+	return locks, err
+}
+
+// newTimeline draws the attempts of a key up to now.
+func newTimeline(zones []keyZone, length time.Duration) *timeline {
+	now := zones[0].Peek.At
+	scale := scale{from: now.Add(-length), length: length + length/16} // a lockout may be yet to end
+	t := &timeline{
+		Width: figureWidth, Span: length, Bin: scale.length / bins, Now: scale.x(now), Undrawn: max(0, len(zones)-mostLanes),
+	}
+	zones = zones[:len(zones)-t.Undrawn]
+	t.Height = len(zones)*laneHeight + 20
+	columns := make([][]column, len(zones))
+	for i, z := range zones {
+		columns[i] = columnsOf(z.History.Txns, scale)
+		for _, c := range columns[i] {
+			t.Tallest = max(t.Tallest, c.allowed(), c.blocked)
+		}
+	}
+	for i, z := range zones {
+		t.Lanes = append(t.Lanes, t.lane(i, z, columns[i], scale))
+	}
+	t.Ticks = ticks(scale, now)
+	return t
+}
+
+// scale maps instants to places in the picture.
+type scale struct {
+	from   time.Time
+	length time.Duration
+}
+
+// x returns the place of an instant, inside the picture.
+func (s scale) x(at time.Time) int {
+	return max(0, min(figureWidth, int(int64(figureWidth)*int64(at.Sub(s.from)/time.Microsecond)/int64(s.length/time.Microsecond))))
+}
+
+// column counts the attempts in the time of one bar.
+type column struct{ successes, failures, open, blocked int }
+
+func (c column) allowed() int { return c.successes + c.failures + c.open }
+
+// columnsOf counts the attempts of a zone.
+func columnsOf(txns []service.Txn, s scale) []column {
+	columns := make([]column, bins)
+	for _, t := range txns {
+		if t.CreatedAt.Before(s.from) {
+			continue
+		}
+		c := &columns[min(s.x(t.CreatedAt)/binWidth, bins-1)]
+		switch {
+		case t.Blocked:
+			c.blocked += t.Attempts
+		case t.Outcome == service.OutcomeSuccess:
+			c.successes++
+		case t.Outcome == service.OutcomeFailure:
+			c.failures++
+		default:
+			c.open++
+		}
+	}
+	return columns
+}
+
+// lane draws one zone.
+func (t *timeline) lane(i int, z keyZone, columns []column, s scale) lane {
+	l := lane{Name: z.Name(), Y: i*laneHeight + 14, Axis: i*laneHeight + laneHead + laneHalf}
+	if txns := z.History.Txns; z.History.Next != 0 && len(txns) > 0 && txns[len(txns)-1].CreatedAt.After(s.from) {
+		l.Since = txns[len(txns)-1].CreatedAt
+	}
+	for _, lock := range z.Locks {
+		from, to := s.x(lock.From), s.x(lock.To)
+		if lock.To.After(s.from) {
+			l.Locks = append(l.Locks, bar{from, l.Axis - laneHalf, max(2, to-from), 2 * laneHalf, "lock", fmt.Sprintf(
+				"locked from %s to %s UTC", lock.From.UTC().Format(time.DateTime), lock.To.UTC().Format(time.DateTime))})
+		}
+	}
+	for x, c := range columns {
+		from := s.from.Add(time.Duration(x) * t.Bin)
+		l.Bars = append(l.Bars, t.stack(x*binWidth, l.Axis, c, from)...)
+		l.Successes, l.Failed, l.Open, l.Blocked = l.Successes+c.successes, l.Failed+c.failures, l.Open+c.open, l.Blocked+c.blocked
+	}
+	l.Allowed = l.Successes + l.Failed + l.Open
+	return l
+}
+
+// stack draws one column: allowed attempts above the line, and blocked ones below it.
+func (t *timeline) stack(x, axis int, c column, from time.Time) (bars []bar) {
+	top := axis - 1
+	for _, part := range []struct {
+		n           int
+		class, word string
+	}{{c.successes, "good", "succeeded"}, {c.failures, "failed", "failed"}, {c.open, "open", "open"}} {
+		if part.n > 0 {
+			height := t.height(part.n)
+			top -= height
+			bars = append(bars, bar{x, top, binWidth - 1, height, part.class, t.title(from, part.n, part.word)})
+		}
+	}
+	if c.blocked > 0 {
+		bars = append(bars, bar{x, axis + 1, binWidth - 1, t.height(c.blocked), "hit", t.title(from, c.blocked, "blocked")})
+	}
+	return bars
+}
+
+func (t *timeline) height(n int) int { return max(2, n*(laneHalf-2)/t.Tallest) }
+
+func (t *timeline) title(from time.Time, n int, word string) string {
+	return fmt.Sprintf("%s UTC: %d %s", from.UTC().Format("2 Jan 15:04"), n, word)
+}
+
+// ticks returns the marks of a line: whole hours, days or pieces of them.
+func ticks(s scale, now time.Time) (marks []tick) {
+	step, layout := 5*24*time.Hour, "2 Jan"
+	switch {
+	case s.length < 2*time.Hour:
+		step, layout = 10*time.Minute, "15:04"
+	case s.length < 48*time.Hour:
+		step, layout = 4*time.Hour, "15:04"
+	case s.length < 10*24*time.Hour:
+		step = 24 * time.Hour
+	}
+	for at := s.from.Truncate(step).Add(step); at.Before(now); at = at.Add(step) {
+		if x := s.x(at); x > 24 && x < s.x(now)-44 {
+			marks = append(marks, tick{x, at.UTC().Format(layout)})
+		}
+	}
+	return marks
+}
+
+// Foot is where the lanes end.
+func (t *timeline) Foot() int { return t.Height - 20 }
+
+// TickY is where the text of ticks stands.
+func (t *timeline) TickY() int { return t.Height - 4 }
+
+// Label says the figure in words.
+func (t *timeline) Label() string {
+	var parts []string
+	for _, l := range t.Lanes {
+		text := fmt.Sprintf("%s: %d allowed, %d blocked", l.Name, l.Allowed, l.Blocked)
+		if n := len(l.Locks); n > 0 {
+			text += fmt.Sprintf(", locked %d times", n)
+		}
+		parts = append(parts, text)
+	}
+	return fmt.Sprintf("Attempts of the last %s. %s.", length(t.Span), strings.Join(parts, "; "))
+}
