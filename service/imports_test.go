@@ -56,6 +56,7 @@ func rules() map[string]rule {
 		"service/feed":     {ours: []string{"service", "service/event"}, never: []string{sql, http}},
 		"service/explain":  {ours: []string{"service"}, never: []string{sql, http}},
 		"service/backtest": {ours: []string{"service"}, never: []string{sql, http}},
+		"service/lint":     {ours: []string{"service"}, never: []string{sql, http}},
 		"service/proof":    {ours: []string{"service"}, never: []string{sql, http}},
 		"service/memory": {
 			ours:  []string{"service", "service/access", "service/barred", "service/event", "service/webhook", "service/explain"},
@@ -99,8 +100,10 @@ func rules() map[string]rule {
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest",
-				"service/explain", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
+			ours: []string{
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest",
+				"service/explain", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling",
+			},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
@@ -220,8 +223,10 @@ func databaseRules() map[string]rule {
 		"db/address": {theirs: []string{driver}},
 		"db/engine":  {never: []string{sql, http}},
 		"db/localdb": {never: []string{sql}},
-		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted", "db/private/demo", "service",
-			"service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory"}, theirs: []string{driver}},
+		"db/private": {ours: []string{
+			"migrations", "migrations/roles", "db/address", "db/engine", "trusted", "db/private/demo", "service",
+			"service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory",
+		}, theirs: []string{driver}},
 		"db/private/demo": {ours: []string{"service", "service/access", "service/event", "service/webhook", "service/barred", "service/explain", "service/memory"}},
 		"db/dbtest": {
 			ours:   []string{"service", "service/proof", "db/prover", "service/event", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
