@@ -25,6 +25,7 @@ type settings struct {
 // exceptions are the overrides of one zone.
 type exceptions struct {
 	exact    map[string]service.Override
+	keys     map[uint64]string // of exact, by the ids of the overrides: lists of denied keys are long, and change often
 	prefixes []service.Override
 }
 
@@ -118,9 +119,9 @@ func (s *settings) add(o service.Override) {
 		of.prefixes = append(of.prefixes, o)
 	} else {
 		if of.exact == nil {
-			of.exact = map[string]service.Override{}
+			of.exact, of.keys = map[string]service.Override{}, map[uint64]string{}
 		}
-		of.exact[o.Key] = o
+		of.exact[o.Key], of.keys[o.ID] = o, o.Key
 	}
 	s.overrides[o.ZoneID] = of
 }
@@ -129,11 +130,10 @@ func (s *settings) add(o service.Override) {
 func (s *settings) remove(o service.Override) {
 	of := s.overrides[o.ZoneID]
 	of.prefixes = slices.DeleteFunc(of.prefixes, func(other service.Override) bool { return other.ID == o.ID })
-	for key, other := range of.exact {
-		if other.ID == o.ID {
-			delete(of.exact, key)
-		}
+	if key := of.keys[o.ID]; of.exact[key].ID == o.ID {
+		delete(of.exact, key)
 	}
+	delete(of.keys, o.ID)
 	s.overrides[o.ZoneID] = of
 	if len(of.exact)+len(of.prefixes) == 0 {
 		delete(s.overrides, o.ZoneID)
