@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,5 +41,19 @@ func TestWebhooksAreShownToAdministratorsAndTheirDeadOnesSentAgain(t *testing.T)
 	lacks(t, page, "hooks.example.com")
 	if status, _ := analyst.post(t, "health/webhooks/1/resend", url.Values{}); status != 403 {
 		t.Errorf("an analyst who resends is answered with %d", status)
+	}
+}
+
+func TestTheDoctorsSentencesAreShownTheWorstFirst(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, false)
+	p.examine = func(context.Context) ([]service.Diagnosis, error) {
+		return []service.Diagnosis{{Level: "ok", About: "clock", Is: "right"}, {Level: "fault", About: "disk", Is: "full", Do: "make room"}}, nil
+	}
+	p.start(t, false)
+	_, page := p.browser(t).get(t, "health/doctor")
+	contains(t, page, "1 fault and 0 warnings", "make room")
+	if strings.Index(page, ">disk<") > strings.Index(page, ">clock<") {
+		t.Error("the fault comes last")
 	}
 }

@@ -25,6 +25,7 @@ type place struct {
 	credentials *memory.Credentials
 	server      *httptest.Server
 	backtests   handlers.Backtests // nil: there are none
+	examine     service.Examine    // nil: there is none
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }
@@ -53,7 +54,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Store, Backtests: p.backtests,
+		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})

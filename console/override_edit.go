@@ -77,7 +77,7 @@ func (v *visit) addOverride() error {
 	}
 	o, err = overrideOf(form, o, v.Now())
 	if err == nil {
-		_, err = v.api.AddOverride(v.r.Context(), o, "")
+		_, err = v.api.AddOverride(service.WithReason(v.r.Context(), o.Reason), o, "")
 	}
 	if errors.Is(err, service.ErrInvalid) {
 		return v.fail(http.StatusBadRequest, "The override was not added.", sentenceOfField(err)+" Go back, and change it.")
@@ -96,7 +96,7 @@ func (v *visit) changeOverride() error {
 	}
 	wanted, err := overrideOf(v.r.PostForm, o, v.Now())
 	if err == nil {
-		_, err = v.api.SetOverride(v.r.Context(), wanted, "")
+		_, err = v.api.SetOverride(service.WithReason(v.r.Context(), wanted.Reason), wanted, "")
 	}
 	if errors.Is(err, service.ErrInvalid) {
 		return v.showOverride(overridePage{Zone: zone, Override: o, Fault: sentenceOfField(err)})
@@ -113,7 +113,11 @@ func (v *visit) dropOverride() error {
 	if err != nil {
 		return err
 	}
-	if err := v.api.DeleteOverride(v.r.Context(), zone.ID, o.ID, ""); err != nil {
+	why, err := v.because()
+	if err != nil {
+		return v.showOverride(overridePage{Zone: zone, Override: o, Fault: sentenceOfField(err)})
+	}
+	if err := v.api.DeleteOverride(why, zone.ID, o.ID, ""); err != nil {
 		return err
 	}
 	return v.goTo("overrides?done=dropoverride")

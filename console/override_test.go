@@ -26,7 +26,7 @@ func TestOverridesAreAddedChangedAndDeletedByForms(t *testing.T) {
 	contains(t, page, "Rate must be a whole number")
 	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}})
 	contains(t, page, "Reason must not be empty")
-	_, page = b.post(t, "overrides/1/1/delete", url.Values{})
+	_, page = b.post(t, "overrides/1/1/delete", url.Values{"reason": {"over"}})
 	contains(t, page, "The override was deleted", "203.0.113.0/24")
 	lacks(t, page, "&lt;img")
 }

@@ -50,6 +50,7 @@ func menu() []entry {
 		{"Attacks", "attacks", access.ScopeHistory},
 		{"Zones", "zones", access.ScopeHistory},
 		{"Overrides", "overrides", access.ScopeOverrides},
+		{"Tokens", "tokens", access.ScopeAdmin},
 		{"Health", "health", access.ScopeHistory},
 	}
 }
@@ -63,6 +64,7 @@ func notices() map[string]string {
 		"dropzone":     "The zone was deleted, with its overrides. Its attempts stay.",
 		"override":     "The override holds from now on.",
 		"dropoverride": "The override was deleted.",
+		"revoke":       "The token was revoked. Every instance refuses it within five seconds.",
 		"resend":       "The dead deliveries are tried again within seconds.",
 	}
 }

@@ -81,7 +81,7 @@ func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	_, page := b.get(t, "zones/1/preview/job1?rate=8")
 	contains(t, page, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")
-	form := url.Values{"do": {"shadow:8"}}
+	form := url.Values{"do": {"shadow:8"}, "reason": {"tried"}}
 	for _, field := range []string{"revision", "rate", "window", "mode", "lockout"} {
 		_, rest, _ := strings.Cut(page, `name="`+field+`" value="`)
 		value, _, _ := strings.Cut(rest, `"`)

@@ -1,12 +1,15 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -85,4 +88,11 @@ func (v *visit) may(scope access.Scope) bool {
 func (v *visit) goTo(path string) error {
 	http.Redirect(v.w, v.r, Path+path, http.StatusSeeOther) //nolint:gosec // it begins at the console's path
 	return nil
+}
+
+// because returns the context of a change, which is recorded with the reason that the form gives. The error is a
+// service.ErrInvalid if it gives none.
+func (v *visit) because() (context.Context, error) {
+	reason := strings.TrimSpace(v.r.PostForm.Get("reason"))
+	return service.WithReason(v.r.Context(), reason), service.ValidateReason(reason)
 }

@@ -28,6 +28,7 @@ type zoneForm struct {
 	Theirs     []difference
 	IsLookedAt bool // the form was sent for a look
 	MayPreview bool
+	Reason     string
 }
 
 // formGroup are settings in a form.
@@ -75,7 +76,7 @@ func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 	if err != nil && f.Fault == "" && len(form) > 0 {
 		f.Fault = sentenceOfField(err)
 	}
-	f.Groups, f.ID = formGroups(written), form.Get("id")
+	f.Groups, f.ID, f.Reason = formGroups(written), form.Get("id"), form.Get("reason")
 	f.MayPreview = f.Now.ID != 0 && v.may(access.ScopeHistory)
 	title := "New zone"
 	if f.Now.ID != 0 {
@@ -128,11 +129,21 @@ func (v *visit) writeZone() error {
 	if deed == "preview" {
 		return v.beginPreview(f, wanted, form)
 	}
-	revision, _ := strconv.ParseUint(form.Get("revision"), 10, 64)
+	return v.saveZone(zone, wanted)
+}
+
+// saveZone stores the settings of a form, unless somebody else has changed the zone since the form was shown.
+func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
+	form := v.r.PostForm
+	why, err := v.because()
+	if err != nil {
+		return v.showForm(http.StatusBadRequest, zoneForm{Now: zone, Fault: sentenceOfField(err)}, form)
+	}
+	revision, _ := strconv.ParseUint(form.Get("revision"), 10, 64) // 0 is the revision of no zone
 	if revision == 0 || revision != zone.Revision {
 		return v.showConflict(zone, wanted)
 	}
-	_, err = v.api.PutZone(v.r.Context(), wanted.Zone(zone.ID), service.Match{Revision: revision}, "")
+	_, err = v.api.PutZone(why, wanted.Zone(zone.ID), service.Match{Revision: revision}, "")
 	if errors.Is(err, service.ErrPrecondition) {
 		if zone, err = v.pathZone(); err == nil {
 			return v.showConflict(zone, wanted)
@@ -146,7 +157,7 @@ func (v *visit) writeZone() error {
 
 // showConflict shows a form again whose zone somebody else has changed meanwhile.
 func (v *visit) showConflict(now service.Zone, wanted api.ZoneSettings) error {
-	form := url.Values{}
+	form := url.Values{"reason": v.r.PostForm["reason"]}
 	for name, text := range valuesOf(wanted) {
 		form.Set(name, text)
 	}
@@ -164,7 +175,11 @@ func (v *visit) makeZone() error {
 	if err != nil || wanted.Zone(id).Validate() != nil || form.Get("do") == "look" {
 		return v.showForm(http.StatusOK, zoneForm{IsLookedAt: true}, form)
 	}
-	_, err = v.api.PutZone(v.r.Context(), wanted.Zone(id), service.Match{Absent: true}, "")
+	why, err := v.because()
+	if err != nil {
+		return v.showForm(http.StatusBadRequest, zoneForm{Fault: sentenceOfField(err)}, form)
+	}
+	_, err = v.api.PutZone(why, wanted.Zone(id), service.Match{Absent: true}, "")
 	if errors.Is(err, service.ErrPrecondition) {
 		return v.showForm(http.StatusConflict, zoneForm{Fault: fmt.Sprintf("There is a zone %d already. Take another number.", id)}, form)
 	}
@@ -183,8 +198,12 @@ func (v *visit) dropZone() error {
 	if strings.TrimSpace(v.r.PostForm.Get("typed")) != strconv.FormatInt(zone.ID, 10) {
 		return v.fail(http.StatusBadRequest, "The zone was not deleted.", "The number that was typed is not that of the zone. Go back, and type it again.")
 	}
+	why, err := v.because()
+	if err != nil {
+		return v.fail(http.StatusBadRequest, "The zone was not deleted.", sentenceOfField(err)+" Go back, and say why.")
+	}
 	revision, _ := strconv.ParseUint(v.r.PostForm.Get("revision"), 10, 64)
-	if err := v.api.DeleteZone(v.r.Context(), zone.ID, service.Match{Present: revision == 0, Revision: revision}, ""); err != nil {
+	if err := v.api.DeleteZone(why, zone.ID, service.Match{Present: revision == 0, Revision: revision}, ""); err != nil {
 		return err
 	}
 	return v.goTo("zones?done=dropzone")

@@ -85,21 +85,27 @@ func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	if _, err := p.Zone(t.Context(), 7); err == nil {
 		t.Error("a look has made the zone")
 	}
-	_, page = b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"}})
+	_, page = b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"}, "reason": {"ticket 4711"}})
 	contains(t, page, "The zone was made")
 	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}})
 	contains(t, page, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
-	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}})
+	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}})
+	contains(t, page, "Reason must not be empty", `value="9"`)
+	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}, "reason": {"ticket 4711"}})
 	contains(t, page, "The zone was changed")
 	if zone, err := p.Zone(t.Context(), 7); err != nil || zone.Rate != 9 || zone.Mode != service.ModeShadow || zone.Window != time.Minute {
 		t.Errorf("the zone is %+v, %v", zone, err)
 	}
 	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"70"}})
 	contains(t, page, "The zone was not deleted")
-	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}})
+	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}, "reason": {"ticket 4712"}})
 	contains(t, page, "The zone was deleted")
 	if _, err := p.Zone(t.Context(), 7); err == nil {
 		t.Error("the zone is still there")
+	}
+	audits := p.Audits()
+	if last := audits[len(audits)-1]; len(audits) != 3 || last.Reason != "ticket 4712" || audits[0].Reason != "ticket 4711" {
+		t.Errorf("the audit has %+v", audits)
 	}
 }
 
@@ -112,7 +118,7 @@ func TestAFormIsNotSavedOverTheChangeOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
-	mine := url.Values{"revision": {fmt.Sprint(stored.Revision - 1)}, "rate": {"8"}, "lockout": {"0"}, "do": {"save"}}
+	mine := url.Values{"revision": {fmt.Sprint(stored.Revision - 1)}, "rate": {"8"}, "lockout": {"0"}, "do": {"save"}, "reason": {"ticket 4711"}}
 	status, page := b.post(t, "zones/1/edit", mine)
 	if status != http.StatusConflict {
 		t.Errorf("the status is %d", status)
@@ -128,7 +134,7 @@ func TestAFormThatCannotBeSaysWhichFieldAndKeepsTheOthers(t *testing.T) {
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	for field, text := range map[string]string{"rate": "many", "window": "0", "lockout_factor": "1.234", "mode": "on", "lockout": "99999999999", "ipv4_prefix": "33"} {
-		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}}
+		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
 		form.Set(field, text)
 		_, page := p.browser(t).post(t, "zones/1/edit", form)
 		contains(t, page, `role="alert">`+strings.ToUpper(field[:1])+field[1:], `value="kept"`)
