@@ -63,6 +63,8 @@ func routeNeeds() map[string]need {
 		"GET " + pathDeliveries: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 		"POST " + pathResend:    {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 
+		"GET " + pathAudit: one(access.ScopeHistory),
+
 		"GET " + pathPulse:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
 		"GET " + pathDiagnosis: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 

@@ -207,8 +207,10 @@ func TestTheReasonOfAChangeGoesToTheStore(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)
-	for reason, status := range map[string]int{"ticket 4711": http.StatusOK, "": http.StatusBadRequest, "a\tb": http.StatusBadRequest,
-		strings.Repeat("é", 255): http.StatusOK, strings.Repeat("é", 256): http.StatusBadRequest} {
+	for reason, status := range map[string]int{
+		"ticket 4711": http.StatusOK, "": http.StatusBadRequest, "a\tb": http.StatusBadRequest,
+		strings.Repeat("é", 255): http.StatusOK, strings.Repeat("é", 256): http.StatusBadRequest,
+	} {
 		got := r.ask(t, http.MethodPut, "/v1/zones/1", `{"rate":5,"window":60}`, "Content-Type", "application/json", "X-Velocity-Reason", reason)
 		if got.status != status {
 			t.Errorf("%q is answered with %d, want %d", reason, got.status, status)

@@ -132,6 +132,10 @@ func (s *slowStore) Events(ctx context.Context, _ event.Query) (event.Page, erro
 	return event.Page{}, s.end(ctx)
 }
 
+func (s *slowStore) AuditEntries(ctx context.Context, _ service.AuditQuery) (service.AuditPage, error) {
+	return service.AuditPage{}, s.end(ctx)
+}
+
 func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
 	return service.Txn{}, s.end(ctx)
 }

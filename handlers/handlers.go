@@ -52,6 +52,7 @@ type Reader interface {
 	// History takes keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
 	service.ZoneReportStore
+	service.AuditReader
 	// Events takes keys as they are recorded, too.
 	event.Store
 	barred.Store
@@ -249,6 +250,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	e.DELETE(pathWebhook, adapted(s.removeWebhook))
 	get(e, pathDeliveries, s.listDeliveries)
 	e.POST(pathResend, adapted(s.resend))
+	get(e, pathAudit, s.listAudit)
 	get(e, pathTokens, s.listTokens)
 	e.DELETE(pathToken, adapted(s.revokeToken))
 	get(e, "/v1/txns/:id", s.showTxn)

@@ -17,6 +17,7 @@ CREATE TABLE zone_audit (
   state_before JSON NULL,
   state_after  JSON NULL,
   PRIMARY KEY (id),
-  KEY zone_audit_zone (zone_id, id)
+  KEY zone_audit_zone (zone_id, id),
+  KEY zone_audit_changed (changed_at)
 ) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */
   COMMENT = 'every change of a zone, an override, a token or a webhook, release of a bucket, export of the history and erasure of a key'

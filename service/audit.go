@@ -1,6 +1,12 @@
 package service
 
-import "time"
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Change is one change of a zone or an override, as zone_audit has it.
 type Change struct {
@@ -20,4 +26,118 @@ type ChangeGroup struct {
 	Change     // the first of them, without Before and OverrideID
 	OfOverride bool
 	Number     int
+}
+
+// AuditEntry is a row of zone_audit: something that somebody has changed, released, exported or erased.
+type AuditEntry struct {
+	ID        uint64
+	At        time.Time // by the engine's clock
+	Account   string    // of the session
+	Principal string    // on whose behalf; may be empty
+	Reason    string    // as he said; may be empty
+	Subject   string    // one of AuditSubjects
+	Action    string    // one of AuditActions
+	ZoneID    int64     // 0 for a token, a webhook, and an export of several zones
+	// OverrideID is 0 unless the entry is about an override.
+	OverrideID uint64
+	// Before and After are objects in JSON with a member for each column, or nil: there is no Before of an insert, and no
+	// After of a delete. A release, an export and an erasure have their details in After.
+	Before, After json.RawMessage
+}
+
+// AuditSubjects returns everything that an entry can be about.
+func AuditSubjects() []string {
+	return []string{"zone", "override", "bucket", "history", "token", "webhook"}
+}
+
+// AuditActions returns everything that an entry can say was done.
+func AuditActions() []string {
+	return []string{"insert", "update", "delete", "release", "export", "erase"}
+}
+
+const (
+	// MaxAuditPage is the most entries that one page holds.
+	MaxAuditPage = 1000
+	// MaxAuditScan is the most entries that one page looks at, whether or not they match.
+	MaxAuditScan = 1000
+	// AuditSlack is how far the times of entries may be from the order of their ids: as long as a transaction may take.
+	AuditSlack = time.Hour
+)
+
+// AuditQuery asks for entries, the newest first. The zero value of a filter lets all pass.
+type AuditQuery struct {
+	Zones    []int64 // entries of no zone pass only without this filter
+	Subjects []string
+	Actions  []string
+	By       string // the principal, a part of it on one side of " via ", or the account
+	// Since is the first instant of the entries, and Until the first one behind them.
+	Since, Until time.Time
+	Cursor       uint64 // only lower ids; 0 means all
+	Limit        int    // 1 to MaxAuditPage
+}
+
+// Validate returns an ErrInvalid that names the field, or nil.
+func (q *AuditQuery) Validate() error {
+	for _, subject := range q.Subjects {
+		if !slices.Contains(AuditSubjects(), subject) {
+			return NewFieldError("subject", "must be one of %s", strings.Join(AuditSubjects(), ", "))
+		}
+	}
+	for _, action := range q.Actions {
+		if !slices.Contains(AuditActions(), action) {
+			return NewFieldError("action", "must be one of %s", strings.Join(AuditActions(), ", "))
+		}
+	}
+	if q.Limit < 1 || q.Limit > MaxAuditPage {
+		return NewFieldError("limit", "must be 1 to %d", MaxAuditPage)
+	}
+	return nil
+}
+
+// Matches reports whether an entry passes all filters. It does NOT look at Cursor and Limit.
+func (q *AuditQuery) Matches(e AuditEntry) bool {
+	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
+	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) && passes(q.Actions, e.Action) &&
+		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
+}
+
+func (q *AuditQuery) isBy(e AuditEntry) bool {
+	user, through, _ := strings.Cut(e.Principal, " via ")
+	return q.By == "" || q.By == e.Principal || q.By == e.Account || q.By == user || q.By == through
+}
+
+// AuditPage is a part of the audit.
+type AuditPage struct {
+	Entries []AuditEntry
+	// Next is the Cursor of the following page, the id of the last entry that was looked at. 0 says that there is no
+	// following page. A page with a Next may have no entry.
+	Next uint64
+}
+
+// NewAuditPage returns the page of a query, of the entries behind its cursor, the newest first. If there are as many as
+// most, more may follow.
+func NewAuditPage(q AuditQuery, entries []AuditEntry, most int) (page AuditPage) {
+	last := uint64(0)
+	for _, e := range entries {
+		switch {
+		case !q.Since.IsZero() && e.At.Before(q.Since.Add(-AuditSlack)):
+			return page
+		case len(page.Entries) == q.Limit:
+			page.Next = last
+			return page
+		}
+		if last = e.ID; q.Matches(e) {
+			page.Entries = append(page.Entries, e)
+		}
+	}
+	if len(entries) == most {
+		page.Next = last
+	}
+	return page
+}
+
+// AuditReader reads the audit.
+type AuditReader interface {
+	// AuditEntries returns a page of the audit. The error wraps ErrInvalid if the query is wrong.
+	AuditEntries(ctx context.Context, q AuditQuery) (AuditPage, error)
 }

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+var _ service.AuditReader = (*Client)(nil)
+
+// AuditEntries implements service.AuditReader. The token needs the scope history; one that is bound to zones gets the entries of these
+// zones alone.
+func (c *Client) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
+	r := request{action: "read the audit", method: http.MethodGet}
+	if err := q.Validate(); err != nil {
+		return service.AuditPage{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	values := url.Values{"limit": {strconv.Itoa(q.Limit)}}
+	for _, zone := range q.Zones {
+		values.Add("zone", strconv.FormatInt(zone, 10))
+	}
+	for _, subject := range q.Subjects {
+		values.Add("subject", subject)
+	}
+	for _, action := range q.Actions {
+		values.Add("action", action)
+	}
+	if q.By != "" {
+		values.Set("by", q.By)
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			values.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	if q.Cursor != 0 {
+		values.Set("before", strconv.FormatUint(q.Cursor, 10))
+	}
+	r.path = "/v1/audit?" + values.Encode()
+	answer, err := ask[api.Audit](ctx, c, r)
+	return answer.Page(), err
+}
