@@ -27,16 +27,6 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	})
 }
 
-func TestBatchesOfOneKeepTheContract(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-			b := newBench(t, engine.Rows(t))
-			return b.asking(inBatches{b.store})
-		})
-	})
-}
-
 func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

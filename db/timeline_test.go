@@ -18,8 +18,8 @@ import (
 
 // Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
 var (
-	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 100, and 50 on a cluster") //nolint:gochecknoglobals // a flag of the test binary
-	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time")                       //nolint:gochecknoglobals // a flag of the test binary
+	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 50") //nolint:gochecknoglobals // a flag of the test binary
+	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time") //nolint:gochecknoglobals // a flag of the test binary
 )
 
 // TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by
@@ -29,7 +29,7 @@ var (
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		liveTogether(t, newTwins(t, engine), 1, 100)
+		liveTogether(t, newTwins(t, engine), 1, 50)
 	})
 }
 

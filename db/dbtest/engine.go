@@ -47,11 +47,16 @@ var shared farm //nolint:gochecknoglobals // see above
 // of 100 made the tests of the commands take 1.4 times the processor time.
 const gcPercent = 400
 
+// heapLimit is from where on garbage is collected more often, in bytes. The race detector adds about twice the heap, and gives
+// nothing back.
+const heapLimit = 256 << 20
+
 // Main runs the tests of a package and then stops the servers they used. A
 // package that uses Each calls it from TestMain.
 func Main(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		debug.SetMemoryLimit(heapLimit)
 	}
 	code := m.Run()
 	var err error
