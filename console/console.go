@@ -36,7 +36,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// console is the state of all pages. Nothing of it changes.
+// console is the state of all pages. Nothing of it changes but pulses.
 type console struct {
 	Options
 	sessions sealer
@@ -45,6 +45,7 @@ type console struct {
 	files    files
 	origins  *http.CrossOriginProtection
 	spelling spelling
+	pulses   *pulses
 }
 
 // New returns the handler of everything below Path.
@@ -60,7 +61,7 @@ func New(o Options) (http.Handler, error) {
 		o.Now = time.Now
 	}
 	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
-	c.spelling = newSpelling()
+	c.spelling, c.pulses = newSpelling(), new(pulses)
 	var err error
 	if c.files, err = readFiles(); err != nil {
 		return nil, err

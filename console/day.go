@@ -85,7 +85,7 @@ type chartSeries struct {
 type chart struct {
 	Series []chartSeries `json:"series"`
 	Unit   string        `json:"unit"`
-	Values [][]int64     `json:"values"`
+	Values [][]float64   `json:"values"`
 }
 
 // Chart returns the chart of the day.
@@ -95,10 +95,10 @@ func (d *dayCompared) Chart() chart {
 		{Label: "Blocked", Colour: "--stop"},
 		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}},
 		{Label: "Blocked, usual", Colour: "--wait", Dash: []int{2, 3}},
-	}, Unit: "an hour", Values: make([][]int64, 5)}
+	}, Unit: "an hour", Values: make([][]float64, 5)}
 	for _, h := range d.Hours {
 		for i, n := range []int64{h.BeginsAt.Unix(), h.Totals.Allowed, h.Totals.Blocked, h.Usual.Allowed, h.Usual.Blocked} {
-			c.Values[i] = append(c.Values[i], n)
+			c.Values[i] = append(c.Values[i], float64(n))
 		}
 	}
 	return c

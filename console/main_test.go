@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -54,7 +56,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
+		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine, Pulse: pulse,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
@@ -71,6 +73,16 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	}
 	p.server = httptest.NewTLSServer(handler)
 	t.Cleanup(p.server.Close)
+}
+
+// pulse is the numbers of an instance that has decided two checks a second since it began, an hour ago.
+func pulse(context.Context) (service.Pulse, error) {
+	const calls = 7200
+	return service.Pulse{
+		Instance: "first", Version: "0.1", StartedAt: time.Now().Add(-time.Hour), At: time.Now(), Ready: true,
+		Counts:    service.PulseCounts{Allowed: calls},
+		Durations: []service.DurationCount{{UpTo: time.Millisecond, Calls: calls}, {UpTo: time.Second, Calls: calls}, {Calls: calls}},
+	}, nil
 }
 
 func (p *place) now() time.Time {
@@ -91,6 +103,8 @@ type browser struct {
 	*place
 	http  *http.Client
 	token string // of a person
+	// header is what each request has besides.
+	header http.Header
 }
 
 // browser returns one that nobody has logged in with.
@@ -145,6 +159,7 @@ func (b *browser) ask(t *testing.T, method, path string, form url.Values) (statu
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	maps.Copy(r.Header, b.header)
 	answer, err := b.http.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -23,14 +23,33 @@ type now struct {
 	Omitted      int          // zones that are not added up, because there are too many
 	MayLocked    bool
 	MayHistory   bool
+	MayMetrics   bool
+	// Beat is how this instance goes, or nil if it keeps no metrics or the reader may not see them.
+	Beat *beat
 }
 
 // now shows what goes on at this moment.
 func (v *visit) now() error {
-	content := now{Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory)}
-	if !content.MayHistory && !content.MayLocked {
-		return v.show("now", "Now", "Now", content)
+	content := now{
+		Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory),
+		MayMetrics: v.may(access.ScopeMetrics),
 	}
+	if content.MayMetrics {
+		var err error
+		if content.Beat, err = v.beat(); err != nil {
+			return err
+		}
+	}
+	if content.MayHistory || content.MayLocked {
+		if err := v.totalsNow(&content); err != nil {
+			return err
+		}
+	}
+	return v.show("now", "Now", "Now", content)
+}
+
+// totalsNow adds the numbers of every instance, which the database has.
+func (v *visit) totalsNow(content *now) error {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {
 		return err
@@ -46,7 +65,7 @@ func (v *visit) now() error {
 	if len(zones) > mostZones {
 		zones, content.Omitted = zones[:mostZones], len(zones)-mostZones
 	}
-	if err := v.lockedNow(zones, &content); err != nil {
+	if err := v.lockedNow(zones, content); err != nil {
 		return err
 	}
 	if content.MayHistory && v.r.Header.Get(fieldLive) == "" {
@@ -54,8 +73,11 @@ func (v *visit) now() error {
 			return err
 		}
 	}
-	return v.show("now", "Now", "Now", content)
+	return nil
 }
+
+// IsLive reports whether the page has parts that renew themselves.
+func (n now) IsLive() bool { return n.MayLocked || n.MayMetrics }
 
 // lockedNow counts the lockouts of zones.
 func (v *visit) lockedNow(zones []service.Zone, content *now) error {

@@ -131,13 +131,19 @@ func (v *visit) fail(status int, sentence, do string) error {
 
 // failBy is fail for an error of the HTTP interface.
 func (v *visit) failBy(err error) error {
-	status := http.StatusInternalServerError
-	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-		status = problem.Status
-	} else if kind, known := api.KindOf(err); known {
-		status = kind.Status
-	}
+	status := statusOf(err)
 	return v.fail(status, titleOf(status), sentenceOf(err))
+}
+
+// statusOf returns the status of an error of the HTTP interface.
+func statusOf(err error) int {
+	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
+		return problem.Status
+	}
+	if kind, known := api.KindOf(err); known {
+		return kind.Status
+	}
+	return http.StatusInternalServerError
 }
 
 // titleOf returns the sentence for a status.

@@ -20,7 +20,7 @@ func (c *console) funcs() template.FuncMap {
 		"percent": percent, "seconds": service.WholeSeconds, "zonePath": zonePath, "txnPath": txnPath,
 		"limit": limitInWords, "span": spanInWords, "subject": subjectInWords, "bucket": bucketOf,
 		"spark": spark, "task": taskInWords, "overridePath": overridePath,
-		"keyPath": c.keyPath, "sealed": c.sealedKey, "plain": plain, "option": option,
+		"keyPath": c.keyPath, "sealed": c.sealedKey, "plain": plain, "option": option, "rate": rate,
 		"zoneChoices": zoneChoices, "historyPath": c.historyPath,
 	}
 }

@@ -172,7 +172,7 @@ function drawCharts(region) {
     const uPlot = /** @type {any} */ (globalThis).uPlot; // a script by itself
     const chart = new uPlot({
       width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180), tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
-      legend: { live: true }, cursor: { y: false }, axes: [{ ...axis, values: figure.getAttribute('data-times') ?? undefined }, { ...axis, size: 48 }],
+      legend: { live: true }, cursor: { y: false }, axes: [{ ...axis, ...(figure.hasAttribute('data-times') && { values: figure.getAttribute('data-times'), size: 30 }) }, { ...axis, size: 48 }],
       series: [{ label: 'UTC' }, ...series.map((/** @type {any} */ s) => ({
         label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash, points: { show: false },
         value: (/** @type {any} */ _, /** @type {number|null} */ v) => v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,
