@@ -109,7 +109,8 @@ func pointBetween(before, after service.Pulse) beatPoint {
 // chartOf returns the chart of rates.
 func chartOf(points []beatPoint) *chart {
 	c := &chart{Series: []chartSeries{
-		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"}, {Label: "Blocked", Colour: "--stop"},
+		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
+		{Label: "Blocked", Colour: "--stop"},
 		{Label: "Undecided", Colour: "--wait", Dash: []int{4, 3}},
 	}, Unit: "a second", Values: make([][]float64, 4)}
 	for _, p := range points {
