@@ -51,6 +51,7 @@ func rules() map[string]rule {
 		"service/queue":    {ours: []string{"service"}},
 		"service/event":    {ours: []string{"service"}, never: []string{sql, http}},
 		"service/webhook":  {ours: []string{"service", "service/event"}, never: []string{sql, http}},
+		"service/rewind":   {ours: []string{"service"}, never: []string{sql, http}},
 		"service/barred":   {ours: []string{"service"}, never: []string{sql, http}},
 		"service/firewall": {ours: []string{"service", "service/barred"}, theirs: []string{ipx}, never: []string{sql, http}},
 		"service/feed":     {ours: []string{"service", "service/event"}, never: []string{sql, http}},
@@ -74,7 +75,8 @@ func rules() map[string]rule {
 		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/feed", "service/queue", "front",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
+				"service/rewind", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console",
@@ -83,7 +85,7 @@ func rules() map[string]rule {
 		},
 		"console": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
 				"front", "api", "client",
 			},
 			theirs: []string{text}, never: []string{sql},
@@ -125,7 +127,7 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
+				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
 				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"text/tabwriter"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/records"
 	"velocityd/service"
+	"velocityd/service/rewind"
 )
 
 // mostListedChanges is how many lines zone restore lists.
@@ -74,82 +74,74 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // plan returns what the zone is to become, and the overrides that are to come back.
 func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneChange, overrides []service.Override, err error) {
-	changes, err := store.ChangesSince(ctx, c.Change)
+	list, err := store.ChangesSince(ctx, c.Change)
 	if errors.Is(err, service.ErrNotFound) {
 		err = fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
 	}
+	var changes []rewind.Change
 	if err == nil {
-		zone, err = zoneBefore(ctx, store, changes)
+		changes, err = rewindable(list)
 	}
 	if err == nil {
-		overrides, err = deletedOverrides(ctx, store, changes)
+		zone, err = zoneBefore(ctx, store, list[0].ZoneID, changes)
+	}
+	if err == nil {
+		overrides, err = deletedOverrides(ctx, store, list[0].ZoneID, changes)
 	}
 	return zone, overrides, err
 }
 
 // zoneBefore returns the change that makes a zone what it was before the first of changes.
-func zoneBefore(ctx context.Context, store *db.Store, changes []service.Change) (zoneChange, error) {
-	id := changes[0].ZoneID
+func zoneBefore(ctx context.Context, store *db.Store, id int64, changes []rewind.Change) (zoneChange, error) {
 	now, err := store.Zone(ctx, id)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return zoneChange{}, err
 	}
-	for _, change := range changes {
-		switch {
-		case change.OverrideID != 0:
-			continue
-		case len(change.Before) == 0:
-			return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
-				service.ErrConflict, id, change.ID, id)
-		}
-		before, err := records.ZoneBefore(change)
-		if err != nil {
-			return zoneChange{}, err
-		}
-		return zoneChange{now: now, wanted: before}, nil
+	before, madeBy := rewind.Zone(changes)
+	switch {
+	case madeBy != 0:
+		return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
+			service.ErrConflict, id, madeBy, id)
+	case before != nil:
+		return zoneChange{now: now, wanted: *before}, nil
 	}
 	return zoneChange{now: now, wanted: now}, nil // only overrides were changed
 }
 
-// deletedOverrides returns the overrides that one of changes has deleted, as they were before the
-// first of them that concerns them. Those that have expired, or whose key or network has another
-// override now, are left out.
-func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Change) ([]service.Override, error) {
+// rewindable returns changes with the zones and overrides that were before.
+func rewindable(list []service.Change) (changes []rewind.Change, err error) {
+	for _, c := range list {
+		change := rewind.Change{ID: c.ID, OverrideID: c.OverrideID}
+		switch {
+		case len(c.Before) == 0:
+		case c.OverrideID != 0:
+			var o service.Override
+			o, err = records.OverrideBefore(c)
+			change.Override = &o
+		default:
+			var zone service.Zone
+			zone, err = records.ZoneBefore(c)
+			change.Zone = &zone
+		}
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// deletedOverrides returns the overrides of a zone that come back.
+func deletedOverrides(ctx context.Context, store *db.Store, zone int64, changes []rewind.Change) ([]service.Override, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	there, err := service.AllOverrides(ctx, store, changes[0].ZoneID)
+	there, err := service.AllOverrides(ctx, store, zone)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return nil, err
 	}
-	type target struct {
-		key    string
-		prefix netip.Prefix
-	}
-	seen, taken := map[uint64]bool{}, map[target]bool{}
-	for _, o := range there {
-		seen[o.ID], taken[target{o.Key, o.Prefix}] = true, true
-	}
-	var deleted []service.Override
-	for _, change := range changes {
-		if change.OverrideID == 0 || seen[change.OverrideID] {
-			continue
-		}
-		seen[change.OverrideID] = true
-		if len(change.Before) == 0 {
-			continue // it was made after the moment that is restored
-		}
-		o, err := records.OverrideBefore(change)
-		if err != nil {
-			return nil, err
-		}
-		if of := (target{o.Key, o.Prefix}); !taken[of] && (o.ExpiresAt.IsZero() || o.ExpiresAt.After(now)) {
-			taken[of] = true
-			deleted = append(deleted, o)
-		}
-	}
-	return deleted, nil
+	return rewind.Overrides(changes, there, now), nil
 }
 
 // restore writes the zone and adds the overrides, which get new ids.
