@@ -26,8 +26,9 @@ type place struct {
 	*memory.Store
 	credentials *memory.Credentials
 	server      *httptest.Server
-	backtests   handlers.Backtests // nil: there are none
-	examine     service.Examine    // nil: there is none
+	backtests   handlers.Backtests   // nil: there are none
+	examine     service.Examine      // nil: there is none
+	audit       []service.AuditEntry // the newest first; nil: that of the store
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }

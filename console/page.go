@@ -50,6 +50,7 @@ func menu() []entry {
 		{"Attacks", "attacks", access.ScopeHistory},
 		{"Zones", "zones", access.ScopeHistory},
 		{"Overrides", "overrides", access.ScopeOverrides},
+		{"Audit", "audit", access.ScopeHistory},
 		{"Tokens", "tokens", access.ScopeAdmin},
 		{"Health", "health", access.ScopeHistory},
 	}
@@ -64,6 +65,7 @@ func notices() map[string]string {
 		"dropzone":     "The zone was deleted, with its overrides. Its attempts stay.",
 		"override":     "The override holds from now on.",
 		"dropoverride": "The override was deleted.",
+		"back":         "The zone is as it was.",
 		"revoke":       "The token was revoked. Every instance refuses it within five seconds.",
 		"resend":       "The dead deliveries are tried again within seconds.",
 	}

@@ -77,3 +77,17 @@ func TestRatesOfAPreviewAreFewAndHoldBothRates(t *testing.T) {
 		}
 	}
 }
+
+func FuzzStates(f *testing.F) {
+	f.Add([]byte(`{"rate":5,"window":60,"lockout_factor":2.00,"totals":1,"reserve_ttl":null}`))
+	f.Add([]byte(`{"bucket_key":"a","prefix":"::/0","expires_at":"2026-01-01 00:00:00.000001","action":"deny"}`))
+	f.Fuzz(func(t *testing.T, state []byte) {
+		if settings, err := settingsOfState(state); err == nil && settings.Zone(1).WithDefaults().Window < 0 {
+			t.Errorf("%s became %+v", state, settings)
+		}
+		if o, err := overrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
+			t.Errorf("%s became %+v", state, o)
+		}
+		changesOf(service.AuditEntry{After: state})
+	})
+}

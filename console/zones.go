@@ -9,8 +9,12 @@ import (
 	"velocityd/service/access"
 )
 
-// zonesPerPage bounds the zones whose totals one page asks for.
-const zonesPerPage = 25
+const (
+	// zonesPerPage bounds the zones whose totals one page asks for.
+	zonesPerPage = 25
+	// newestChanges is among how many changes of all zones the newest of each is looked for.
+	newestChanges = 200
+)
 
 // zoneList is the content of the page of all zones.
 type zoneList struct {
@@ -24,6 +28,8 @@ type zoneList struct {
 type zoneRow struct {
 	Zone service.Zone
 	Day  day
+	// Last is its newest change, or nil if that is not among the newest ones of all zones.
+	Last *service.AuditEntry
 }
 
 // day is the last 24 hours of a zone.
@@ -40,6 +46,10 @@ func (v *visit) zones() error {
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
 	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory)}
+	changes, err := v.lastChanges()
+	if err != nil {
+		return err
+	}
 	for _, zone := range all {
 		switch {
 		case zone.ID <= after:
@@ -48,13 +58,29 @@ func (v *visit) zones() error {
 			list.Next = list.Rows[zonesPerPage-1].Zone.ID
 			return v.show("zones", "Zones", "Zones", list)
 		}
-		row := zoneRow{Zone: zone.WithDefaults()}
+		row := zoneRow{Zone: zone.WithDefaults(), Last: changes[zone.ID]}
 		if row.Day, err = v.day(zone.ID); err != nil {
 			return err
 		}
 		list.Rows = append(list.Rows, row)
 	}
 	return v.show("zones", "Zones", "Zones", list)
+}
+
+// lastChanges returns the newest change of each zone, as far as it is among the newest of all zones. It is empty for a reader
+// who may not see them.
+func (v *visit) lastChanges() (map[int64]*service.AuditEntry, error) {
+	changes := map[int64]*service.AuditEntry{}
+	if !v.may(access.ScopeHistory) {
+		return changes, nil
+	}
+	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{Subjects: []string{"zone"}, Limit: newestChanges})
+	for i, e := range page.Entries {
+		if changes[e.ZoneID] == nil {
+			changes[e.ZoneID] = &page.Entries[i]
+		}
+	}
+	return changes, err
 }
 
 // day returns the last 24 hours of a zone, empty for a reader who may not see them.

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+)
+
+// auditPerPage is how many entries a page of the audit has.
+const auditPerPage = 50
+
+// auditList is the content of the page of the audit.
+type auditList struct {
+	Rows []auditRow
+	// The filters as they were asked for.
+	Zone, Subject, Action, By, Within string
+	Subjects, Actions                 []string
+	// Older is the address of the next page; "" if there is none.
+	Older template.URL
+}
+
+// auditRow is something that somebody has done.
+type auditRow struct {
+	service.AuditEntry
+	Deed    string // in words
+	Changes []difference
+	Key     string // of a bucket; "" if it is about none
+}
+
+// audit shows who did what, the newest first.
+func (v *visit) audit() error {
+	asked := v.r.URL.Query()
+	list := auditList{
+		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"), Within: asked.Get("within"),
+		Subjects: service.AuditSubjects(), Actions: service.AuditActions(),
+	}
+	page, err := v.api.AuditEntries(v.r.Context(), list.query(asked, v.Now()))
+	if err != nil {
+		return err
+	}
+	for _, entry := range page.Entries {
+		list.Rows = append(list.Rows, auditRowOf(entry))
+	}
+	if page.Next != 0 {
+		asked.Set("before", strconv.FormatUint(page.Next, 10))
+		asked.Del("done")
+		list.Older = template.URL("?" + asked.Encode()) //nolint:gosec // it is encoded
+	}
+	return v.show("audit", "Audit", "Audit", list)
+}
+
+// query returns the question for the filters of an address.
+func (l auditList) query(asked url.Values, now time.Time) service.AuditQuery {
+	q := service.AuditQuery{By: l.By, Limit: auditPerPage}
+	if zone, err := strconv.ParseInt(l.Zone, 10, 32); err == nil {
+		q.Zones = []int64{zone}
+	}
+	if l.Subject != "" {
+		q.Subjects = []string{l.Subject}
+	}
+	if l.Action != "" {
+		q.Actions = []string{l.Action}
+	}
+	if hours, err := strconv.Atoi(l.Within); err == nil && hours > 0 {
+		q.Since = now.Add(-time.Duration(hours) * time.Hour)
+	}
+	q.Cursor, _ = strconv.ParseUint(asked.Get("before"), 10, 64) // 0 is the newest page
+	return q
+}
+
+// auditRowOf returns the row of an entry.
+func auditRowOf(e service.AuditEntry) auditRow {
+	row := auditRow{AuditEntry: e, Deed: deedInWords(e), Changes: changesOf(e)}
+	for _, m := range membersOf(e.After) {
+		if e.Subject == "bucket" && m.Name == "bucket_key" {
+			row.Key = m.Text
+		}
+	}
+	return row
+}
+
+// deedInWords returns what an entry says was done.
+func deedInWords(e service.AuditEntry) string {
+	done := map[string]string{
+		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported", "erase": "erased",
+	}[e.Action]
+	switch e.Subject {
+	case "bucket":
+		return done + " a key"
+	case "history":
+		return done + " the history"
+	case "override":
+		return fmt.Sprintf("%s override %d", done, e.OverrideID)
+	}
+	return done + " a " + e.Subject
+}
+
+// changesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before, and no New
+// if there is nothing after.
+func changesOf(e service.AuditEntry) (list []difference) {
+	before := map[string]string{}
+	for _, m := range membersOf(e.Before) {
+		before[m.Name] = m.Text
+	}
+	after := map[string]string{}
+	names := membersOf(e.After)
+	for _, m := range names {
+		after[m.Name] = m.Text
+	}
+	if len(names) == 0 {
+		names = membersOf(e.Before)
+	}
+	for _, m := range names {
+		was, is := before[m.Name], after[m.Name]
+		if was == is || m.Name == "revision" {
+			continue
+		}
+		d := difference{Name: m.Name}
+		if len(before) > 0 {
+			d.Old = shown(was)
+		}
+		if len(after) > 0 {
+			d.New = shown(is)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// shown returns a value of the audit for people.
+func shown(text string) template.HTML {
+	if text == "" {
+		return "none"
+	}
+	return visible(text)
+}

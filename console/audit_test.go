@@ -1,0 +1,135 @@
+package console_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// AuditEntries implements service.AuditReader with the entries that a test gives.
+func (p *place) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
+	if p.audit == nil {
+		return p.Store.AuditEntries(ctx, q)
+	}
+	var behind []service.AuditEntry
+	for _, e := range p.audit {
+		if q.Cursor == 0 || e.ID < q.Cursor {
+			behind = append(behind, e)
+		}
+	}
+	return service.NewAuditPage(q, behind, len(behind)+1), nil
+}
+
+// state is a row of a zone as the audit has it.
+func state(rate int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"id":1,"description":"login","rate":%d,"window":60,"period":"none","period_offset":0,"period_anchor":1,
+		"mode":"enforce","counts":"failures","reserve_ttl":null,"reset_on_success":1,"concurrent":0,"repeat_secret":"count","lockout":0,
+		"lockout_factor":2.00,"lockout_max":86400,"lockout_decay":86400,"key_kind":"username","key_form":"clear","ipv4_prefix":32,
+		"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":0,"revision":%d}`, rate, rate))
+}
+
+// audited returns a console whose zone 1 was changed three times, and lost an override.
+func audited(t *testing.T) *place {
+	t.Helper()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
+	at := time.Date(2020, 11, 27, 10, 0, 0, 0, time.UTC)
+	p.audit = []service.AuditEntry{
+		{ID: 9, At: at, Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1, Before: state(9), After: state(50)},
+		{ID: 8, At: at, Account: "root@localhost", Subject: "override", Action: "delete", ZoneID: 1, OverrideID: 3, Before: json.RawMessage(
+			`{"bucket_key":"alice","prefix":null,"action":"limit","rate":7,"window":null,"period_anchor":null,"expires_at":null,"reason":"VIP","created_by":"ann"}`)},
+		{ID: 7, At: at, Principal: "carol", Reason: "ticket 4711", Subject: "zone", Action: "update", ZoneID: 1, Before: state(5), After: state(9)},
+		{ID: 6, At: at, Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1, After: json.RawMessage(`{"bucket_key":"bob"}`)},
+		{ID: 5, At: at, Principal: "carol", Subject: "zone", Action: "insert", ZoneID: 1, After: state(5)},
+	}
+	return p
+}
+
+func TestTheAuditTellsWhoDidWhatAndWhy(t *testing.T) {
+	t.Parallel()
+	b := audited(t).browser(t)
+	_, page := b.get(t, "audit")
+	contains(t, page, "carol", "ticket 4711", "changed a zone", "deleted override 3", "released a key", "&lt;img", "root@localhost", `<bdi class="key">9</bdi>`)
+	lacks(t, page, "<img", "keys/bob")
+	_, page = b.get(t, "audit?by=carol&subject=bucket&action=release&zone=1")
+	contains(t, page, "released a key")
+	lacks(t, page, "changed a zone")
+	_, page = b.get(t, "audit?within=1")
+	contains(t, page, "Nothing was done")
+	if status, _ := b.get(t, "audit?subject=house"); status != http.StatusBadRequest {
+		t.Errorf("an audit of houses is answered with %d", status)
+	}
+}
+
+func TestAZoneIsPutBackAsItWasBeforeAChange(t *testing.T) {
+	t.Parallel()
+	p := audited(t)
+	b := p.browser(t)
+	_, page := b.get(t, "zones/1/versions")
+	contains(t, page, "Put back…", `/console/zones/1/versions/7"`, `<del>5</del>`, `<ins>9</ins>`)
+	lacks(t, page, "versions/5\"", "released")
+	_, page = b.get(t, "zones/1/versions/7")
+	contains(t, page, "<del>50</del>", "<ins>5</ins>", "These overrides come back", "alice", "Limit 7", `name="revision" value="1"`)
+	form := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
+	for field, wrong := range map[string]string{"revision": "2", "typed": "11", "reason": ""} {
+		tried := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
+		tried.Set(field, wrong)
+		_, page = b.post(t, "zones/1/versions/7", tried)
+		contains(t, page, "The zone was not put back")
+	}
+	_, page = b.post(t, "zones/1/versions/7", form)
+	contains(t, page, "The zone is as it was")
+	zone, err := p.Zone(t.Context(), 1)
+	if err != nil || zone.Rate != 5 || zone.Counts != service.CountsFailures || !zone.ResetOnSuccess || zone.Totals {
+		t.Errorf("the zone is %+v, %v", zone, err)
+	}
+	overrides, err := p.Overrides(t.Context(), 1, 0, 9)
+	if err != nil || len(overrides) != 1 || overrides[0].Key != "alice" || overrides[0].Rate != 7 {
+		t.Errorf("the overrides are %+v, %v", overrides, err)
+	}
+	_, page = b.get(t, "zones/1/versions/7")
+	contains(t, page, "There is nothing to do")
+}
+
+func TestADeletedZoneComesBackAndOneThatWasNotThereDoesNot(t *testing.T) {
+	t.Parallel()
+	p := audited(t)
+	if err := p.DeleteZone(t.Context(), 1, service.Match{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	b := p.browser(t)
+	if status, page := b.get(t, "zones/1/versions/5"); status != http.StatusConflict {
+		t.Errorf("a zone that was not there yet: %d, %s", status, page)
+	}
+	for path, status := range map[string]int{"zones/1/versions/4": 404, "zones/2/versions/9": 404, "zones/0/versions": 404, "zones/99999999999/versions": 404} {
+		if got, _ := b.get(t, path); got != status {
+			t.Errorf("%s is answered with %d", path, got)
+		}
+	}
+	_, page := b.post(t, "zones/1/versions/9", url.Values{"revision": {"0"}, "typed": {"1"}, "reason": {"by mistake"}})
+	contains(t, page, "The zone is as it was")
+	if zone, err := p.Zone(t.Context(), 1); err != nil || zone.Rate != 9 {
+		t.Errorf("the zone is %+v, %v", zone, err)
+	}
+}
+
+func TestWhoMayNotChangeZonesPutsNothingBack(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	p.audit = audited(t).audit
+	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
+	analyst := p.person(t, "ann", access.ScopeHistory).logIn(t)
+	_, page := analyst.get(t, "zones/1/versions")
+	contains(t, page, "ticket 4711")
+	lacks(t, page, "Put back")
+	if status, _ := analyst.post(t, "zones/1/versions/9", url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"r"}}); status != http.StatusForbidden {
+		t.Errorf("an analyst who puts a zone back is answered with %d", status)
+	}
+}

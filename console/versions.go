@@ -1,0 +1,207 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/rewind"
+)
+
+// mostAuditPages bounds the pages of the audit that one restoration reads.
+const mostAuditPages = 20
+
+// versionList is the content of the page of a zone's versions.
+type versionList struct {
+	ID      int64
+	Rows    []version
+	Older   uint64 // the entry below which the next page begins; 0: there is none
+	MayBack bool
+}
+
+// version is one change of a zone.
+type version struct {
+	service.AuditEntry
+	Changes []difference
+	CanBack bool // there was a zone before
+}
+
+// versions shows the changes of a zone, the newest first.
+func (v *visit) versions() error {
+	id, ok := v.pathID("zone")
+	if !ok || id > service.MaxZoneID {
+		return v.unknown()
+	}
+	before, _ := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 64) // 0 is the newest page
+	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{
+		Zones: []int64{int64(id)}, Subjects: []string{"zone"}, Cursor: before, Limit: auditPerPage,
+	})
+	if err != nil {
+		return err
+	}
+	list := versionList{ID: int64(id), Older: page.Next, MayBack: v.may(access.ScopeZones)}
+	for _, e := range page.Entries {
+		list.Rows = append(list.Rows, versionOf(e))
+	}
+	return v.show("versions", "Zones", fmt.Sprintf("Versions of zone %d", id), list)
+}
+
+// versionOf returns an entry with the settings that it changed in words, or as they stand in the audit if it is older than
+// these.
+func versionOf(e service.AuditEntry) version {
+	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: changesOf(e)}
+	was, err := settingsOfState(e.Before)
+	is, err2 := settingsOfState(e.After)
+	if err == nil && err2 == nil {
+		found.Changes = differences(was, is)
+	}
+	return found
+}
+
+// restoration is the content of the page that shows what putting a zone back would do.
+type restoration struct {
+	ID, Revision int64 // Revision is 0 if the zone does not exist now
+	Change       service.AuditEntry
+	Wanted       service.Zone
+	Changes      []difference
+	Overrides    []service.Override
+	MayExcept    bool
+}
+
+// IsNone reports whether the zone is as it was.
+func (r restoration) IsNone() bool { return len(r.Changes) == 0 && len(r.Overrides) == 0 }
+
+// showRestoration shows what putting a zone back would do.
+func (v *visit) showRestoration() error {
+	plan, err := v.restoration()
+	if err != nil {
+		return err
+	}
+	return v.show("restore", "Zones", fmt.Sprintf("Put zone %d back", plan.ID), plan)
+}
+
+// restoration finds out what a zone was before the change that the path names, as "velocityd zone restore" does.
+func (v *visit) restoration() (r restoration, err error) {
+	id, ok := v.pathID("zone")
+	change, isChange := v.pathID("change")
+	if !ok || !isChange || id > service.MaxZoneID {
+		return r, &api.Problem{Status: http.StatusNotFound, Detail: "The address names no change of a zone."}
+	}
+	entries, err := v.entriesSince(int64(id), change)
+	if err != nil {
+		return r, err
+	}
+	changes, err := rewindable(entries)
+	if err != nil {
+		return r, err
+	}
+	now, err := v.api.Zone(v.r.Context(), int64(id))
+	if err != nil && !errors.Is(err, service.ErrNotFound) {
+		return r, err
+	}
+	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now, MayExcept: v.may(access.ScopeOverrides)}
+	before, madeBy := rewind.Zone(changes)
+	if madeBy != 0 {
+		return r, &api.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
+	}
+	if before != nil {
+		r.Wanted = *before
+	}
+	r.Changes = differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
+	if !r.MayExcept {
+		return r, nil
+	}
+	var there []service.Override
+	if now.ID != 0 {
+		if there, err = service.AllOverrides(v.r.Context(), v.api, now.ID); err != nil {
+			return r, err
+		}
+	}
+	r.Overrides = rewind.Overrides(changes, there, v.Now())
+	return r, nil
+}
+
+// entriesSince returns a change of a zone or its overrides and the later ones, in their order.
+func (v *visit) entriesSince(zone int64, change uint64) (entries []service.AuditEntry, err error) {
+	q := service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone", "override"}, Limit: service.MaxAuditPage}
+	for range mostAuditPages {
+		page, err := v.api.AuditEntries(v.r.Context(), q)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			if e.ID >= change {
+				entries = append(entries, e)
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor <= change {
+			slices.Reverse(entries)
+			if len(entries) == 0 || entries[0].ID != change {
+				return nil, &api.Problem{Status: http.StatusNotFound, Detail: "The audit has no such change of this zone or its overrides any more."}
+			}
+			return entries, nil
+		}
+	}
+	return nil, &api.Problem{Status: http.StatusConflict, Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
+}
+
+// rewindable returns entries of the audit with the states that were before.
+func rewindable(entries []service.AuditEntry) (changes []rewind.Change, err error) {
+	for _, e := range entries {
+		change := rewind.Change{ID: e.ID, OverrideID: e.OverrideID}
+		switch {
+		case len(e.Before) == 0:
+		case e.OverrideID != 0:
+			o, err := overrideOfState(e)
+			if err != nil {
+				return nil, fmt.Errorf("change %d: %w", e.ID, err)
+			}
+			change.Override = &o
+		default:
+			settings, err := settingsOfState(e.Before)
+			if err != nil {
+				return nil, fmt.Errorf("change %d: %w", e.ID, err)
+			}
+			zone := settings.Zone(e.ZoneID)
+			change.Zone = &zone
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.
+func (v *visit) putBack() error {
+	form := v.r.PostForm
+	plan, err := v.restoration()
+	if err != nil {
+		return err
+	}
+	why, err := v.because()
+	switch {
+	case strings.TrimSpace(form.Get("typed")) != strconv.FormatInt(plan.ID, 10):
+		return v.fail(http.StatusBadRequest, "The zone was not put back.", "The number that was typed is not that of the zone. Go back, and type it again.")
+	case err != nil:
+		return v.fail(http.StatusBadRequest, "The zone was not put back.", sentenceOfField(err)+" Go back, and say why.")
+	case form.Get("revision") != strconv.FormatInt(plan.Revision, 10):
+		return v.fail(http.StatusConflict, "The zone was not put back.", "Somebody has changed it meanwhile. Look at its versions again.")
+	}
+	if len(plan.Changes) > 0 || plan.Revision == 0 {
+		match := service.Match{Absent: plan.Revision == 0, Revision: uint64(plan.Revision)}
+		if _, err := v.api.PutZone(why, plan.Wanted, match, ""); err != nil {
+			return err
+		}
+	}
+	for i, o := range plan.Overrides {
+		if _, err := v.api.AddOverride(why, o, ""); err != nil {
+			return v.fail(http.StatusConflict, "Not all overrides came back.", fmt.Sprintf("%d of %d came back. %s", i, len(plan.Overrides), sentenceOf(err)))
+		}
+	}
+	return v.goTo(fmt.Sprintf("zones/%d?done=back", plan.ID))
+}
