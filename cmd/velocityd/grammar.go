@@ -16,6 +16,7 @@ type cli struct {
 	Attempt  attemptCmd  `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
 	Txn      txnCmd      `cmd:"" help:"List, show, follow and export recorded attempts."`
 	Events   eventsCmd   `cmd:"" help:"List and follow events: lockouts, releases, changes of zones, overrides and tokens."`
+	Changes  changesCmd  `cmd:"" help:"List who changed, released, exported or erased what."`
 	Webhook  webhookCmd  `cmd:"" help:"Send events to receivers by HTTP: add, list and remove them, and send again."`
 	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
 	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`

@@ -20,7 +20,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
 		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
-		"full", "all-locked", "findings", "sshd",
+		"full", "all-locked", "findings", "sshd", "subject", "preset",
 	}
 	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {

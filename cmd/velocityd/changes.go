@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"velocityd/api"
+	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/shell"
+	"velocityd/service"
+)
+
+type changesCmd struct {
+	Zone      []int64  `env:"-" sep:"," placeholder:"ID,..." help:"Only changes of these zones."`
+	Subject   []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only changes of these: zone, override, bucket, history, token, webhook."`
+	Action    []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only these changes: insert, update, delete, release, export, erase."`
+	By        string   `env:"-" placeholder:"NAME" help:"Only changes by this person, token or account."`
+	Limit     int      `env:"-" default:"20" help:"How many at most."`
+	From      uint64   `env:"-" placeholder:"ID" help:"Go on behind this change, as the line after a list says."`
+	JSON      bool     `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each change, as the HTTP interface gives it, with the rows before and after."`
+	ask.Flags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (changesCmd) Help() string {
+	return `Lists the rows of zone_audit, the newest first: changes of zones, overrides, tokens and webhooks, releases of buckets, exports of the history and erasures. With --url the token needs the scope history. 'velocityd zone restore' takes changes of a zone back.
+
+Examples:
+
+  velocityd changes --subject zone,override --by ann
+  velocityd changes --zone 1 --limit 1 --json`
+}
+
+// Run lists the changes.
+func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
+	query := service.AuditQuery{Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From, Limit: c.Limit}
+	if err := query.Validate(); err != nil {
+		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
+	}
+	store, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	found, next, err := allChanges(ctx, store, query)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printEntriesJSON(p.Stdout, found)
+	} else {
+		err = printEntries(p.Stdout, found)
+	}
+	if next != 0 && err == nil {
+		fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", next)
+	}
+	return err
+}
+
+// allChanges reads pages until the query's limit is reached. next is where to go on, or 0.
+func allChanges(ctx context.Context, from service.AuditReader, q service.AuditQuery) (found []service.AuditEntry, next uint64, err error) {
+	for most := q.Limit; ; {
+		page, err := from.AuditEntries(ctx, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		found = append(found, page.Entries...)
+		if q.Cursor, q.Limit = page.Next, most-len(found); page.Next == 0 || q.Limit == 0 {
+			return found, page.Next, nil
+		}
+	}
+}
+
+func printEntriesJSON(w io.Writer, found []service.AuditEntry) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, e := range api.NewAudit(service.AuditPage{Entries: found}).Entries {
+		if err := out.Encode(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printEntries(w io.Writer, found []service.AuditEntry) error {
+	if len(found) == 0 {
+		_, err := fmt.Fprintln(w, "no changes")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  id\tat\tchange\tzone\tby\treason")
+	for _, e := range found {
+		zone := ""
+		if e.ZoneID != 0 {
+			zone = strconv.FormatInt(e.ZoneID, 10)
+		}
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", e.ID, shell.InstantOr("", e.At), e.Subject, e.Action, zone,
+			shell.Printable(cmp.Or(e.Principal, e.Account)), shell.Printable(e.Reason))
+	}
+	return table.Flush()
+}
