@@ -46,7 +46,7 @@ func (mysqlDialect) forget(_ *batch, p *session.Packet, ids []string) {
 func (mysqlDialect) record(
 	ctx context.Context, b *batch, r *session.Reading, before int, ruling *service.Ruling,
 ) (first uint64, err error) {
-	b.tellLockouts(&r.Packet, ruling.Locked())
+	b.tell(&r.Packet, ruling)
 	first, err = b.sendAll(ctx, r, before, len(ruling.Txns))
 	if session.IsNumber(err, session.NumberLockWait) {
 		b.noteStuck(ctx, ruling)

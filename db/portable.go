@@ -53,8 +53,7 @@ func (portableDialect) record(
 		first = uint64(session.AsInt(row[0]))
 		return nil
 	})
-	if begun := ruling.Locked(); len(begun) > 0 {
-		b.tellLockouts(&r.Packet, begun) // behind LAST_INSERT_ID(), which is that of the event then
+	if b.tell(&r.Packet, ruling) { // behind LAST_INSERT_ID(), which is that of the event then
 		r.SQL("SELECT 1;")
 		r.Skip()
 	}

@@ -43,7 +43,7 @@ func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
 	b.Database.SetZone(tb, zone)
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free', '"+zonerow.Always+
+	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free' OR full_events, '"+zonerow.Always+
 		"', UTC_TIMESTAMP(6)), revision = revision + 1 WHERE id = ?", zone.ID)
 }
 

@@ -12,11 +12,12 @@ import (
 // Type is the type of an event. It says which members Data has: see api/events.schema.json.
 type Type string
 
-// The types of events. Those of a bucket are about lockouts that lock: one that begins while its zone only watches causes
-// none.
+// The types of events. A lockout that begins while its zone only watches causes none; a bucket is full in such a
+// zone, too.
 const (
 	BucketLocked    Type = "bucket.locked"     // a lockout began
 	BucketLockEnded Type = "bucket.lock_ended" // it ended, by time or by a release
+	BucketFull      Type = "bucket.full"       // the last place was taken, in a zone with service.Zone.FullEvents
 	BucketReleased  Type = "bucket.released"   // somebody released the bucket, locked or not
 	ZoneCreated     Type = "zone.created"
 	ZoneUpdated     Type = "zone.updated"
@@ -32,7 +33,7 @@ const (
 // Types returns all types.
 func Types() []Type {
 	return []Type{
-		BucketLocked, BucketLockEnded, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
+		BucketLocked, BucketLockEnded, BucketFull, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
 		OverrideDeleted, TokenCreated, TokenUpdated, TokenRevoked,
 	}
 }

@@ -15,6 +15,10 @@ func eventClaims() map[string]claim {
 		"ALockoutIsToldOnceWithItsEndAndItsTxn":            lockoutIsTold,
 		"LockoutsOfOneCallAreToldEach":                     lockoutsOfACallAreTold,
 		"WhatBeginsNoLockoutIsNotTold":                     noLockoutIsNotTold,
+		"ABucketThatBecomesFullIsToldOnceEachTime":         fullIsTold,
+		"FullBucketsOfOneCallAreToldBeforeTheirLockouts":   fullBucketsOfACallAreTold,
+		"WhatFillsNoBucketIsNotTold":                       noFullBucketIsNotTold,
+		"FullIsToldByTheLimitThatHolds":                    fullIsToldByTheLimit,
 		"AReleaseAndTheLockoutThatItEndsAreTold":           releaseIsTold,
 		"ALockoutWhereFewBlockedAttemptsAreRecordedIsTold": lockoutInASeriesIsTold,
 	}
