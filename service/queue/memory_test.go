@@ -113,6 +113,38 @@ func (o *outage) inWindow(window time.Duration, fits func(admission) bool) (n in
 	return n
 }
 
+func TestNeitherSecretsNorOpenAttemptsAreKnownWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	zones := []service.Zone{
+		{ID: 1, Rate: 3, Window: time.Minute, RepeatSecret: service.RepeatFree}, {ID: 2, Rate: 3, Window: time.Minute, Concurrent: 1},
+	}
+	inOutage(t, 1, zones, func(t *testing.T, o *outage) {
+		try := check(service.Bucket{ZoneID: 1, Key: "alice"})
+		try.SecretHash = "7f10c6d729e6ffa0"
+		pass := func() (passed int) {
+			for range 5 {
+				d, err := askOne(t.Context(), o.instances[0], try)
+				if err != nil || d.Degraded != o.isAway.Load() {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				if !d.Blocked {
+					passed++
+				}
+			}
+			return passed
+		}
+		open := service.Bucket{ZoneID: 2, Key: "alice"}
+		if secret, open := pass(), o.passed(t, 5, open); secret != 5 || open != 1 {
+			t.Fatalf("with the store %d attempts with one secret pass and %d are open at once, want 5 and 1", secret, open)
+		}
+		o.goAway()
+		try.Buckets[0].Key, open.Key = "bob", "bob"
+		if secret, open := pass(), o.passed(t, 5, open); secret != 3 || open != 3 {
+			t.Errorf("without it %d attempts with one secret pass and %d are open at once, want 3 and 3, the rate", secret, open)
+		}
+	})
+}
+
 // TestInstancesHoldTheRateWhileTheStoreIsAway asks at random, while the store goes and comes.
 func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
