@@ -113,6 +113,11 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	return nil
 }
 
+// IsBehind reports whether the newest attempts are not in the totals yet.
+func (z keyZone) IsBehind() bool {
+	return z.Totals != nil && z.Peek.At.Sub(z.Totals.CountedTo.CountedTo) > service.TotalsLag
+}
+
 // Origin is the network of the key, if it is an address and the service knows it.
 func (k keyPage) Origin() *service.Origin {
 	for _, t := range k.Txns {
@@ -199,8 +204,8 @@ type neighbour struct {
 func (v *visit) beside(k *keyPage) (found beside, err error) {
 	began, last := time.Now(), time.Time{}
 	places := map[service.Bucket]int{}
-	for _, z := range k.Zones {
-		places[z.Peek.Bucket] = -1
+	for _, txn := range k.Txns { // zones may keep the key in several forms
+		places[txn.Bucket] = -1
 	}
 	for _, txn := range k.Txns {
 		if found.Checks == mostChecks || found.Checks > 0 && time.Since(began) > besideTime {

@@ -103,7 +103,7 @@ func (s standing) whyFolded() string {
 	rule := s.Zone.WithDefaults().Keys
 	switch {
 	case rule.Form == service.KeyHMAC:
-		return "a pseudonym stands in the place of each key."
+		return "so it is spelt before a pseudonym takes its place."
 	case rule.Kind == service.KeyUsername:
 		return "capital letters, forms of one character, and blanks around a name do not matter there."
 	case rule.Kind == service.KeyUsernameAI:

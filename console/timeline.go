@@ -111,6 +111,7 @@ func (v *visit) locks(s standing) (locks []span, err error) {
 // newTimeline draws the attempts of a key up to now.
 func newTimeline(zones []keyZone, length time.Duration) *timeline {
 	now := zones[0].Peek.At
+	zones = slices.DeleteFunc(slices.Clone(zones), func(z keyZone) bool { return len(z.History.Txns)+len(z.Locks) == 0 })
 	scale := scale{from: now.Add(-length), length: length + length/16} // a lockout may be yet to end
 	t := &timeline{
 		Width: figureWidth, Span: length, Bin: scale.length / bins, Now: scale.x(now), Undrawn: max(0, len(zones)-mostLanes),

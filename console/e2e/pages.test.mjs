@@ -31,7 +31,7 @@ async function linked(page, from, selector) {
 async function paths(page) {
   return {
     now: '', history: 'history', blocked: 'history?blocked=true', locked: 'locked', attacks: 'attacks', zones: 'zones', zone: 'zones/1',
-    edit: 'zones/1/edit', overrides: 'overrides', audit: 'audit', tokens: 'tokens', health: 'health', missing: 'nothing-here',
+    edit: 'zones/1/edit', overrides: 'overrides', audit: 'audit', tokens: 'tokens', health: 'health', missing: 'nothing-here', search: 'search',
     decision: await linked(page, 'history?blocked=true', 'a[href*="/console/txns/"]'),
     allowed: await linked(page, 'history?blocked=false', 'a[href*="/console/txns/"]'),
     key: await linked(page, 'locked', 'a[href*="/console/keys/"]'),

@@ -84,7 +84,7 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute})
 			return d.check(t, alice(1))
 		},
-		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC, so a lockout of 1h0m0s began, which ends at 11:00:00.000 UTC.": func(
+		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC, so a lockout of 1h began, which ends at 11:00:00.000 UTC.": func(
 			t *testing.T, d *desk,
 		) uint64 {
 			d.check(t, alice(2))
@@ -194,8 +194,8 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[uint64]string{
-		locks:  "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 1m0s began, which ended at 10:01:02.000 UTC; the next place",
-		longer: "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 3m0s began, which ended at 10:05:02.000 UTC; the next place",
+		locks:  "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 1m began, which ended at 10:01:02.000 UTC; the next place",
+		longer: "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 3m began, which ended at 10:05:02.000 UTC; the next place",
 		locked: "Blocked: locked out since 10:02:02.000 UTC by txn 4; the lockout ended at 10:05:02.000 UTC; the next place",
 		denied: "Blocked: override 1 denied the bucket, without an end.",
 	} {

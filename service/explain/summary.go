@@ -101,7 +101,7 @@ func (d *decided) cause(i int) string {
 		return fmt.Sprintf("locked out since %s%s; the lockout %s at %s%s", d.moment(lockout.began()), by,
 			d.tense(lockout.Until, "ended", "ends"), d.moment(lockout.Until), d.later(i, lockout.Until))
 	case service.ReasonLockout:
-		return fmt.Sprintf("%s, so a lockout of %s began, which %s at %s%s", d.full(i), lockout.Length,
+		return fmt.Sprintf("%s, so a lockout of %s began, which %s at %s%s", d.full(i), short(lockout.Length),
 			d.tense(lockout.Until, "ended", "ends"), d.moment(lockout.Until), d.later(i, lockout.Until))
 	case service.ReasonFull:
 		return d.full(i) + d.later(i, time.Time{})
@@ -112,6 +112,17 @@ func (d *decided) cause(i int) string {
 	case service.ReasonElsewhere:
 	}
 	return "it had room"
+}
+
+// short returns a duration without units that are zero, as people write one.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, unit := range []string{"m0s", "h0m"} {
+		if before, isWhole := strings.CutSuffix(text, unit); isWhole {
+			text = before + unit[:1]
+		}
+	}
+	return text
 }
 
 // full says that a bucket had no place.
