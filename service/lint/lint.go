@@ -189,7 +189,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 			"makes them one",
 	}, {
 		field: "key_kind", zone: func(z service.Zone) bool {
-			return z.Keys.Kind != service.KeyIP && (z.Keys.IPv4Prefix != defaults().Keys.IPv4Prefix || z.Keys.IPv6Prefix != defaults().Keys.IPv6Prefix)
+			byDefault := defaults().Keys
+			return z.Keys.Kind != service.KeyIP && (z.Keys.IPv4Prefix != byDefault.IPv4Prefix || z.Keys.IPv6Prefix != byDefault.IPv6Prefix)
 		},
 		text: "ipv4_prefix and ipv6_prefix have a meaning for ip alone",
 	}, {

@@ -22,6 +22,7 @@ import (
 	"velocityd/trusted"
 )
 
+// Deadlines of calls.
 const (
 	LocalTimeout  = 10 * time.Second // of one call to the database
 	remoteTimeout = 30 * time.Second // of one call to a service, whose own deadline is shorter
