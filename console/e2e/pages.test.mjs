@@ -27,6 +27,22 @@ async function linked(page, from, selector) {
   return path.replace('/console/', '');
 }
 
+/** Has a preview made of another rate, and moves its slider. @param {import('playwright-core').Page} page */
+async function previewed(page) {
+  await page.goto(`${place.url}/console/zones/1/edit`);
+  await page.fill('input[name=rate]', '8');
+  await page.click('button[value=preview]');
+  const slider = page.locator('input[data-preview]');
+  await slider.waitFor({ timeout: 120_000 });
+  assert.equal(await page.locator('button[value="save:8"]').isVisible(), true);
+  await slider.fill('2');
+  assert.equal(await slider.getAttribute('aria-valuetext'), '3');
+  assert.equal(await page.locator('button[value="save:8"]').isVisible(), false);
+  assert.equal(await page.locator('button[value="save:3"]').isVisible(), true);
+  assert.equal(await page.locator('svg g[data-choice="7"]').isVisible(), false);
+  return page.url().replace(`${place.url}/console/`, '');
+}
+
 /** All pages, by the name of their picture. @param {import('playwright-core').Page} page */
 async function paths(page) {
   return {
@@ -35,6 +51,7 @@ async function paths(page) {
     decision: await linked(page, 'history?blocked=true', 'a[href*="/console/txns/"]'),
     allowed: await linked(page, 'history?blocked=false', 'a[href*="/console/txns/"]'),
     key: await linked(page, 'locked', 'a[href*="/console/keys/"]'),
+    new: 'zones/new', versions: 'zones/1/versions', doctor: 'health/doctor', preview: await previewed(page),
   };
 }
 
@@ -68,6 +85,17 @@ test('every page reads well and keeps to itself', async (t) => {
     }
     await context.close();
   }
+});
+
+test('the filters of the audit swap its rows and stand in the address', async () => {
+  const { context, page, faults } = await open(browser, place.url);
+  await page.goto(`${place.url}/console/audit`);
+  await page.fill('input[name=by]', 'nobody of this name');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/console/audit?by=nobody**');
+  assert.match(await page.locator('#rows').innerText(), /Nothing was done/);
+  assert.deepEqual(faults, []);
+  await context.close();
 });
 
 test('the first page is at most 60 KB over the wire', async () => {

@@ -52,7 +52,7 @@ document.addEventListener('submit', async (event) => {
   event.preventDefault();
   const query = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value !== '') query.append(name, String(value));
-  await visit(`${form.action.split('?')[0]}?${query}`, target(form) ?? 'main');
+  await visit(`${(form.getAttribute('action') ?? location.pathname).split('?')[0]}?${query}`, target(form) ?? 'main');
 });
 
 document.addEventListener('change', (event) => {
