@@ -43,19 +43,29 @@ func membersOf(state json.RawMessage) (list []member) {
 func settingsOfState(state json.RawMessage) (api.ZoneSettings, error) {
 	form := url.Values{}
 	for _, m := range membersOf(state) {
-		text := m.Text
-		if m.Name == "reset_on_success" || m.Name == "totals" { // columns of numbers
-			text = map[string]string{"0": "false", "1": "true"}[text]
-			if text == "" {
-				text = m.Text
-			}
-		}
-		form.Set(m.Name, text)
+		form.Set(m.Name, m.Text)
 	}
 	if len(form) == 0 {
 		return api.ZoneSettings{}, errors.New("the audit has no state of the zone")
 	}
+	for _, name := range flagNames() { // columns of numbers
+		if word, isNumber := map[string]string{"0": "false", "1": "true"}[form.Get(name)]; isNumber {
+			form.Set(name, word)
+		}
+	}
 	return settingsOf(form, api.DefaultSettings())
+}
+
+// flagNames returns the settings that are yes or no.
+func flagNames() (names []string) {
+	for _, g := range zoneGroups() {
+		for _, f := range g.Fields {
+			if len(f.Choices) > 0 && f.Choices[0] == yesOrNo()[0] {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	return names
 }
 
 // overrideOfState returns the override of which the audit has the row. The error does not quote it.

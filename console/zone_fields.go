@@ -99,6 +99,7 @@ func zoneGroups() []group {
 			{Name: "record_blocked", Label: "Blocked attempts with a row", Kind: kindNumber, Zero: "all"},
 			{Name: "keep_days", Label: "Attempts are kept", Kind: kindNumber, Unit: "days", Zero: "as the policy says"},
 			{Name: "totals", Label: "Totals of each key", Kind: kindChoice, Choices: yesOrNo()},
+			{Name: "full_events", Label: "An event when a key is full", Kind: kindChoice, Choices: yesOrNo()},
 		}},
 	}
 }
