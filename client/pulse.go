@@ -17,6 +17,15 @@ func (c *Client) Pulse(ctx context.Context) (service.Pulse, error) {
 	return answer.Pulse(), nil
 }
 
+// Instances implements service.InstanceLister. The token needs the scope metrics.
+func (c *Client) Instances(ctx context.Context) ([]service.Instance, error) {
+	answer, err := ask[api.Instances](ctx, c, request{action: "list instances", method: http.MethodGet, path: "/v1/instances"})
+	if err != nil {
+		return nil, err
+	}
+	return answer.List(), nil
+}
+
 // Diagnose returns whether the database is fit for the service, as of at most ten seconds ago. It may take twenty seconds. The token
 // needs the scope admin.
 func (c *Client) Diagnose(ctx context.Context) ([]service.Diagnosis, error) {

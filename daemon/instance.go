@@ -182,6 +182,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
+	background.Go(func() { s.giveSigns(running) })
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
 		background.Go(func() { s.makeEvents(running) })

@@ -2,6 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
 
 	"velocityd/db/session"
 	"velocityd/doctor"
@@ -11,7 +15,7 @@ import (
 
 // showItself lets o tell of the instance and its database.
 func (s *Instance) showItself(o *handlers.Options) {
-	o.Examine = s.examine
+	o.Examine, o.Instances = s.examine, s.store
 	if s.metrics != nil {
 		o.Pulse = s.pulse
 	}
@@ -30,6 +34,33 @@ func (s *Instance) examine(ctx context.Context) ([]service.Diagnosis, error) {
 		list[i] = service.Diagnosis{Level: string(d.Level), About: d.About, Is: d.Is, Do: d.Do}
 	}
 	return list, nil
+}
+
+// signTimeout bounds one sign of an instance.
+const signTimeout = 2 * time.Second
+
+// giveSigns tells the database every few seconds that the instance serves, and how many checks it has decided, until ctx
+// ends. At its start, it forgets the instances that are gone for long. A database that is away is told of elsewhere.
+func (s *Instance) giveSigns(ctx context.Context) {
+	host, _ := os.Hostname() // an instance without a host has a name
+	var told noted[string]
+	hasForgotten := false
+	sign := func(bool) {
+		ctx, cancel := context.WithTimeout(ctx, signTimeout)
+		defer cancel()
+		i := service.Instance{Name: s.name, Host: host, Version: s.metrics.Version()}
+		i.Allowed, i.Blocked, i.Undecided = s.metrics.Decided()
+		err := s.store.NoteInstance(ctx, i)
+		if err == nil && !hasForgotten {
+			err = s.store.ForgetInstances(ctx)
+			hasForgotten = err == nil
+		}
+		if told.changes(textOf(err)) && err != nil && !errors.Is(err, service.ErrBusy) && ctx.Err() == nil {
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "the list of instances does not have this one", slog.String("error", err.Error()))
+		}
+	}
+	sign(true)
+	poll[any](ctx, every(service.InstancePause), nil, sign)
 }
 
 // pulse returns the numbers of the instance.

@@ -73,6 +73,7 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/caller", ""},
 		{"GET", "/v1/pulse", ""},
 		{"GET", "/v1/diagnosis", ""},
+		{"GET", "/v1/instances", ""},
 		{"GET", "/v1/audit", ""},
 		{"GET", "/v1/tokens", ""},
 		{"DELETE", "/v1/tokens/99", ""},

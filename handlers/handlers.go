@@ -89,6 +89,8 @@ type Options struct {
 	Registry access.Registry
 	// Backtests makes back-tests. Nil means that there are no such paths.
 	Backtests Backtests
+	// Instances lists those that serve. Nil means that there is no such path.
+	Instances service.InstanceLister
 	// Examine looks whether the database is fit. Nil means that there is no such path.
 	Examine service.Examine
 	// Pulse returns the numbers of this instance from memory. Nil means that there is no such path.
@@ -279,6 +281,9 @@ func (s *server) routeRecords(e *echo.Echo) {
 		e.POST(pathBacktest, adapted(s.beginBacktest))
 		get(e, pathJob, s.showBacktest)
 		e.DELETE(pathJob, adapted(s.cancelBacktest))
+	}
+	if s.Instances != nil {
+		get(e, pathInstances, s.listInstances)
 	}
 	if s.Examine != nil {
 		get(e, pathDiagnosis, s.showDiagnosis)

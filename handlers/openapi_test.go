@@ -114,6 +114,7 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"RetentionTask", api.RetentionTask{}},
 		{"Attempt", api.Attempt{}},
 		{"Caller", api.Caller{}},
+		{"Instances", api.Instances{}},
 		{"Audit", api.Audit{}},
 		{"Pulse", api.Pulse{}},
 		{"Diagnosis", api.Diagnosis{}},

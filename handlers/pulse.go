@@ -13,6 +13,7 @@ import (
 const (
 	pathPulse     = "/v1/pulse"
 	pathDiagnosis = "/v1/diagnosis"
+	pathInstances = "/v1/instances"
 	// diagnosisAge is how long the findings of one examination are answered to all.
 	diagnosisAge = 10 * time.Second
 	// diagnosisTimeout bounds one examination, which goes the ways of all that the service does.
@@ -66,6 +67,17 @@ func (s *server) showPulse(x *exchange) error {
 			return err
 		}
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewPulse(pulse))
+	})
+}
+
+// listInstances answers GET /v1/instances.
+func (s *server) listInstances(x *exchange) error {
+	return s.lookUp(x, func(ctx context.Context) error {
+		list, err := s.Instances.Instances(ctx)
+		if err != nil {
+			return err
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewInstances(list))
 	})
 }
 

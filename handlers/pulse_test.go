@@ -35,6 +35,11 @@ func TestThePulseAndTheDiagnosisAreAnsweredAsTheyWereMade(t *testing.T) {
 		found.At.IsZero() || found.Findings[1].Do != "set it" {
 		t.Errorf("got %+v, %v", found, err)
 	}
+	var list api.Instances
+	want, _ := twoInstances{}.Instances(t.Context())
+	if err := json.Unmarshal([]byte(r.get(t, "/v1/instances").body), &list); err != nil || !reflect.DeepEqual(list.List(), want) {
+		t.Errorf("got %+v, %v, want %+v", list.List(), err, want)
+	}
 	failing := start(t, func(o *Options) {
 		o.Examine = func(context.Context) ([]service.Diagnosis, error) {
 			return nil, fmt.Errorf("%w: away", service.ErrBusy)

@@ -54,6 +54,7 @@ func start(t *testing.T, change func(*Options)) *running {
 
 // withAll has the paths of what an instance tells of itself, too.
 func withAll(o Options) Options {
+	o.Instances = twoInstances{}
 	o.Pulse = func(context.Context) (service.Pulse, error) {
 		return service.Pulse{Instance: "first", Version: "1", StartedAt: time.Now()}, nil
 	}
@@ -239,4 +240,12 @@ func quoted(s string) string {
 func newEcho(o Options) *echo.Echo {
 	s := newServer(o)
 	return s.echo(s.routeCalls, s.routeRecords)
+}
+
+// twoInstances is one that serves, and one that is silent.
+type twoInstances struct{}
+
+func (twoInstances) Instances(context.Context) ([]service.Instance, error) {
+	at := time.Unix(1_800_000_000, 0).UTC()
+	return []service.Instance{{Name: "a", Host: "app-1", Version: "1", StartedAt: at, SeenAt: at, Allowed: 7}, {Name: "b", StartedAt: at, SeenAt: at, IsSilent: true}}, nil
 }

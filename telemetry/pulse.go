@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"velocityd/service"
@@ -36,6 +37,32 @@ func (m *Metrics) Pulse() (service.Pulse, error) {
 		p.Locked = &locked
 	}
 	return p, nil
+}
+
+// Decided returns how many checks were allowed, blocked and left undecided since the start. It wants no census. A nil
+// *Metrics has counted nothing.
+func (m *Metrics) Decided() (allowed, blocked, undecided uint64) {
+	if m == nil {
+		return 0, 0, 0
+	}
+	for _, counter := range m.undecided {
+		undecided += valueOf(counter)
+	}
+	return valueOf(m.decided["allowed"]) + valueOf(m.decided["would_block"]), valueOf(m.decided["blocked"]), undecided
+}
+
+func valueOf(counter prometheus.Counter) uint64 {
+	var metric dto.Metric
+	_ = counter.Write(&metric) // it never fails
+	return uint64(metric.GetCounter().GetValue())
+}
+
+// Version returns the version of the program, or "" for a nil *Metrics.
+func (m *Metrics) Version() string {
+	if m == nil {
+		return ""
+	}
+	return m.version
 }
 
 // gathered is the metrics of a registry by name.

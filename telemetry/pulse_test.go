@@ -19,6 +19,9 @@ func TestThePulseIsTheNumbersOfTheMetrics(t *testing.T) {
 		began.NearLimit != 1 || began.Counts != (service.PulseCounts{Allowed: 1}) {
 		t.Errorf("the pulse is %+v", began)
 	}
+	if allowed, blocked, undecided := m.Decided(); allowed != 1 || blocked+undecided != 0 {
+		t.Errorf("decided are %d, %d, %d", allowed, blocked, undecided)
+	}
 	last := began.Durations[len(began.Durations)-1]
 	if first := began.Durations[0]; first.UpTo != 500*time.Microsecond || last.UpTo != 0 || last.Calls != 1 || len(began.Durations) != 15 {
 		t.Errorf("durations are %+v", began.Durations)
