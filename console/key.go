@@ -183,7 +183,7 @@ const (
 	// mostChecks bounds the checks whose other buckets a page looks up, and besideTime ends that early: the first is always
 	// looked up.
 	mostChecks = 8
-	besideTime = 100 * time.Millisecond
+	besideTime = 60 * time.Millisecond
 )
 
 // beside are the other buckets of the newest checks of a key: the addresses of a user, or the users of an address.

@@ -101,6 +101,10 @@ func TestASearchWithoutAResultTeaches(t *testing.T) {
 	p.guardLogins(t)
 	_, page := p.browser(t).search(t, "Nobody")
 	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "Login per address takes no such key", "remembered attempt")
+	far := regexp.MustCompile(`search\?key=[^"]*far=1`).FindString(page)
+	if status, page := p.browser(t).get(t, strings.ReplaceAll(far, "&amp;", "&")); status != http.StatusOK || !strings.Contains(page, "no recorded attempt either") {
+		t.Errorf("the far search %q: %d, %s", far, status, page)
+	}
 	if _, page := p.browser(t).search(t, "x\x00"); !strings.Contains(page, "U+0000") {
 		t.Errorf("a control character: %s", page)
 	}
@@ -258,5 +262,35 @@ func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
 	}
 	if status, _ := caller.get(t, "txns/1"); status != http.StatusForbidden {
 		t.Errorf("a caller sees a decision with %d", status)
+	}
+}
+
+func TestABoundReaderIsShownHisZonesAlone(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	p.guardLogins(t)
+	p.attempt(t, "", user("alice"))
+	b := p.browser(t)
+	b.token = p.credentials.AddToken(access.Caller{Name: "bo", Scopes: []access.Scope{access.ScopeAdmin}, Zones: []int64{2}}).Reveal()
+	b.post(t, "login", url.Values{"token": {b.token}})
+	_, page := b.search(t, "alice")
+	contains(t, words(page), "Nothing here knows alice", "Login per address takes no such key")
+	lacks(t, words(page), "Login per user")
+	if status, _ := b.get(t, "txns/1"); status != http.StatusNotFound {
+		t.Errorf("a decision of another zone is answered with %d", status)
+	}
+}
+
+func TestAnAttemptThatIsForgottenIsFoundByAFarSearch(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	p.attempt(t, "login-4711", user("alice"))
+	p.Age(user("alice"), 48*time.Hour)
+	b := p.browser(t)
+	path, page := b.search(t, "login-4711")
+	contains(t, words(page), "Nothing here knows login-4711")
+	if _, page := b.get(t, path+"&far=1"); !strings.Contains(page, "<h1>Decision") {
+		t.Errorf("a forgotten attempt is not found: %s", page)
 	}
 }

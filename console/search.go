@@ -18,7 +18,9 @@ type search struct {
 	// Txn is the attempt whose id it is, or nil, and Attempt are the txns of the attempt whose id it is.
 	Txn     *service.Txn
 	Attempt []service.Txn
-	// ScannedUntil is how far back attempts were looked through for the id, or the zero time if all were.
+	// IsFar says that the newest attempts are looked through for an id that is not remembered any more, which takes a while.
+	// ScannedUntil is how far back that went, or the zero time if it went through all.
+	IsFar        bool
 	ScannedUntil time.Time
 	// Keys are the zones in which it may be a key, and Left how many zones were not looked at.
 	Keys []standing
@@ -45,7 +47,7 @@ func (v *visit) postSearch() error {
 // search leads to the decision or the key that a text means, or shows all that it may mean.
 func (v *visit) search() error {
 	sealed := v.r.URL.Query().Get("key")
-	found := search{Sealed: sealed, CanHistory: v.may(access.ScopeHistory), CanPeek: v.may(access.ScopePeek)}
+	found := search{Sealed: sealed, IsFar: v.r.URL.Query().Has("far"), CanHistory: v.may(access.ScopeHistory), CanPeek: v.may(access.ScopePeek)}
 	if sealed == "" {
 		return v.show("search", "", "Search", found)
 	}
@@ -84,7 +86,7 @@ func (v *visit) find(found *search) (err error) {
 			return err
 		}
 	}
-	if found.CanHistory && found.Txn == nil && found.Attempt == nil && !found.IsKey() {
+	if found.IsFar && found.CanHistory && found.Txn == nil && found.Attempt == nil && !found.IsKey() {
 		found.Attempt, found.ScannedUntil, err = v.findForgotten(found.Text)
 	}
 	return err
@@ -110,7 +112,8 @@ func (v *visit) findAttempt(text string) ([]service.Txn, error) {
 		switch {
 		case err == nil && len(recall.Txns) > 0:
 			return recall.Txns, nil
-		case err != nil && !errors.Is(err, service.ErrNotFound):
+		case errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrConflict): // several shards may remember one id
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -158,6 +161,12 @@ func (s search) IsKey() bool {
 		}
 	}
 	return false
+}
+
+// IsNetwork reports whether the text is a network of addresses.
+func (s search) IsNetwork() bool {
+	_, ok := service.NetworkOf(s.Text)
+	return ok && strings.Contains(s.Text, "/")
 }
 
 // Taken returns the zones that take the text as a key.
