@@ -70,7 +70,8 @@ func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Value
 	if err != nil || days < 1 || days > int(backtest.MaxTime.Hours()/24) {
 		days = 7
 	}
-	query := backtest.Query{ZoneID: zone.ID, Since: v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond), Grid: backtest.Grid{
+	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
+	query := backtest.Query{ZoneID: zone.ID, Since: since, Grid: backtest.Grid{
 		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []time.Duration{zone.Lockout}, Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {

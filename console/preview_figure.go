@@ -64,7 +64,8 @@ func figureOf(d backtest.Demand, choices []previewChoice, first int) demandFigur
 	}
 	slot := (demandRight - demandLeft) / float64(max(len(d.Bins), 1))
 	for i, bin := range d.Bins {
-		bar := demandBar{Bin: bin, X: demandLeft + slot*(float64(i)+0.12), Width: slot * 0.36, Height: height(bin.Bursts), SuccessH: height(bin.Succeeded)}
+		bar := demandBar{Bin: bin, X: demandLeft + slot*(float64(i)+0.12), Width: slot * 0.36}
+		bar.Height, bar.SuccessH = height(bin.Bursts), height(bin.Succeeded)
 		bar.Y, bar.SucceededX, bar.SucceededY = demandBase-bar.Height, bar.X+slot*0.38, demandBase-bar.SuccessH
 		bar.Middle, bar.Label = demandLeft+slot*(float64(i)+0.5), fmt.Sprint(bin.Least)
 		if bin.Most > bin.Least {

@@ -48,7 +48,8 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 	_, page := b.post(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}})
 	contains(t, page, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
 	grid := s.asked.Grid
-	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0] != 5*time.Minute || grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
+	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0] != 5*time.Minute ||
+		grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
 		t.Errorf("the question is %+v", s.asked)
 	}
 	if length := s.asked.Until.Sub(s.asked.Since); length < 29*24*time.Hour {
@@ -61,10 +62,14 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 // result is that of a back-test with two rates.
 func result() *backtest.Result {
 	numbers := func(rate int, people int64) backtest.Proposal {
-		return backtest.Proposal{Zone: service.Zone{Rate: rate, Window: time.Minute}, Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2}}
+		return backtest.Proposal{
+			Zone: service.Zone{Rate: rate, Window: time.Minute}, Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
+		}
 	}
 	strict := numbers(5, 17)
-	strict.Samples = []backtest.Sample{{TxnID: 4711, At: time.Now(), Blocked: true, Reason: service.ReasonFull, Outcome: service.OutcomeSuccess}}
+	strict.Samples = []backtest.Sample{
+		{TxnID: 4711, At: time.Now(), Blocked: true, Reason: service.ReasonFull, Outcome: service.OutcomeSuccess},
+	}
 	return &backtest.Result{
 		ZoneID: 1, Attempts: 1000, Failures: 300, Proposals: []backtest.Proposal{strict, numbers(8, 0)},
 		Demands: []backtest.Demand{{Window: time.Minute, Bursts: 90, Succeeded: 80, Bins: []backtest.Bin{

@@ -68,7 +68,8 @@ func (v *visit) zone() error {
 		return err
 	}
 	p := zonePage{
-		Zone: zone, Sentence: sentenceOfZone(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory), MayPeek: v.may(access.ScopePeek),
+		Zone: zone, Sentence: sentenceOfZone(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory),
+		MayPeek: v.may(access.ScopePeek),
 		MayEdit: v.may(access.ScopeZones), MayExcept: v.may(access.ScopeOverrides), MaySee: v.may(access.ScopeHistory),
 	}
 	if p.Findings, err = v.findings(zone); err != nil {

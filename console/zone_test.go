@@ -49,7 +49,8 @@ func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Description: "login " + hostile, Rate: 1, Window: time.Hour})
-	p.SetZone(t, service.Zone{ID: 2, Rate: 100_000, Window: time.Minute, Mode: service.ModeShadow, Calendar: service.Calendar{Period: service.PeriodMinute}})
+	byMinute := service.Calendar{Period: service.PeriodMinute}
+	p.SetZone(t, service.Zone{ID: 2, Rate: 100_000, Window: time.Minute, Mode: service.ModeShadow, Calendar: byMinute})
 	for range 4 {
 		p.check(t, 1, "alice")
 	}

@@ -139,7 +139,7 @@ func rules() map[string]rule {
 		"cmd/velocityd/ask": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
-				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
+				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
