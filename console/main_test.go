@@ -58,6 +58,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
 		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine, Pulse: pulse,
+		Instances: instances{},
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
@@ -74,6 +75,13 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	}
 	p.server = httptest.NewTLSServer(handler)
 	t.Cleanup(p.server.Close)
+}
+
+// instances is a service of one instance.
+type instances struct{}
+
+func (instances) Instances(context.Context) ([]service.Instance, error) {
+	return []service.Instance{{Name: "first", Host: "app-1<b>", Version: "0.1"}}, nil
 }
 
 // pulse is the numbers of an instance that has decided two checks a second since it began, an hour ago.

@@ -26,6 +26,8 @@ type now struct {
 	MayMetrics   bool
 	// Beat is how this instance goes, or nil if it keeps no metrics or the reader may not see them.
 	Beat *beat
+	// Fleet is all instances, or nil as Beat.
+	Fleet *fleet
 }
 
 // now shows what goes on at this moment.
@@ -37,6 +39,9 @@ func (v *visit) now() error {
 	if content.MayMetrics {
 		var err error
 		if content.Beat, err = v.beat(); err != nil {
+			return err
+		}
+		if content.Fleet, err = v.fleet(); err != nil {
 			return err
 		}
 	}

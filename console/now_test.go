@@ -14,15 +14,15 @@ func TestThePageOfThisMomentShowsWhatTheScopesAllow(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.locking(t, 1, "alice")
-	own, everybodys, day := ">2.0 <small>a second", "Every instance", "The last 24 hours"
+	own, host, everybodys, day := ">2.0 <small>a second", "app-1&lt;b&gt;", "Keys locked out", "The last 24 hours"
 	persons := map[*browser][]string{
-		p.person(t, "operator", access.ScopeMetrics): {own}, p.person(t, "helpdesk", access.ScopePeek): {everybodys},
-		p.person(t, "analyst", access.ScopeHistory): {day}, p.person(t, "admin", access.ScopeAdmin): {own, everybodys, day},
+		p.person(t, "operator", access.ScopeMetrics): {own, host}, p.person(t, "helpdesk", access.ScopePeek): {everybodys},
+		p.person(t, "analyst", access.ScopeHistory): {day}, p.person(t, "admin", access.ScopeAdmin): {own, host, everybodys, day},
 	}
 	for b, want := range persons {
 		status, page := b.logIn(t).get(t, "")
 		shown := 0
-		for _, part := range []string{own, everybodys, day} {
+		for _, part := range []string{own, host, everybodys, day} {
 			if strings.Contains(page, part) {
 				shown++
 			}
