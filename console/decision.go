@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/explain"
@@ -18,7 +19,7 @@ import (
 type decision struct {
 	explain.Explanation
 	Names  map[int64]string // of the zones that the reader may see
-	Figure *window
+	Figure *figure.Window
 	JSON   string
 	// Now is how the key stands now, and Deeds are the changes that can be made. Now is nil if the reader may not look.
 	Now   *standing
@@ -43,7 +44,7 @@ func (v *visit) txn() error {
 	if err := v.stand(&d); err != nil {
 		return err
 	}
-	d.Figure = newWindow(d.Explanation)
+	d.Figure = figure.NewWindow(d.Explanation)
 	if d.JSON, err = jsonOf(d.Explanation); err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (d decision) LeavesAt(t service.Txn) time.Time {
 }
 
 // IsShort reports whether the time of the day is enough to tell the instants of the window.
-func (d decision) IsShort() bool { return d.Window <= shortWindow }
+func (d decision) IsShort() bool { return d.Window <= figure.ShortWindow }
 
 // IsCut reports whether more txns counted than are listed.
 func (d decision) IsCut() bool { return len(d.Counted) == explain.MostListed }

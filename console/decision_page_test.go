@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -26,7 +27,7 @@ func TestADecisionNamesThePartsThatAreNotKnownAnyMore(t *testing.T) {
 		Unknown: []explain.Gap{{Part: explain.PartSettings, Why: "the record of changes begins later"}},
 	}
 	var text bytes.Buffer
-	if err := c.pages["decision"].ExecuteTemplate(&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: newWindow(x)}}); err != nil {
+	if err := c.pages["decision"].ExecuteTemplate(&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: figure.NewWindow(x)}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, wanted := range []string{"Not known any more", "the record of changes begins later.", "It is not known any more."} {

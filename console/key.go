@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -25,7 +26,7 @@ type keyPage struct {
 	Left   int // zones that were not looked at
 	Span   time.Duration
 	Spans  []time.Duration
-	Line   *timeline
+	Line   *figure.Timeline
 	Txns   []service.Txn
 	Beside beside
 	// CanHistory says that the reader may see attempts.
@@ -37,7 +38,7 @@ type keyZone struct {
 	standing
 	Deeds   deeds
 	History service.HistoryPage
-	Locks   []span
+	Locks   []figure.Span
 	Totals  *service.BucketTotals
 }
 
@@ -81,16 +82,24 @@ func (v *visit) tell(k *keyPage) (err error) {
 	}
 	slices.SortStableFunc(k.Txns, func(a, b service.Txn) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	if len(k.Txns) > 0 {
-		k.Spans = spans()
+		k.Spans = figure.Spans()
 		now := k.Zones[0].Peek.At
-		k.Span = spanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt))
-		k.Line = newTimeline(k.Zones, k.Span)
+		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt))
+		k.Line = figure.NewTimeline(now, k.Span, k.drawn())
 	}
 	if k.Beside, err = v.beside(k); err != nil {
 		return err
 	}
 	k.Txns = k.Txns[:min(mostRows, len(k.Txns))]
 	return nil
+}
+
+// drawn returns the attempts for the time line.
+func (k keyPage) drawn() (zones []figure.Zone) {
+	for _, z := range k.Zones {
+		zones = append(zones, figure.Zone{Name: z.Name(), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
+	}
+	return zones
 }
 
 // tellZone adds the attempts, the lockouts and the totals of the key in one zone.

@@ -79,14 +79,15 @@ func rules() map[string]rule {
 				"service/rewind", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console",
+				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console", "console/figure",
 			},
 			never: []string{sql},
 		},
+		"console/figure": {ours: []string{"service", "service/explain"}, never: []string{sql, http}},
 		"console": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"front", "api", "client",
+				"console/figure", "front", "api", "client",
 			},
 			theirs: []string{text}, never: []string{sql},
 		},
@@ -128,7 +129,7 @@ func rules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
+				"service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
@@ -139,7 +140,7 @@ func rules() map[string]rule {
 		"cmd/velocityd/ask": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
-				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "daemon", "doctor", "db",
+				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",

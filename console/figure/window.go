@@ -1,4 +1,4 @@
-package console
+package figure
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ const (
 	barHeight   = 58 // of the tallest bar
 	leastHeight = 24
 	hitHeight   = 78
-	// shortWindow is how long a window may be whose instants are told by the time of the day.
-	shortWindow = 12 * time.Hour
+	// ShortWindow is how long a window may be whose instants are told by the time of the day.
+	ShortWindow = 12 * time.Hour
 )
 
-// window is the figure of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the number
+// Window is the figure of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the number
 // of bars is bounded.
-type window struct {
+type Window struct {
 	Width, Height int
 	// Top and Axis are where the window begins and ends from above, and TextY is where the text below it stands.
 	Top, Axis, TextY int
@@ -36,8 +36,8 @@ type window struct {
 	Label                     string
 }
 
-// newWindow draws an explanation. It returns nil if no limit decided, or the limit is not known any more.
-func newWindow(x explain.Explanation) *window {
+// NewWindow draws an explanation. It returns nil if no limit decided, or the limit is not known any more.
+func NewWindow(x explain.Explanation) *Window {
 	if x.Zone == nil || x.Unmetered {
 		return nil
 	}
@@ -52,7 +52,7 @@ func newWindow(x explain.Explanation) *window {
 	}
 	margin := to.Sub(from) / 20
 	s := scale{from: from.Add(-margin), length: to.Sub(from) + 2*margin}
-	w := &window{
+	w := &Window{
 		Width: figureWidth, Height: windowAxis + 24, Top: windowTop, Axis: windowAxis, TextY: windowAxis + 18,
 		Begin: s.x(x.Since), End: s.x(at), Rows: len(x.Counted),
 	}
@@ -67,21 +67,21 @@ func newWindow(x explain.Explanation) *window {
 }
 
 // Span is how long the window is in the picture.
-func (w *window) Span() int { return w.End - w.Begin }
+func (w *Window) Span() int { return w.End - w.Begin }
 
 // Depth is how high the window is in the picture.
-func (w *window) Depth() int { return w.Axis - w.Top }
+func (w *Window) Depth() int { return w.Axis - w.Top }
 
 // layoutOf returns how instants of a time of this length are written.
 func layoutOf(length time.Duration) string {
-	if length > shortWindow {
+	if length > ShortWindow {
 		return "2 Jan 15:04"
 	}
 	return "15:04:05"
 }
 
 // draw draws the rows, the lockout and the attempt.
-func (w *window) draw(x explain.Explanation, s scale) {
+func (w *Window) draw(x explain.Explanation, s scale) {
 	type pile struct {
 		n, returned int
 		newest      service.Txn

@@ -1,14 +1,14 @@
-package console
+// Package figure draws the pictures of keys and decisions, in whole units, for templates to write as SVG. Each has a bounded number of
+// bars. It must not know where its attempts come from.
+package figure
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/event"
 )
 
 // The measures of a time line, in the units of its picture.
@@ -20,12 +20,11 @@ const (
 	binWidth    = 5
 	bins        = figureWidth / binWidth
 	mostLanes   = 6
-	mostLocks   = 50 // of one zone
 )
 
-// timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time are one
+// Timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time are one
 // bar, so the number of bars is bounded.
-type timeline struct {
+type Timeline struct {
 	Width, Height int
 	Span          time.Duration
 	Bin           time.Duration // the time of one bar
@@ -34,6 +33,15 @@ type timeline struct {
 	Lanes         []lane
 	Ticks         []tick
 	Undrawn       int // zones without a lane
+}
+
+// Zone is the attempts of a key in one zone, the newest first.
+type Zone struct {
+	Name string
+	Txns []service.Txn
+	// HasMore says that there are older ones.
+	HasMore bool
+	Locks   []Span
 }
 
 // lane is the part of one zone.
@@ -59,68 +67,38 @@ type tick struct {
 	Text string
 }
 
-// span is a time from an instant to another one.
-type span struct{ From, To time.Time }
+// Span is a time from an instant to another one.
+type Span struct{ From, To time.Time }
 
-// spans are the times that a line may have, the shortest first.
-func spans() []time.Duration {
+// Spans are the times that a line may have, the shortest first.
+func Spans() []time.Duration {
 	return []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
 }
 
-// spanOf returns the time that the reader asks for, in seconds. Otherwise it is the shortest one that shows the newest attempt: an
+// SpanOf returns the time that the reader asks for, in seconds. Otherwise it is the shortest one that shows the newest attempt: an
 // hour, if that shows all of them.
-func spanOf(asked string, newest, oldest time.Duration) time.Duration {
-	for i, s := range spans() {
+func SpanOf(asked string, newest, oldest time.Duration) time.Duration {
+	for i, s := range Spans() {
 		isShort := i == 0 && oldest < s || i > 0 && newest < s
 		if asked == fmt.Sprint(service.WholeSeconds(s)) || asked == "" && isShort {
 			return s
 		}
 	}
-	return spans()[len(spans())-1]
+	return Spans()[len(Spans())-1]
 }
 
-// locks returns the newest lockouts of a key in a zone, the oldest first.
-func (v *visit) locks(s standing) (locks []span, err error) {
-	bucket := s.Peek.Bucket
-	page, err := v.api.Events(v.r.Context(), event.Query{
-		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key},
-		Order: service.NewestFirst, Limit: mostLocks,
-	})
-	slices.Reverse(page.Events)
-	for _, e := range page.Events {
-		var data struct {
-			LockedUntil time.Time `json:"locked_until"`
-			LockedAt    time.Time `json:"locked_at"`
-			EndedAt     time.Time `json:"ended_at"`
-		}
-		if json.Unmarshal(e.Data, &data) != nil {
-			continue
-		}
-		switch {
-		case e.Type == event.BucketLocked:
-			locks = append(locks, span{e.At, data.LockedUntil})
-		case len(locks) > 0:
-			locks[len(locks)-1].To = data.EndedAt
-		default:
-			locks = append(locks, span{data.LockedAt, data.EndedAt})
-		}
-	}
-	return locks, err
-}
-
-// newTimeline draws the attempts of a key up to now.
-func newTimeline(zones []keyZone, length time.Duration) *timeline {
-	now := zones[0].Peek.At
-	zones = slices.DeleteFunc(slices.Clone(zones), func(z keyZone) bool { return len(z.History.Txns)+len(z.Locks) == 0 })
+// NewTimeline draws the attempts of a key up to now.
+func NewTimeline(now time.Time, length time.Duration, zones []Zone) *Timeline {
+	zones = slices.DeleteFunc(slices.Clone(zones), func(z Zone) bool { return len(z.Txns)+len(z.Locks) == 0 })
 	scale := scale{from: now.Add(-length), length: length + length/16} // a lockout may be yet to end
-	t := &timeline{
+	t := &Timeline{
 		Width: figureWidth, Span: length, Bin: scale.length / bins, Now: scale.x(now), Undrawn: max(0, len(zones)-mostLanes),
 	}
 	zones = zones[:len(zones)-t.Undrawn]
 	t.Height = len(zones)*laneHeight + 20
 	columns := make([][]column, len(zones))
 	for i, z := range zones {
-		columns[i] = columnsOf(z.History.Txns, scale)
+		columns[i] = columnsOf(z.Txns, scale)
 		for _, c := range columns[i] {
 			t.Tallest = max(t.Tallest, c.allowed(), c.blocked)
 		}
@@ -171,9 +149,9 @@ func columnsOf(txns []service.Txn, s scale) []column {
 }
 
 // lane draws one zone.
-func (t *timeline) lane(i int, z keyZone, columns []column, s scale) lane {
-	l := lane{Name: z.Name(), Y: i*laneHeight + 14, Axis: i*laneHeight + laneHead + laneHalf}
-	if txns := z.History.Txns; z.History.Next != 0 && len(txns) > 0 && txns[len(txns)-1].CreatedAt.After(s.from) {
+func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
+	l := lane{Name: z.Name, Y: i*laneHeight + 14, Axis: i*laneHeight + laneHead + laneHalf}
+	if txns := z.Txns; z.HasMore && len(txns) > 0 && txns[len(txns)-1].CreatedAt.After(s.from) {
 		l.Since = txns[len(txns)-1].CreatedAt
 	}
 	for _, lock := range z.Locks {
@@ -193,7 +171,7 @@ func (t *timeline) lane(i int, z keyZone, columns []column, s scale) lane {
 }
 
 // stack draws one column: allowed attempts above the line, and blocked ones below it.
-func (t *timeline) stack(x, axis int, c column, from time.Time) (bars []bar) {
+func (t *Timeline) stack(x, axis int, c column, from time.Time) (bars []bar) {
 	top := axis - 1
 	for _, part := range []struct {
 		n           int
@@ -211,9 +189,9 @@ func (t *timeline) stack(x, axis int, c column, from time.Time) (bars []bar) {
 	return bars
 }
 
-func (t *timeline) height(n int) int { return max(2, n*(laneHalf-2)/t.Tallest) }
+func (t *Timeline) height(n int) int { return max(2, n*(laneHalf-2)/t.Tallest) }
 
-func (t *timeline) title(from time.Time, n int, word string) string {
+func (t *Timeline) title(from time.Time, n int, word string) string {
 	return fmt.Sprintf("%s UTC: %d %s", from.UTC().Format("2 Jan 15:04"), n, word)
 }
 
@@ -237,13 +215,13 @@ func ticks(s scale, now time.Time) (marks []tick) {
 }
 
 // Foot is where the lanes end.
-func (t *timeline) Foot() int { return t.Height - 20 }
+func (t *Timeline) Foot() int { return t.Height - 20 }
 
 // TickY is where the text of ticks stands.
-func (t *timeline) TickY() int { return t.Height - 4 }
+func (t *Timeline) TickY() int { return t.Height - 4 }
 
 // Label says the figure in words.
-func (t *timeline) Label() string {
+func (t *Timeline) Label() string {
 	var parts []string
 	for _, l := range t.Lanes {
 		text := fmt.Sprintf("%s: %d allowed, %d blocked", l.Name, l.Allowed, l.Blocked)
@@ -252,5 +230,5 @@ func (t *timeline) Label() string {
 		}
 		parts = append(parts, text)
 	}
-	return fmt.Sprintf("Attempts of the last %s. %s.", length(t.Span), strings.Join(parts, "; "))
+	return strings.Join(parts, "; ") + "."
 }

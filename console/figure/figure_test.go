@@ -1,0 +1,84 @@
+package figure
+
+import (
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/explain"
+)
+
+// attempts returns n attempts, the newest first, each a step older than the one before.
+func attempts(now time.Time, n int, step time.Duration) (txns []service.Txn) {
+	for i := range n {
+		txns = append(txns, service.Txn{ID: uint64(n - i), CreatedAt: now.Add(-time.Duration(i) * step), Attempts: 1, Blocked: i%2 == 0})
+	}
+	return txns
+}
+
+func TestATimelineIsBoundedAndStaysInsideItsPicture(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+	var zones []Zone
+	for range mostLanes + 3 {
+		zones = append(zones, Zone{
+			Name: "login", Txns: attempts(now, 1000, 7*time.Second), HasMore: true, Locks: []Span{{From: now.Add(-900 * time.Hour), To: now.Add(900 * time.Hour)}},
+		})
+	}
+	for _, length := range Spans() {
+		line := NewTimeline(now, length, zones)
+		if len(line.Lanes) != mostLanes || line.Undrawn != 3 {
+			t.Fatalf("%s: %d lanes, %d not drawn", length, len(line.Lanes), line.Undrawn)
+		}
+		for _, l := range line.Lanes {
+			if len(l.Bars) > 4*bins || l.Blocked == 0 || l.Allowed == 0 {
+				t.Errorf("%s: %d bars, %+v", length, len(l.Bars), l)
+			}
+			for _, b := range append(l.Bars, l.Locks...) {
+				if b.X < 0 || b.X+b.Width > line.Width || b.Y < 0 || b.Y+b.Height > line.Height || b.Width < 1 || b.Height < 1 {
+					t.Errorf("%s: a bar is outside: %+v", length, b)
+				}
+			}
+		}
+	}
+}
+
+func TestTheShortestSpanShowsTheAttempts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		asked          string
+		newest, oldest time.Duration
+		want           time.Duration
+	}{
+		{"", time.Minute, 30 * time.Minute, time.Hour},
+		{"", time.Minute, 30 * time.Hour, 24 * time.Hour},
+		{"", 30 * time.Hour, 40 * time.Hour, 7 * 24 * time.Hour},
+		{"", 9000 * time.Hour, 9000 * time.Hour, 30 * 24 * time.Hour},
+		{"3600", 30 * time.Hour, 40 * time.Hour, time.Hour},
+	} {
+		if got := SpanOf(c.asked, c.newest, c.oldest); got != c.want {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+func TestAWindowIsToScale(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+	x := explain.Explanation{
+		Zone: &service.Zone{ID: 1}, Since: at.Add(-time.Minute), Txn: service.Txn{CreatedAt: at, Blocked: true},
+		Counted: []service.Txn{{CreatedAt: at.Add(-30 * time.Second), UncountedAt: at.Add(time.Second)}}, OpensAt: at.Add(30 * time.Second),
+	}
+	w := NewWindow(x)
+	middle := w.Begin + w.Span()/2
+	if len(w.Bars) != 1 || w.Bars[0].X < middle-binWidth || w.Bars[0].X > middle+binWidth || w.Bars[0].Class != "back" || w.Returned != 1 {
+		t.Errorf("%+v, want a bar at %d", w, middle)
+	}
+	if next := w.End + w.Span()/2; w.Opens < next-1 || w.Opens > next+1 || w.Hit.Class != "hit" {
+		t.Errorf("the next place opens at %d, want %d", w.Opens, next)
+	}
+	x.Unmetered = true
+	if NewWindow(x) != nil {
+		t.Error("a window is drawn where no limit decided")
+	}
+}
