@@ -57,7 +57,7 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	e.Lock()
 	t.Cleanup(e.Unlock)
 	pool := overCluster(t)
-	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit"} {
+	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit", "zone_event", "zone_lockout"} {
 		deleteRows(t, pool, table+" WHERE zone_id < 1000")
 	}
 	deleteRows(t, pool, "zone_master WHERE id < 1000")

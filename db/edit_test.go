@@ -52,7 +52,7 @@ func clearZones(t *testing.T, pool *sql.DB, first, last int64) {
 	t.Helper()
 	for _, where := range []string{
 		"zone_override WHERE zone_id", "zone_override_prefix_length WHERE zone_id", "zone_master WHERE id", "zone_audit WHERE zone_id",
-		"zone_txn WHERE zone_id", "zone_bucket_lock WHERE zone_id",
+		"zone_txn WHERE zone_id", "zone_bucket_lock WHERE zone_id", "zone_event WHERE zone_id", "zone_lockout WHERE zone_id",
 	} {
 		deleteRows(t, pool, where+" BETWEEN ? AND ?", first, last)
 	}

@@ -52,7 +52,7 @@ VALUES (?, UTC_TIMESTAMP(6))`, highest.V); err != nil {
 }
 
 // oldMarks are the marks that are forgotten.
-const oldMarks = "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND MINUTE(marked_at) <> 0"
+const oldMarks = "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND EXTRACT(MINUTE FROM marked_at) <> 0"
 
 // Expect implements Forecaster.
 func (m Marks) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
