@@ -48,10 +48,10 @@ SELECT 1
 	}
 	var next []struct {
 		At  time.Time `db:"created_at"`
-		Now time.Time `db:"now"`
+		Now time.Time `db:"read_at"`
 	}
 	err := from.SelectContext(ctx, &next, `
-SELECT created_at, UTC_TIMESTAMP(6) AS now
+SELECT created_at, UTC_TIMESTAMP(6) AS read_at
   FROM zone_event
  WHERE id > ?
  ORDER BY id

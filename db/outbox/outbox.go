@@ -32,7 +32,7 @@ type row struct {
 	Key    string     `db:"bucket_key"`
 	TxnID  uint64     `db:"txn_id"`
 	Data   []byte     `db:"data"`
-	Now    time.Time  `db:"now"`
+	Now    time.Time  `db:"read_at"`
 }
 
 func (r row) event() event.Event {
@@ -42,7 +42,7 @@ func (r row) event() event.Event {
 }
 
 const selectEvents = `
-SELECT id, type, created_at, zone_id, bucket_key, COALESCE(txn_id, 0) AS txn_id, data, UTC_TIMESTAMP(6) AS now
+SELECT id, type, created_at, zone_id, bucket_key, COALESCE(txn_id, 0) AS txn_id, data, UTC_TIMESTAMP(6) AS read_at
   FROM zone_event`
 
 // Events implements event.Store. It reads MaxScan rows by the primary key, or those of a bucket by its index, and

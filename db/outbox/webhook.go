@@ -30,12 +30,12 @@ type webhookRow struct {
 	SucceededAt sql.Null[time.Time] `db:"succeeded_at"`
 	FailedAt    sql.Null[time.Time] `db:"failed_at"`
 	Error       string              `db:"error"`
-	Now         time.Time           `db:"now"`
+	Now         time.Time           `db:"read_at"`
 }
 
 const selectWebhooks = `
 SELECT id, url, types, zones, description, secret, created_at, created_by, position, succeeded_at, failed_at, error,
-       UTC_TIMESTAMP(6) AS now
+       UTC_TIMESTAMP(6) AS read_at
   FROM webhook
  ORDER BY id`
 

@@ -59,13 +59,13 @@ type past struct {
 // readClock reads the clock, and for how long txns and zone_audit are kept.
 func (p *past) readClock(ctx context.Context, tx *sqlx.Tx) error {
 	var policy struct {
-		Now     time.Time `db:"now"`
+		Now     time.Time `db:"read_at"`
 		Keep    int       `db:"keep_days"`
 		Audit   int       `db:"audit_days"`
 		Minimum int       `db:"minimum_days"`
 	}
 	err := tx.GetContext(ctx, &policy, `
-SELECT UTC_TIMESTAMP(6) AS now, keep_days, audit_days, minimum_days
+SELECT UTC_TIMESTAMP(6) AS read_at, keep_days, audit_days, minimum_days
   FROM retention_policy`)
 	if p.now = policy.Now; err == nil && policy.Audit > 0 {
 		p.Since = later(p.Since, p.now.AddDate(0, 0, -max(policy.Audit, policy.Minimum)))

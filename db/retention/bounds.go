@@ -65,10 +65,10 @@ SELECT id, `+"`window`"+`, COALESCE(reserve_ttl, 0) AS reserve_ttl, lockout, loc
 		Minimum int       `db:"minimum_days"`
 		Audit   int       `db:"audit_days"`
 		Events  int       `db:"event_days"`
-		Now     time.Time `db:"now"`
+		Now     time.Time `db:"read_at"`
 	}
 	if err := on.SelectContext(ctx, &policies, `
-SELECT keep_days, minimum_days, audit_days, event_days, UTC_TIMESTAMP(6) AS now
+SELECT keep_days, minimum_days, audit_days, event_days, UTC_TIMESTAMP(6) AS read_at
   FROM retention_policy
  WHERE id = 1`); err != nil || len(policies) == 0 {
 		return b, err // without its row, rows are kept for ever

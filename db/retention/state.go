@@ -35,11 +35,11 @@ type row struct {
 	Backlog     bool       `db:"backlog"`
 	Position    string     `db:"position"`
 	Error       string     `db:"error"`
-	Now         time.Time  `db:"now"`
+	Now         time.Time  `db:"read_at"`
 }
 
 const selectTasks = `
-SELECT name, began_at, ended_at, succeeded_at, removed, backlog, position, error, UTC_TIMESTAMP(6) AS now
+SELECT name, began_at, ended_at, succeeded_at, removed, backlog, position, error, UTC_TIMESTAMP(6) AS read_at
   FROM retention_task`
 
 // States returns the state of each task of the runner, in their order. The error wraps service.ErrBusy if the

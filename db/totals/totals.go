@@ -32,7 +32,7 @@ func New(pool *session.Pool, ids IDs) *Book { return &Book{pool: pool, ids: ids}
 
 // progress is how far the roll-up is, and the engine's clock.
 type progress struct {
-	Now        time.Time `db:"now"`
+	Now        time.Time `db:"read_at"`
 	RolledUpTo time.Time `db:"rolled_up_to"`
 	FinalTo    time.Time `db:"final_to"`
 	Part       int       `db:"part"`
@@ -40,7 +40,7 @@ type progress struct {
 }
 
 const selectProgress = `
-SELECT UTC_TIMESTAMP(6) AS now, rolled_up_to, final_to, part, pass
+SELECT UTC_TIMESTAMP(6) AS read_at, rolled_up_to, final_to, part, pass
   FROM totals_progress
  WHERE id = 1`
 
