@@ -44,8 +44,8 @@ func NewWebhook(w webhook.Webhook) Webhook {
 	s := w.State
 	return Webhook{
 		ID: ID(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: Instant(w.CreatedAt),
-		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, Lag: service.WholeSeconds(s.Lag), SucceededAt: Instant(s.SucceededAt),
-		FailedAt: Instant(s.FailedAt), Error: s.Error,
+		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, Lag: service.WholeSeconds(s.Lag),
+		SucceededAt: Instant(s.SucceededAt), FailedAt: Instant(s.FailedAt), Error: s.Error,
 	}
 }
 
@@ -63,8 +63,8 @@ func (w Webhook) Webhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: uint64(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: w.CreatedAt.Time(),
 		CreatedBy: w.CreatedBy, State: webhook.State{
-			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, Lag: service.Seconds(w.Lag), SucceededAt: w.SucceededAt.Time(), FailedAt: w.FailedAt.Time(),
-			Error: w.Error,
+			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, Lag: service.Seconds(w.Lag),
+			SucceededAt: w.SucceededAt.Time(), FailedAt: w.FailedAt.Time(), Error: w.Error,
 		},
 	}
 }

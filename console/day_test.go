@@ -8,7 +8,8 @@ import (
 )
 
 func attemptsAt(at time.Time, allowed, blocked int64) service.SpanTotals {
-	return service.SpanTotals{BeginsAt: at, Totals: service.Totals{Attempts: allowed + blocked, Allowed: allowed, Blocked: blocked, WouldBlock: blocked}}
+	totals := service.Totals{Attempts: allowed + blocked, Allowed: allowed, Blocked: blocked, WouldBlock: blocked}
+	return service.SpanTotals{BeginsAt: at, Totals: totals}
 }
 
 func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {

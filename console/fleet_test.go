@@ -12,7 +12,8 @@ func TestInstancesThatServeComeFirstAndTheListIsBounded(t *testing.T) {
 	if f := newFleet(list); f.List[0].Name != "serves" || f.Serving != 1 || f.Omitted > 0 || list[0].Name != "gone" {
 		t.Errorf("the instances are %+v", f)
 	}
-	if f := newFleet(make([]service.Instance, mostInstances+3)); len(f.List) != mostInstances || f.Omitted != 3 || f.Serving != mostInstances+3 {
+	f := newFleet(make([]service.Instance, mostInstances+3))
+	if len(f.List) != mostInstances || f.Omitted != 3 || f.Serving != mostInstances+3 {
 		t.Errorf("%d of many are shown, %d left out", len(f.List), f.Omitted)
 	}
 }

@@ -126,7 +126,8 @@ func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string,
 	return request, isAllowed, nil
 }
 
-// reason returns why nobody answered, without the URL, whose query may have a secret.
+// reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came from the
+// other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
 func reason(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		if failed.Timeout() {
@@ -134,5 +135,12 @@ func reason(err error) error {
 		}
 		err = failed.Err
 	}
-	return err
+	dial := (*net.OpError)(nil)
+	switch {
+	case errors.Is(err, context.Canceled), errors.As(err, &dial) && dial.Op == "dial":
+		return err
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return errors.New("the receiver's certificate does not hold for its name")
+	}
+	return errors.New("the receiver ended the connection, or does not speak HTTP")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -126,5 +127,30 @@ func TestAnErrorHasNeitherURLNorSecret(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVyMg") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "SSH-2.0-inner-banner\r\n")
+			_ = conn.Close()
+		}
+	}()
+	c := courier.New("velocityd/test", []string{"127.0.0.1"})
+	defer c.Close()
+	err = c.Send(t.Context(), webhook.Webhook{URL: "http://" + listener.Addr().String()}, webhook.NewSecret(), locked())
+	if err == nil || strings.Contains(err.Error(), "banner") {
+		t.Errorf("the error is %v", err)
 	}
 }

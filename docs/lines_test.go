@@ -26,6 +26,7 @@ func longLines() *regexp.Regexp {
 		`^bench/(report|history|proof)\.(md|svg)$`,  // written by make bench, bench-history and bench-proof
 		`^console/templates/`,                       // markup, where the end of a line may be a blank that is seen
 		`^console/static/(console\.css|uplot/)`,     // a rule a line, and a release of somebody else
+		`^console/e2e/`,                             // the tests of the browser, written like the pages
 		`^deploy/grafana/`,                          // exported by Grafana
 		`^migrations/000004_zone_attempt\.up\.sql$`, // a line for one engine, and a COMMENT, which cannot be broken
 		`^db/session/redact_test\.go$`,              // an engine's own words

@@ -13,7 +13,7 @@ import (
 // consoleFlags say whether there is a console, and who may log in to it how often.
 type consoleFlags struct {
 	Console        string `env:"VELOCITY_CONSOLE" default:"on" enum:"on,off" placeholder:"on|off" help:"on: people get pages below /console/, at --admin-listen if there is one. off: there are no such paths."`
-	ConsoleZone    int64  `name:"console-zone" env:"VELOCITY_CONSOLE_ZONE" placeholder:"ZONE" help:"Zone of addresses that each log-in to the console is checked in. 0: log-ins are not limited."`
+	ConsoleZone    int64  `name:"console-zone" env:"VELOCITY_CONSOLE_ZONE" default:"0" placeholder:"ZONE" help:"Zone of addresses that each log-in to the console is checked in. 0: log-ins are not limited."`
 	ConsoleKeyFile string `name:"console-key-file" env:"VELOCITY_CONSOLE_KEY_FILE" placeholder:"FILE" help:"File of 64 hexadecimal digits, the secret that seals sessions of the console. Instances behind one address need the same. Without it sessions end with the process."`
 }
 

@@ -57,7 +57,8 @@ document.addEventListener('submit', async (event) => {
 
 document.addEventListener('change', (event) => {
   const field = event.target;
-  if (field instanceof Element && field.matches('form[data-swap] select, form[data-swap] input[type=checkbox]')) field.closest('form')?.requestSubmit();
+  const asks = 'form[data-swap] select, form[data-swap] input[type=checkbox]';
+  if (field instanceof Element && field.matches(asks)) field.closest('form')?.requestSubmit();
 });
 
 /** Swaps a region and moves to it. @param {string} address @param {string} selector */
@@ -81,7 +82,8 @@ addEventListener('popstate', () => location.reload());
 let isPaused = false;
 
 /** @param {Element} region @returns {boolean} whether the reader is at work in it */
-const isInUse = (region) => region.contains(document.activeElement) && document.activeElement !== document.body || !!region.querySelector('details[open]');
+const isInUse = (region) =>
+  region.contains(document.activeElement) && document.activeElement !== document.body || !!region.querySelector('details[open]');
 
 /** @param {Element} region */
 async function renew(region) {
@@ -154,7 +156,8 @@ setInterval(count, 1000);
 function addLocalTimes(region) {
   for (const place of region.querySelectorAll('time[datetime][title]')) {
     const at = new Date(place.getAttribute('datetime') ?? '');
-    if (!place.getAttribute('title')?.includes('\n')) place.setAttribute('title', `${place.getAttribute('title')}\n${at.toLocaleString()} here`);
+    const title = place.getAttribute('title') ?? '';
+    if (!title.includes('\n')) place.setAttribute('title', `${title}\n${at.toLocaleString()} here`);
   }
 }
 
@@ -169,13 +172,18 @@ function drawCharts(region) {
     const paint = resolve(place);
     const axis = { stroke: paint('--ink-3'), grid: { stroke: paint('--line'), width: 1 }, ticks: { show: false }, font: '11px sans-serif' };
     place.replaceChildren();
+    const times = figure.getAttribute('data-times');
     const uPlot = /** @type {any} */ (globalThis).uPlot; // a script by itself
     const chart = new uPlot({
-      width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180), tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
-      legend: { live: true }, cursor: { y: false }, axes: [{ ...axis, ...(figure.hasAttribute('data-times') && { values: figure.getAttribute('data-times'), size: 30 }) }, { ...axis, size: 48 }],
+      width: place.clientWidth, height: Number(figure.getAttribute('data-height') ?? 180),
+      tzDate: (/** @type {number} */ s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
+      legend: { live: true }, cursor: { y: false },
+      axes: [{ ...axis, ...(times && { values: times, size: 30 }) }, { ...axis, size: 48 }],
       series: [{ label: 'UTC' }, ...series.map((/** @type {any} */ s) => ({
-        label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash, points: { show: false },
-        value: (/** @type {any} */ _, /** @type {number|null} */ v) => v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,
+        label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash,
+        points: { show: false },
+        value: (/** @type {any} */ _, /** @type {number|null} */ v) =>
+          v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,
       }))],
     }, values, place);
     new ResizeObserver(() => chart.setSize({ width: place.clientWidth, height: chart.height })).observe(place);
@@ -201,7 +209,9 @@ function wireSliders(region) {
   for (const slider of region.querySelectorAll('input[type=range][data-preview]')) {
     if (!(slider instanceof HTMLInputElement)) continue;
     const show = () => {
-      for (const part of document.querySelectorAll('[data-choice]')) part.toggleAttribute('hidden', part.getAttribute('data-choice') !== slider.value);
+      for (const part of document.querySelectorAll('[data-choice]')) {
+        part.toggleAttribute('hidden', part.getAttribute('data-choice') !== slider.value);
+      }
       const text = document.querySelector(`[data-choice="${slider.value}"]`)?.getAttribute('data-label') ?? slider.value;
       slider.setAttribute('aria-valuetext', text);
     };
@@ -215,7 +225,9 @@ function wireSliders(region) {
 document.addEventListener('change', (event) => {
   const all = event.target;
   if (!(all instanceof HTMLInputElement) || !all.matches('[data-all]')) return;
-  for (const box of all.closest('form')?.querySelectorAll('input[type=checkbox][name]') ?? []) if (box instanceof HTMLInputElement) box.checked = all.checked;
+  for (const box of all.closest('form')?.querySelectorAll('input[type=checkbox][name]') ?? []) {
+    if (box instanceof HTMLInputElement) box.checked = all.checked;
+  }
 });
 
 // ---- Batches: a form with data-go-on sends itself, unless the reader leads the page elsewhere.

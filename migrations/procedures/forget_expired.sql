@@ -50,7 +50,8 @@ BEGIN
        WHERE id > v_from
          AND id <= v_last
          AND expires_at < v_now - INTERVAL 1 DAY;
-      SET p_removed = ROW_COUNT(), @velocityd_principal = v_principal, @velocityd_reason = v_reason, p_more = v_seen = 1000, p_position = IF(v_seen = 1000, v_last, '');
+      SET p_removed = ROW_COUNT(), @velocityd_principal = v_principal, @velocityd_reason = v_reason, p_more = v_seen = 1000,
+          p_position = IF(v_seen = 1000, v_last, '');
     WHEN 'zone_event' THEN
       SELECT v_now - INTERVAL MAX(event_days) DAY
         INTO v_cut

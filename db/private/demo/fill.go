@@ -87,7 +87,8 @@ func (r record) write(ctx context.Context, tx *sql.Tx, end time.Time) error {
 	seen := map[service.Bucket]bool{}
 	for _, check := range r.checks {
 		for _, t := range check {
-			txns.add(t.ID, t.CreatedAt, t.Bucket.ZoneID, t.Bucket.Key, t.Blocked, t.WouldBlock, t.Counted, orNull(t.UncountedAt, t.UncountedAt.IsZero()),
+			txns.add(t.ID, t.CreatedAt, t.Bucket.ZoneID, t.Bucket.Key, t.Blocked, t.WouldBlock, t.Counted,
+				orNull(t.UncountedAt, t.UncountedAt.IsZero()),
 				orNull(string(t.Reason), t.Reason == ""), orNull(string(t.Outcome), t.Outcome == ""), check[0].ID, len(check))
 			seen[t.Bucket] = true
 		}

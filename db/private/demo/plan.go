@@ -31,7 +31,8 @@ const (
 func day(end time.Time) []attempt {
 	random := rand.New(rand.NewPCG(seed, seed))
 	begin := end.Add(-24 * time.Hour)
-	all := slices.Concat(peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-50*time.Minute)), phone(random, begin))
+	all := slices.Concat(
+		peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-50*time.Minute)), phone(random, begin))
 	slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(a.at.UnixMicro(), b.at.UnixMicro()) })
 	return slices.DeleteFunc(all, func(a attempt) bool { return !a.at.Before(end) })
 }
