@@ -70,7 +70,7 @@ func (s *stage) askAllPasts(ctx context.Context, m *pastMeasured, histories []*l
 		for _, q := range questions() {
 			for _, l := range slices.Concat(histories[first:], histories[:first]) {
 				times := m.options.times
-				if q.id == qRare { // each reads 20,000 rows
+				if q.isFew {
 					times = max(times/10, 1)
 				}
 				a, err := q.ask(ctx, l, turn, times)

@@ -18,6 +18,7 @@ import (
 // question is one kind of request about a history. Each request draws other rows.
 type question struct {
 	id, title string
+	isFew     bool // it is asked a tenth of the times: each takes long
 	// request returns the method, the path and the body of a request.
 	request func(history.Plan, *rand.Rand) (method, path, body string)
 }
@@ -56,42 +57,42 @@ func questions() []question {
 	user := fmt.Sprint(history.ZoneUser)
 	address := fmt.Sprint(history.ZoneAddress)
 	someUser := func(p history.Plan, random *rand.Rand) string { return history.User(random.IntN(p.Users())) }
-	return []question{
-		{qFloor, "a zone's settings, for comparison", func(history.Plan, *rand.Rand) (string, string, string) {
+	return append([]question{
+		{qFloor, "a zone's settings, for comparison", false, func(history.Plan, *rand.Rand) (string, string, string) {
 			return http.MethodGet, "/v1/zones/" + user, ""
 		}},
-		{qNobody, "a key without rows", func(_ history.Plan, random *rand.Rand) (string, string, string) {
+		{qNobody, "a key without rows", false, func(_ history.Plan, random *rand.Rand) (string, string, string) {
 			return pageOf("zone", user, "key", fmt.Sprintf("nobody-%d", random.Int64()))
 		}},
-		{qNewest, "the newest 50 of a user", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qNewest, "the newest 50 of a user", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			return pageOf("zone", user, "key", someUser(p, random))
 		}},
-		{qNoisy, "the newest 50 of an address with a tenth of all rows", func(history.Plan, *rand.Rand) (string, string, string) {
+		{qNoisy, "the newest 50 of an address with a tenth of all rows", false, func(history.Plan, *rand.Rand) (string, string, string) {
 			return pageOf("zone", address, "key", history.NoisyAddress)
 		}},
-		{qMiddle, "50 of that address before some hour", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qMiddle, "50 of that address before some hour", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			_, until := anHour(p, random)
 			return pageOf("zone", address, "key", history.NoisyAddress, "until", until)
 		}},
-		{qHour, "50 of all keys in some hour", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qHour, "50 of all keys in some hour", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			since, until := anHour(p, random)
 			return pageOf("since", since, "until", until)
 		}},
-		{qRare, "all keys until some hour, by an attempt id that nobody has", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qRare, "all keys until some hour, by an attempt id that nobody has", true, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			_, until := anHour(p, random)
 			return pageOf("until", until, "attempt_id", fmt.Sprintf("nobody-%d", random.Int64()))
 		}},
-		{qLookUp, "a txn by its id", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qLookUp, "a txn by its id", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			return http.MethodGet, fmt.Sprintf("/v1/txns/%d", 1+random.IntN(p.Rows)), ""
 		}},
-		{qReport, "a report by a txn's id", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qReport, "a report by a txn's id", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			return http.MethodPost, fmt.Sprintf("/v1/txns/%d/outcome", p.UnreportedID(random.IntN(p.Rows))), `{"outcome":"failure"}`
 		}},
-		{qRelease, "a release of a user", func(p history.Plan, random *rand.Rand) (string, string, string) {
+		{qRelease, "a release of a user", false, func(p history.Plan, random *rand.Rand) (string, string, string) {
 			known := history.User(random.IntN(min(p.Users(), buckets))) // with a row in zone_bucket_lock
 			return http.MethodPost, "/v1/zones/" + user + "/buckets/" + known + "/release", `{"reason":"benchmark"}`
 		}},
-	}
+	}, pages()...)
 }
 
 // asked is what a kind of request took, in one turn on one history.
@@ -138,7 +139,10 @@ func (q question) once(ctx context.Context, l *lentPast, random *rand.Rand) (tim
 	if err != nil {
 		return 0, fmt.Errorf("make a request: %w", err)
 	}
-	if body != "" {
+	switch {
+	case strings.HasPrefix(path, "/console/"):
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	case body != "":
 		request.Header.Set("Content-Type", "application/json")
 	}
 	began := time.Now()

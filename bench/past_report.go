@@ -44,7 +44,7 @@ func (m *pastMeasured) writeHead(b *strings.Builder, now time.Time) {
 		"address, lone checks of a device, and an address that guesses and has a tenth of all rows. Keys are drawn by Zipf's law. "+
 		"`zone_txn` has 64 partitions, one a day, and `zone_txn_mark` a mark an hour. A buffer pool has %s, so a longer history is read "+
 		"from the disk. One caller asks `velocityd serve` over HTTP, %d %s for each kind of request in each of %d turns (a tenth of that "+
-		"for pages that read 20,000 rows), and draws other rows each time. A figure is the median of the turns' medians, and in brackets "+
+		"for pages that read 20,000 rows, and for those of the console), and draws other rows each time. A figure is the median of the turns' medians, and in brackets "+
 		"the median of their slowest requests. Ratios are made within a turn.\n\n",
 		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns)
 }

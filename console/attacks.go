@@ -64,9 +64,9 @@ func (v *visit) attacks() error {
 	return v.show("attacks", "Attacks", "Attacks", &content)
 }
 
-// choose takes the zones and the time of an address, or the first zones that fit, and an hour.
+// choose takes the zones and the time of an address, or the first zones that fit, and a day.
 func (a *attacks) choose(values url.Values) (err error) {
-	a.Within, a.Rows = "hour", fewRows
+	a.Within, a.Rows = "day", fewRows
 	if given := values.Get("within"); lengths()[given] != 0 {
 		a.Within = given
 	}

@@ -34,7 +34,7 @@ type now struct {
 func (v *visit) now() error {
 	content := now{
 		Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory),
-		MayMetrics: v.may(access.ScopeMetrics),
+		MayMetrics: v.may(access.ScopeMetrics) && !v.reader.IsBound(), // they show all zones
 	}
 	if content.MayMetrics {
 		var err error

@@ -45,3 +45,14 @@ func TestALivePartIsAnsweredWithoutTheDay(t *testing.T) {
 		t.Errorf("a live part is answered with %d, %s", status, page)
 	}
 }
+
+func TestAReaderWhoIsBoundToZonesSeesNowWithoutTheNumbersOfAll(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	b := p.browser(t)
+	b.token = p.credentials.AddToken(access.Caller{Name: "ann", Scopes: []access.Scope{access.ScopeAdmin}, Zones: []int64{1}}).Reveal()
+	if status, page := b.logIn(t).get(t, ""); status != http.StatusOK || strings.Contains(page, "This instance") {
+		t.Errorf("%d, %s", status, page)
+	}
+}

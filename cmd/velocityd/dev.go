@@ -17,6 +17,7 @@ import (
 	"velocityd/db/localdb"
 	"velocityd/db/private"
 	"velocityd/db/private/demo"
+	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -146,7 +147,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, server *locald
 		return err
 	}
 	if c.Demo {
-		if err := c.fillDemo(ctx, p, base); err != nil {
+		if err := c.fillDemo(ctx, p, base, dsn); err != nil {
 			return err
 		}
 	}
@@ -174,8 +175,8 @@ func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, server *locald
 	return c.serve(ctx, options, listeners)
 }
 
-// fillDemo records a day of log-ins, unless an earlier start has done so.
-func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Database) error {
+// fillDemo records a day of log-ins, and counts them in the totals, unless an earlier start has done so.
+func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Database, dsn string) error {
 	begin := time.Now()
 	attempts, err := base.FillDemo(ctx, begin)
 	switch {
@@ -184,6 +185,14 @@ func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Da
 		return nil
 	case err != nil:
 		return err
+	}
+	store, err := db.Open(session.Options{DSN: dsn, MaxConns: session.LeastMaxConns})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if err := store.Retention().Finish(ctx, func(retention.Run) {}); err != nil {
+		return fmt.Errorf("count the log-ins of the demo: %w", err)
 	}
 	fmt.Fprintf(p.Stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())
 	return nil
