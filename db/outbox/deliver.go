@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -172,6 +173,15 @@ func (r *round) record(ctx context.Context, on *sqlx.Conn) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // which does nothing after the commit
+	// The webhook is locked before its deliveries, as by a removal, so that the two do not deadlock.
+	var id uint64
+	err = tx.GetContext(ctx, &id, "SELECT id FROM webhook WHERE id = ? FOR UPDATE", r.Webhook.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	for _, result := range r.results {
 		if err := r.recordOne(ctx, tx, result); err != nil {
 			return err
