@@ -82,13 +82,18 @@ func (c *overrideListCmd) overrides(ctx context.Context, store ask.Endpoint) ([]
 }
 
 type overrideDeleteCmd struct {
-	Zone      int64  `arg:"" help:"Zone of the override."`
-	Override  string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
-	ask.Flags `embed:""`
+	Zone        int64  `arg:"" help:"Zone of the override."`
+	Override    string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
+	ask.Flags   `embed:""`
+	becauseFlag `embed:""`
 }
 
 // Run removes the override and prints it.
 func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -154,6 +159,7 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
+	ctx = service.WithReason(ctx, c.Reason)
 	override, err := c.override(ctx, store, p.Principal)
 	if err != nil {
 		return err

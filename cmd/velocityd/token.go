@@ -230,6 +230,7 @@ type tokenRevokeCmd struct {
 	All               bool   `env:"-" help:"Revoke all live tokens of the name."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
+	becauseFlag       `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -243,6 +244,10 @@ Example:
 
 // Run revokes the credential, or all of a name, and prints them.
 func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

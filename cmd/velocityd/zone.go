@@ -72,6 +72,7 @@ type zoneDeleteCmd struct {
 	ID            int64 `arg:"" help:"The zone's id."`
 	shell.YesFlag `embed:""`
 	ask.Flags     `embed:""`
+	becauseFlag   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -81,6 +82,10 @@ func (zoneDeleteCmd) Help() string {
 
 // Run removes the zone and prints it.
 func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ type zoneApplyCmd struct {
 	File          string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
 	shell.YesFlag `embed:""`
 	ask.Flags     `embed:""`
+	becauseFlag   `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -37,6 +38,10 @@ Example:
 
 // Run shows the changes, asks, and makes them.
 func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	text, err := c.read()
 	if err != nil {
 		return shell.UsageError{Err: err}

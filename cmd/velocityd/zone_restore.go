@@ -23,6 +23,7 @@ type zoneRestoreCmd struct {
 	Change            uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
+	becauseFlag       `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -39,6 +40,10 @@ Example:
 
 // Run shows what is to be restored, asks, and restores it; or lists changes.
 func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

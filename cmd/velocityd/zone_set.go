@@ -124,6 +124,7 @@ type zoneSetCmd struct {
 	ID           int64 `arg:"" help:"The zone's id."`
 	zoneSettings `embed:""`
 	ask.Flags    `embed:""`
+	becauseFlag  `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -140,6 +141,10 @@ Examples:
 
 // Run creates or changes the zone.
 func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	if c.zoneSettings == (zoneSettings{}) {
 		return shell.Usagef("nothing to set: name a setting, such as --rate, --window or --description")
 	}
