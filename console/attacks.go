@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -48,6 +49,7 @@ func (v *visit) attacks() error {
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), attacksTimeout)
 	defer cancel()
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(attacksTimeout + visitTimeout)) // the server's own one is shorter
 	if err := v.reportAttacks(ctx, &content); err != nil {
 		if !errors.Is(err, service.ErrBusy) {
 			return err

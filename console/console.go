@@ -6,6 +6,7 @@ package console
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -30,8 +31,8 @@ type Options struct {
 	// Key is the secret of 32 bytes by which sessions, and the keys in links, are sealed. All instances behind one address
 	// need the same. Nil means a random one: sessions and links then end with the process.
 	Key []byte
-	// Version is that of the program.
-	Version string
+	// Logger gets a line for each page that a fault of the program keeps from being shown. Nil means no log.
+	Logger *slog.Logger
 	// Now tells the time by which sessions end. Nil means time.Now.
 	Now func() time.Time
 }
@@ -60,6 +61,9 @@ func New(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
 	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
 	c.spelling, c.pulses = newSpelling(), new(pulses)
 	var err error
@@ -87,16 +91,17 @@ func (c *console) routes() http.Handler {
 
 // visits returns the pages and deeds for readers who are known, by method and path.
 func (c *console) visits() map[string]func(*visit) error {
-	list := map[string]func(*visit) error{}
-	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = handle }
+	list := map[string]func(*visit) error{ // these have deadlines that are longer
+		"GET " + Path + "history.csv":    exportHistory("csv"),
+		"GET " + Path + "history.ndjson": exportHistory("ndjson"),
+		"GET " + Path + "attacks":        (*visit).attacks,
+	}
+	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = hurried(handle) }
 	add("GET", "{$}", (*visit).now)
 	add("GET", "history", (*visit).history)
-	add("GET", "history.csv", exportHistory("csv"))
-	add("GET", "history.ndjson", exportHistory("ndjson"))
 	add("GET", "locked", (*visit).locked)
 	add("POST", "locked/release", (*visit).releaseSelected)
 	add("POST", "locked/release-all", (*visit).releaseAll)
-	add("GET", "attacks", (*visit).attacks)
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", (*visit).newZone)
 	add("POST", "zones/new", (*visit).makeZone)

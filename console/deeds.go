@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"velocityd/api"
@@ -56,7 +57,7 @@ func (v *visit) deed() (ctx context.Context, bucket service.Bucket, reason strin
 
 // done leads back to the page of the key, which names the deed.
 func (v *visit) done(word string) error {
-	return v.goTo("keys/" + v.r.PathValue("key") + "?done=" + word)
+	return v.goTo("keys/" + url.PathEscape(v.r.PathValue("key")) + "?done=" + word)
 }
 
 // release empties a bucket and ends its lockout.

@@ -29,15 +29,15 @@ func exportHistory(format string) func(*visit) error {
 // stream sends the answer of the HTTP interface to the browser, as it comes: a history fits in no memory. A refusal
 // is returned, so that the reader gets a page. The interface bounds the time for each part.
 func (v *visit) stream(path, name string) error {
-	r, err := http.NewRequestWithContext(v.r.Context(), http.MethodGet, "http://velocityd"+path, nil)
+	r, err := http.NewRequestWithContext(v.r.Context(), v.r.Method, "http://velocityd"+path, nil)
 	if err != nil {
 		return fmt.Errorf("ask for a stream: %w", err)
 	}
+	if v.token != "" {
+		r.Header.Set("Authorization", "Bearer "+v.token)
+	}
 	asked := inside{v.API, v.r}.asReader(r)
 	asked.Proto, asked.ProtoMajor, asked.ProtoMinor = v.r.Proto, v.r.ProtoMajor, v.r.ProtoMinor // HTTP/1.0 has no streams
-	if v.token != "" {
-		asked.Header.Set("Authorization", "Bearer "+v.token)
-	}
 	w := &refusable{ResponseWriter: v.w, name: name}
 	v.API.ServeHTTP(w, asked)
 	return w.err()

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -46,12 +45,18 @@ func readFiles() (files, error) {
 	})
 }
 
+// medias returns the media types of the endings of files. Those of the machine may be others, and a browser that may not
+// guess would then refuse the file.
+func medias() map[string]string {
+	return map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+}
+
 // add adds a file.
 func (f files) add(name string, text []byte) {
 	sum := sha256.Sum256(text)
 	ending := path.Ext(name)
 	hashed := strings.TrimSuffix(name, ending) + "." + hex.EncodeToString(sum[:6]) + ending
-	f.byName[hashed] = file{mime.TypeByExtension(ending), text, pack(text, gzip.BestCompression)}
+	f.byName[hashed] = file{medias()[ending], text, pack(text, gzip.BestCompression)}
 	f.names[name] = hashed
 }
 

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"mime"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -38,6 +39,22 @@ func TestFilesAreServedByTheirHashedNamesAlone(t *testing.T) {
 		f.ServeHTTP(w, r)
 		if w.Code != status {
 			t.Errorf("%q is answered with %d", name, w.Code)
+		}
+	}
+}
+
+func TestAFileHasItsMediaTypeWhateverTheMachineSays(t *testing.T) {
+	t.Parallel()
+	if err := mime.AddExtensionType(".js", "text/plain"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := readFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"console.js": "text/javascript; charset=utf-8", "console.css": "text/css; charset=utf-8"} {
+		if got := f.byName[f.names[name]].media; got != want {
+			t.Errorf("%s is %q", name, got)
 		}
 	}
 }

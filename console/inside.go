@@ -15,9 +15,14 @@ type inside struct {
 	reader *http.Request
 }
 
-// passedOn are the headers of the reader's request that the interface looks at.
-func passedOn() []string {
-	return []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent"}
+// passedOn are the headers of the reader's request that the interface looks at. The credential that a proxy adds for its
+// users is one of them, but for requests that have that of a session.
+func passedOn(hasSession bool) []string {
+	names := []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent"}
+	if hasSession {
+		return names
+	}
+	return append(names, "Authorization", "X-Api-Key")
 }
 
 // RoundTrip answers a request. The answer is read as a whole: it is for pages, which are short. It never fails.
@@ -40,7 +45,7 @@ func (t inside) asReader(r *http.Request) *http.Request {
 	if asked.Body == nil {
 		asked.Body = http.NoBody
 	}
-	for _, name := range passedOn() {
+	for _, name := range passedOn(r.Header.Get("Authorization") != "") {
 		if lines := t.reader.Header.Values(name); len(lines) > 0 {
 			asked.Header[name] = slices.Clone(lines)
 		}

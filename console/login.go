@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -37,9 +38,9 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.")
 		return
 	}
-	report, sentence := c.mayLogIn(r)
-	if sentence != "" {
-		c.refuse(w, r, http.StatusTooManyRequests, sentence)
+	report, refusal := c.mayLogIn(r)
+	if refusal != nil {
+		c.refuse(w, r, refusal.Status, refusal.Detail)
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
@@ -65,13 +66,16 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fau
 	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
 }
 
-// mayLogIn asks the zone of log-ins. report says how the log-in has ended. sentence is empty if it may go ahead.
-func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), sentence string) {
+// mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead.
+func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal *api.Problem) {
 	if c.LoginZone == 0 {
-		return func(bool) {}, ""
+		return func(bool) {}, nil
 	}
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
-	address, _ := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
+	address, ok := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
+	if !ok { // whoever logs in could choose one of the two, and so the bucket
+		return nil, &api.Problem{Status: http.StatusBadRequest, Detail: "The headers X-Forwarded-For and Forwarded lead to different addresses. Let the proxy remove the one that it does not write."}
+	}
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.LoginZone, Key: address.String()}}}
 	decisions, err := c.Limiter.CheckAll(r.Context(), []service.Check{check})
 	if err == nil {
@@ -79,11 +83,19 @@ func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), sentence
 	}
 	switch {
 	case err != nil:
-		return nil, "The zone of log-ins cannot decide now. " + sentenceOf(err)
+		return nil, &api.Problem{
+			Status: http.StatusServiceUnavailable,
+			Detail: fmt.Sprintf("Zone %d, in which --console-zone checks log-ins, does not decide now. %s", c.LoginZone, sentenceOf(err)),
+		}
 	case decisions[0].Blocked:
-		return nil, fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.", service.WholeSeconds(decisions[0].RetryAfter()))
+		return nil, &api.Problem{
+			Status: http.StatusTooManyRequests,
+			Detail: fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.", service.WholeSeconds(decisions[0].RetryAfter())),
+		}
+	case decisions[0].Degraded: // it is recorded nowhere, so nothing can be reported
+		return func(bool) {}, nil
 	}
-	return func(isKnown bool) { c.report(r.Context(), decisions[0].Verdicts[0].TxnID, isKnown) }, ""
+	return func(isKnown bool) { c.report(r.Context(), decisions[0].Verdicts[0].TxnID, isKnown) }, nil
 }
 
 // report tells the zone of log-ins how one has ended. A report that fails leaves its txn without an outcome.

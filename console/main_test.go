@@ -29,6 +29,7 @@ type place struct {
 	backtests   handlers.Backtests   // nil: there are none
 	examine     service.Examine      // nil: there is none
 	audit       []service.AuditEntry // the newest first; nil: that of the store
+	proxies     front.Proxies        // that the interface believes
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }
@@ -63,7 +64,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth = handlers.Auth{Admission: front.Admission{Callers: cache, Txns: p}}
+		o.Auth = handlers.Auth{Admission: front.Admission{Callers: cache, Txns: p}, TrustedProxies: p.proxies}
 	}
 	pages := console.Options{API: handlers.New(o), Limiter: o.Limiter, Outcomes: p, Now: p.now}
 	for _, c := range change {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"path"
 	"strings"
@@ -97,7 +98,8 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 	p.Path = Path
 	var text bytes.Buffer
 	if err := c.pages[p.Name].ExecuteTemplate(&text, "frame", p); err != nil {
-		http.Error(w, "The page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.", http.StatusInternalServerError)
+		c.Logger.Error("a page cannot be shown", slog.String("page", p.Name), slog.String("error", err.Error()))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -156,7 +158,7 @@ func titleOf(status int) string {
 	case http.StatusNotFound:
 		return "There is nothing of that name."
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return "The database does not answer now."
+		return "This cannot be answered now."
 	case http.StatusPreconditionFailed, http.StatusConflict:
 		return "Somebody has changed this meanwhile."
 	case http.StatusBadRequest:
@@ -181,13 +183,24 @@ func protected(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
-		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers say of forms that they come from the origin "null"
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		if isEmbedded(r) {
+			http.Error(w, "This is not for pages of other origins.", http.StatusForbidden)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isEmbedded reports whether a page of another origin asks for a part of itself, such as a picture: it would cost a report
+// or an export, and nobody would see it.
+func isEmbedded(r *http.Request) bool {
+	site, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Dest")
+	return (site == "cross-site" || site == "same-site") && dest != "" && dest != "document"
 }
 
 // policy lets pages load scripts, styles and pictures of this origin alone, and no script make markup of text.

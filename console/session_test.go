@@ -156,7 +156,7 @@ func TestEveryPageKeepsForeignThingsOut(t *testing.T) {
 			t.Errorf("the policy %q lacks %s", policy, wanted)
 		}
 	}
-	if answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Referrer-Policy") != "no-referrer" {
+	if answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Referrer-Policy") != "same-origin" {
 		t.Errorf("the headers are %v", answer.Header)
 	}
 }

@@ -68,12 +68,12 @@ func option(value, name, chosen string) template.HTML {
 }
 
 // zoneChoices returns the choices of a field of zones.
-func zoneChoices(zones []service.Zone, chosen string) (all template.HTML) {
+func zoneChoices(zones []service.Zone, chosen string) template.HTML {
+	var all strings.Builder
 	for _, zone := range zones {
-		id := strconv.FormatInt(zone.ID, 10)
-		all += option(id, zoneName(zone), chosen)
+		all.WriteString(string(option(strconv.FormatInt(zone.ID, 10), zoneName(zone), chosen)))
 	}
-	return all
+	return template.HTML(all.String()) //nolint:gosec // option escapes its text
 }
 
 // zoneName returns a zone's id and the words in which somebody has described it, as text alone.
@@ -213,7 +213,8 @@ func (c *console) sealedKey(bucket service.Bucket) string { return url.PathEscap
 // keyPath returns the path of the story of a bucket's key.
 func (c *console) keyPath(bucket service.Bucket) string { return Path + "keys/" + c.sealedKey(bucket) }
 
-// openKey returns the bucket of a sealed text.
-func (c *console) openKey(sealed string) (bucket service.Bucket, ok bool) {
-	return bucket, c.keys.open(sealed, &bucket)
+// openKey returns the bucket of a sealed text, unless it is in a zone that is not one of the reader's: somebody may have passed
+// the link on.
+func (v *visit) openKey(sealed string) (bucket service.Bucket, ok bool) {
+	return bucket, v.keys.open(sealed, &bucket) && (bucket.ZoneID == 0 || v.reader.Reaches(bucket.ZoneID))
 }

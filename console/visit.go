@@ -13,7 +13,7 @@ import (
 	"velocityd/service/access"
 )
 
-// visitTimeout is the deadline of all that one page asks.
+// visitTimeout is the deadline of all that one page asks, but for attacks and exports.
 const visitTimeout = 10 * time.Second
 
 // visit is one request of a reader who is known.
@@ -44,15 +44,8 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s, hasSession := c.session(r)
 		v, err := c.visit(w, r, s.Token)
-		switch {
-		case errors.Is(err, access.ErrUnauthenticated):
-			c.sendToLogin(w, r)
-			return
-		case err == nil && r.Method == http.MethodPost:
-			err = c.readForm(w, r)
-			if err != nil {
-				err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: "It was not sent by a page of this console, or it is too long."}
-			}
+		if err == nil && r.Method == http.MethodPost && c.readForm(w, r) != nil {
+			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: "It was not sent by a page of this console, or it is too long."}
 		}
 		if err == nil {
 			if hasSession {
@@ -60,9 +53,22 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 			}
 			err = handle(v)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, access.ErrUnauthenticated): // perhaps since the page began
+			c.sendToLogin(w, r)
+		case err != nil:
 			_ = v.failBy(err)
 		}
+	}
+}
+
+// hurried returns a page whose answers must all be there within visitTimeout, however many questions it asks.
+func hurried(handle func(*visit) error) func(*visit) error {
+	return func(v *visit) error {
+		ctx, cancel := context.WithTimeout(v.r.Context(), visitTimeout)
+		defer cancel()
+		v.r = v.r.WithContext(ctx)
+		return handle(v)
 	}
 }
 

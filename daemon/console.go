@@ -18,7 +18,7 @@ func (s *Instance) withConsole(api http.Handler) (http.Handler, error) {
 	}
 	pages, err := console.New(console.Options{
 		API: api, Limiter: s.metrics.Checks(s.limiter), Outcomes: HidingStore{s.store, s.keys}, LoginZone: o.LoginZone, Key: o.Key,
-		Proxies: s.options.HTTP.Auth.TrustedProxies,
+		Proxies: s.options.HTTP.Auth.TrustedProxies, Logger: s.logger,
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,25 @@
+package console
+
+import (
+	"bytes"
+	"html/template"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestAPageThatFailsTellsItsReaderNothingOfTheProgram(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c := console{Options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	c.pages = pages{"broken": template.Must(template.New("broken").Parse(`{{define "frame"}}<p>{{.Content.Missing}}{{end}}`))}
+	w := httptest.NewRecorder()
+	c.show(w, httptest.NewRequest("GET", "/", nil), 200, page{Name: "broken", Content: failure{}})
+	if text := w.Body.String(); w.Code != 500 || strings.Contains(text, "Missing") || strings.Contains(text, "<p>") {
+		t.Errorf("the reader gets %d, %s", w.Code, text)
+	}
+	if !strings.Contains(log.String(), "page=broken") || !strings.Contains(log.String(), "Missing") {
+		t.Errorf("the log has %q", log.String())
+	}
+}
