@@ -105,6 +105,18 @@ test('hostile names are shown as text', async () => {
   await context.close();
 });
 
+test('the link to the content moves there, and loads nothing again', async () => {
+  const { context, page, faults } = await person('analyst');
+  await page.evaluate(() => { document.title = 'not loaded again'; });
+  await focus(page, 'a.skip');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**#main');
+  await page.waitForLoadState('networkidle');
+  assert.equal(await page.title(), 'not loaded again');
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('a revoked token ends its sessions', async () => {
   const { context, page } = await person('analyst');
   place.run('token', 'revoke', 'analyst', '--yes');

@@ -61,10 +61,23 @@ document.addEventListener('change', (event) => {
   if (field instanceof Element && field.matches(asks)) field.closest('form')?.requestSubmit();
 });
 
+let asked = new AbortController(); // the last swap that a reader has asked for
+let shown = location.pathname + location.search;
+
 /** Swaps a region and moves to it. @param {string} address @param {string} selector */
 async function visit(address, selector) {
-  const answer = await swap(address, selector);
+  asked.abort(); // an answer that comes late must not take the place of a later one
+  asked = new AbortController();
+  const { signal } = asked;
+  let answer;
+  try {
+    answer = await swap(address, selector, { signal });
+  } catch {
+    if (!signal.aborted) location.assign(address); // the browser says why there is no answer
+    return;
+  }
   history.pushState({ selector }, '', answer.url);
+  shown = location.pathname + location.search;
   const region = document.querySelector(selector);
   const heading = region?.querySelector('h2, h1');
   const rows = region?.querySelectorAll('tbody tr').length ?? 0;
@@ -75,7 +88,9 @@ async function visit(address, selector) {
   say(`${rows} ${rows === 1 ? 'row' : 'rows'}`);
 }
 
-addEventListener('popstate', () => location.reload());
+addEventListener('popstate', () => { // a link to a place of this page causes one, too
+  if (location.pathname + location.search !== shown) location.reload();
+});
 
 // ---- Live parts: a region with data-live="5" is renewed every five seconds, until it is paused or nobody looks.
 
@@ -92,7 +107,8 @@ async function renew(region) {
   if (!region.isConnected) return;
   if (isPaused || document.hidden || isInUse(region)) return renew(region);
   try {
-    const answer = await fetch(location.href, { credentials: 'same-origin', headers: { 'X-Live': '1' } });
+    const options = { headers: { 'X-Live': '1' }, signal: AbortSignal.timeout(20_000) };
+    const answer = await fetch(location.href, { credentials: 'same-origin', ...options });
     if (answer.status === 401) return stopLive('The session has ended. Load the page to log in.');
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = parse(await answer.text()).getElementById(region.id);

@@ -34,13 +34,13 @@ func Fill(ctx context.Context, db *sql.DB, end time.Time) (attempts int, err err
 	if err := refuseIfUsed(ctx, conn); err != nil {
 		return 0, err
 	}
-	begin := r.checks[0][0].CreatedAt.Add(-time.Hour)
-	if err := makeZones(ctx, conn, r.zones, begin); err != nil {
-		return 0, err
-	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, fmt.Errorf("begin to record: %w", err)
+	}
+	begin := r.checks[0][0].CreatedAt.Add(-time.Hour)
+	if err := makeZones(ctx, tx, r.zones, begin); err != nil {
+		return 0, errors.Join(err, tx.Rollback())
 	}
 	if err := r.write(ctx, tx, end); err != nil {
 		return 0, errors.Join(err, tx.Rollback())
@@ -62,19 +62,19 @@ func refuseIfUsed(ctx context.Context, conn *sql.Conn) error {
 
 // makeZones makes the zones as if it were an earlier time, so that the audit has them from the first attempt on. The session's
 // variable timestamp is the clock of UTC_TIMESTAMP, which the triggers ask (MySQL manual, "Server System Variables").
-func makeZones(ctx context.Context, conn *sql.Conn, zones []service.Zone, at time.Time) error {
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET timestamp = %d", at.Unix())); err != nil {
+func makeZones(ctx context.Context, tx *sql.Tx, zones []service.Zone, at time.Time) error {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET timestamp = %d", at.Unix())); err != nil {
 		return fmt.Errorf("set the session's clock: %w", err)
 	}
 	for _, z := range zones {
-		_, err := conn.ExecContext(ctx, "INSERT INTO zone_master (id, description, rate, `window`, counts, lockout, totals, key_kind) "+
+		_, err := tx.ExecContext(ctx, "INSERT INTO zone_master (id, description, rate, `window`, counts, lockout, totals, key_kind) "+
 			"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", z.ID, z.Description, z.Rate, service.WholeSeconds(z.Window), string(z.WithDefaults().Counts),
 			service.WholeSeconds(z.Lockout), z.Totals, string(z.Keys.Kind))
 		if err != nil {
 			return fmt.Errorf("make zone %d: %w", z.ID, err)
 		}
 	}
-	if _, err := conn.ExecContext(ctx, "SET timestamp = DEFAULT"); err != nil {
+	if _, err := tx.ExecContext(ctx, "SET timestamp = DEFAULT"); err != nil {
 		return fmt.Errorf("set the session's clock back: %w", err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (r record) writeLockouts(ctx context.Context, tx *sql.Tx, end time.Time, se
 		if err := json.Unmarshal(e.Data, &data); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
-		l.ends, last[e.Bucket] = data.Until, l
+		l.ends = data.Until
 		last[e.Bucket] = l
 		events.add(e.At, string(e.Type), e.Bucket.ZoneID, e.Bucket.Key, e.TxnID, string(e.Data))
 		if l.ends.After(end) {

@@ -1,6 +1,6 @@
 // Package demo owns a day of plausible log-ins for velocityd dev: people, an address that sprays passwords, a user who is
-// flooded, and a phone with an old password. It makes them by the procedures of the database, at the instants at which they
-// would have been made. It must not know how an attempt is decided.
+// flooded, and a phone with an old password. The reference store decides them, each at its instant, and the rows are written
+// as a database would have recorded them. It must not know how an attempt is decided.
 package demo
 
 import (
