@@ -289,3 +289,21 @@ func TestOddPathsAndMethodsAreAnsweredInWordsOrRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestNoNameOfAZoneTurnsTheTextOfAPage(t *testing.T) {
+	t.Parallel()
+	const name = "users\u202e</script><b>"
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Description: name, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Totals: true})
+	p.SetZone(t, service.Zone{ID: 2, Description: name, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	p.attempt(t, "", user("alice"), host("192.0.2.1"))
+	p.attempt(t, "", user("alice"), host("192.0.2.1"))
+	b := p.browser(t)
+	key, _ := b.search(t, "alice")
+	for _, path := range []string{"", "history", "locked", "locked?zone=1", "attacks", "zones", "zones/1", "overrides", "audit", key, "txns/1", "search"} {
+		status, page := b.get(t, path)
+		if status != http.StatusOK || strings.ContainsRune(page, '\u202e') || strings.Contains(page, "</script><b>") {
+			t.Errorf("%s is answered with %d, %s", path, status, page)
+		}
+	}
+}
