@@ -10,12 +10,8 @@ import (
 	"velocityd/service/lint"
 )
 
-const (
-	// mostOverrides bounds the overrides that one page asks for and shows.
-	mostOverrides = 500
-	// mostZonesAsked bounds the zones whose overrides one page asks for.
-	mostZonesAsked = 50
-)
+// mostOverrides bounds the overrides that one page asks for and shows.
+const mostOverrides = 500
 
 // overrideList is the content of the page of overrides.
 type overrideList struct {
@@ -65,7 +61,7 @@ func (v *visit) overridesOf(list *overrideList, zone int64, after uint64) error 
 // overridesOfAll adds the overrides of all zones, as far as the bounds of a page reach.
 func (v *visit) overridesOfAll(list *overrideList) error {
 	for i, zone := range list.Zones {
-		if i == mostZonesAsked || len(list.Rows) >= mostOverrides {
+		if i == mostZones || len(list.Rows) >= mostOverrides {
 			list.IsCut = true
 			return nil
 		}

@@ -105,6 +105,17 @@ test('hostile names are shown as text', async () => {
   await context.close();
 });
 
+test('a reader who chooses a filter stays at it', async () => {
+  const { context, page, faults } = await person('analyst');
+  await page.goto(`${place.url}/console/attacks`);
+  await page.focus('select[name=within]');
+  await page.selectOption('select[name=within]', 'week');
+  await page.waitForURL('**within=week*');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('name') === 'within');
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('the link to the content moves there, and loads nothing again', async () => {
   const { context, page, faults } = await person('analyst');
   await page.evaluate(() => { document.title = 'not loaded again'; });

@@ -69,6 +69,7 @@ async function visit(address, selector) {
   asked.abort(); // an answer that comes late must not take the place of a later one
   asked = new AbortController();
   const { signal } = asked;
+  const field = document.activeElement?.closest('form [name]')?.getAttribute('name');
   let answer;
   try {
     answer = await swap(address, selector, { signal });
@@ -79,6 +80,8 @@ async function visit(address, selector) {
   history.pushState({ selector }, '', answer.url);
   shown = location.pathname + location.search;
   const region = document.querySelector(selector);
+  const again = field && region?.querySelector(`form [name="${CSS.escape(field)}"]`);
+  if (again instanceof HTMLElement) again.focus({ preventScroll: true }); // the swap has put a new field in the place of the reader's
   const heading = region?.querySelector('h2, h1');
   const rows = region?.querySelectorAll('tbody tr').length ?? 0;
   if (heading instanceof HTMLElement && !document.activeElement?.closest('form')) { // a reader who chooses stays at his field
