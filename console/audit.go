@@ -38,7 +38,11 @@ func (v *visit) audit() error {
 		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"), Within: asked.Get("within"),
 		Subjects: service.AuditSubjects(), Actions: service.AuditActions(),
 	}
-	page, err := v.api.AuditEntries(v.r.Context(), list.query(asked, v.Now()))
+	query, err := list.query(asked, v.Now())
+	if err != nil {
+		return err
+	}
+	page, err := v.api.AuditEntries(v.r.Context(), query)
 	if err != nil {
 		return err
 	}
@@ -53,10 +57,14 @@ func (v *visit) audit() error {
 	return v.show("audit", "Audit", "Audit", list)
 }
 
-// query returns the question for the filters of an address.
-func (l auditList) query(asked url.Values, now time.Time) service.AuditQuery {
+// query returns the question for the filters of an address. One that cannot be read is an error, as in the history.
+func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, error) {
 	q := service.AuditQuery{By: l.By, Limit: auditPerPage}
-	if zone, err := strconv.ParseInt(l.Zone, 10, 32); err == nil {
+	if l.Zone != "" {
+		zone, err := strconv.ParseInt(l.Zone, 10, 32)
+		if err != nil {
+			return q, badFilter("zone")
+		}
 		q.Zones = []int64{zone}
 	}
 	if l.Subject != "" {
@@ -65,11 +73,15 @@ func (l auditList) query(asked url.Values, now time.Time) service.AuditQuery {
 	if l.Action != "" {
 		q.Actions = []string{l.Action}
 	}
-	if hours, err := strconv.ParseUint(l.Within, 10, 16); err == nil && hours > 0 { // 16 bits are 7 years, and no overflow
+	if l.Within != "" {
+		hours, err := strconv.ParseUint(l.Within, 10, 16) // 16 bits are 7 years, and no overflow
+		if err != nil {
+			return q, badFilter("within")
+		}
 		q.Since = now.Add(-time.Duration(hours) * time.Hour) //nolint:gosec // see above
 	}
 	q.Cursor, _ = strconv.ParseUint(asked.Get("before"), 10, 64) // 0 is the newest page
-	return q
+	return q, nil
 }
 
 // auditRowOf returns the row of an entry.

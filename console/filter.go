@@ -49,10 +49,10 @@ func lengths() map[string]time.Duration {
 func (v *visit) filter(values url.Values) (filter, error) {
 	f := filter{query: service.HistoryQuery{Order: service.NewestFirst, Limit: historyPage}, values: url.Values{}}
 	for name, given := range values {
-		if name == "done" || given[0] == "" {
+		if name == "done" || len(given) == 1 && given[0] == "" {
 			continue
 		}
-		if !f.set(v, name, given[0]) || len(given) > 1 {
+		if len(given) > 1 || !f.set(v, name, given[0]) {
 			return f, badFilter(name)
 		}
 		f.values.Set(name, given[0])
@@ -133,7 +133,7 @@ func badFilter(name string) error {
 	}
 	sentence, ok := sentences[name]
 	if !ok {
-		sentence = "A filter in this address cannot be read. The form on the page of the history makes addresses that can."
+		sentence = "A filter in this address cannot be read. The form of the page makes addresses that can."
 	}
 	return &api.Problem{Title: "This filter cannot be read", Status: http.StatusBadRequest, Detail: sentence}
 }

@@ -202,12 +202,37 @@ func TestALogInByOnFailureIsNotReported(t *testing.T) {
 	p.person(t, "carol", access.ScopeAdmin).logIn(t)
 }
 
-func TestANumberOfHoursThatOverflowsHidesNothingOfTheAudit(t *testing.T) {
+func TestAFilterThatCannotBeReadIsNotOverlooked(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.audit = []service.AuditEntry{{ID: 1, At: time.Now(), Principal: "mallory", Subject: "zone", Action: "insert", ZoneID: 1}}
-	if status, page := p.browser(t).get(t, "audit?within=9223372036854775807"); status != http.StatusOK || !strings.Contains(page, "mallory") {
-		t.Errorf("the audit is answered with %d, %s", status, page)
+	for path, wanted := range map[string]int{
+		"audit": 200, "audit?zone=&within=": 200, "audit?within=24": 200, "audit?within=9223372036854775807": 400, "audit?zone=x": 400,
+		"history?zone=&zone=1": 400, "history?zone=": 200,
+	} {
+		status, page := p.browser(t).get(t, path)
+		if status != wanted || strings.HasPrefix(path, "audit") && strings.Contains(page, "mallory") != (wanted == http.StatusOK) {
+			t.Errorf("%s is answered with %d, %s", path, status, page)
+		}
+	}
+}
+
+func TestAFailedLogInWritesNoCookieAndAForeignLogOutEndsNoSession(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	b := p.person(t, "carol", access.ScopeAdmin)
+	b.post(t, "login", url.Values{"token": {"x"}})
+	if cookies := b.http.Jar.Cookies(mustParse(t, p.server.URL)); len(cookies) != 0 {
+		t.Errorf("the browser has %v", cookies)
+	}
+	b.logIn(t).header = http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Dest": {"document"}}
+	b.post(t, "logout", url.Values{})
+	b.header = nil
+	if _, page := b.get(t, ""); !strings.Contains(page, ">carol<") {
+		t.Errorf("the session has ended: %s", page)
+	}
+	if _, page := b.post(t, "logout", url.Values{}); !strings.Contains(page, "<h1>Log in</h1>") {
+		t.Errorf("the log-out leads to %s", page)
 	}
 }
 

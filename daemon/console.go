@@ -9,6 +9,9 @@ import (
 	"velocityd/console"
 )
 
+// ConsolePath is where the console begins.
+const ConsolePath = console.Path
+
 // withConsole returns api with the console below its path, if there is to be one. A program that was built with the tag
 // no_console has none.
 func (s *Instance) withConsole(api http.Handler) (http.Handler, error) {

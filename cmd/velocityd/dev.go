@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/console"
 	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/db/localdb"
@@ -244,8 +243,8 @@ func (c *devCmd) greet(p *shell.Process, base private.Database, server *localdb.
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
 			c.baseURL(l.Addr()), zones[0].ID)
 	}
-	if c.Console == "on" {
-		fmt.Fprintf(p.Stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), console.Path)
+	if c.Console == "on" && daemon.ConsolePath != "" {
+		fmt.Fprintf(p.Stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), daemon.ConsolePath)
 	}
 	client, found := server.Client()
 	note := ""

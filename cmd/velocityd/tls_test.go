@@ -161,6 +161,7 @@ func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
 	s := startSecure(t, d)
 	for path, want := range map[string][2]int{ // at the first listener and at the second
 		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {404, 200},
+		"/console": {404, 200}, "/console/": {404, 200}, "/console/login": {404, 200},
 	} {
 		atFirst, _ := s.ask(s.url + path)
 		atSecond, _ := s.ask(s.admin + path)
