@@ -332,3 +332,15 @@ func TestNoNameOfAZoneTurnsTheTextOfAPage(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOlderBrowserSaysByOriginWhereAFormComesFrom(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
+		b := p.browser(t)
+		b.header = http.Header{"Sec-Fetch-Site": {}, "Origin": {origin}}
+		if status, _ := b.post(t, "search", url.Values{"text": {""}}); status != wanted {
+			t.Errorf("a form of %s is answered with %d", origin, status)
+		}
+	}
+}
