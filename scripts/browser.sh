@@ -11,7 +11,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/engines.sh"
 say() { printf 'browser: %s\n' "$*" >&2; }
 
 # found prints the first browser that is here.
-found() { type -P "${CHROMIUM:-chromium}" chromium-browser google-chrome-stable google-chrome 2>/dev/null | head -1; }
+found() {
+  local all
+  all=$(type -P "${CHROMIUM:-chromium}" chromium-browser google-chrome-stable google-chrome) || true # each that is missing is a failure
+  printf '%s' "${all%%$'\n'*}"
+}
 
 # install PACKAGE...: installs packages of the distribution.
 install() {
