@@ -25,6 +25,7 @@ after(async () => {
 async function person(preset, options) {
   const opened = await open(browser, place.url, options);
   await opened.page.goto(`${place.url}/console/`);
+  await opened.page.waitForSelector('#token:focus');
   await opened.page.keyboard.type(tokens[preset]);
   await opened.page.keyboard.press('Enter');
   await opened.page.waitForSelector('input.search');
@@ -34,6 +35,7 @@ async function person(preset, options) {
 test('a token that does not hold is refused in words', async () => {
   const { context, page } = await open(browser, place.url);
   await page.goto(`${place.url}/console/`);
+  await page.waitForSelector('#token:focus');
   await page.keyboard.type('nothing');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.fault');
