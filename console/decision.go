@@ -37,7 +37,8 @@ func (v *visit) txn() error {
 	d := decision{Names: map[int64]string{}}
 	if d.Explanation, err = v.api.Explain(v.r.Context(), id); errors.Is(err, service.ErrNotFound) {
 		return v.fail(http.StatusNotFound, "There is no such attempt.",
-			"The id is wrong, or the retention of its zone has removed the attempt. Search for the key: its page shows the attempts that are left.")
+			"The id is wrong, or the retention of its zone has removed the attempt, or its check named zones that are not yours, too. "+
+				"Search for the key: its page shows the attempts that are left.")
 	} else if err != nil {
 		return err
 	}

@@ -344,3 +344,45 @@ func TestAnOlderBrowserSaysByOriginWhereAFormComesFrom(t *testing.T) {
 		}
 	}
 }
+
+func TestAReaderBoundToAZoneGetsEachPageThatHeIsShown(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	p.guardLogins(t)
+	p.attempt(t, "", user("alice"), host("192.0.2.1"))
+	dba, admin := p.browser(t), p.browser(t)
+	dba.token = p.credentials.AddToken(access.Caller{
+		Name: "dba", Zones: []int64{1},
+		Scopes: []access.Scope{access.ScopeHistory, access.ScopePeek, access.ScopeRelease, access.ScopeOverrides, access.ScopeZones},
+	}).Reveal()
+	admin.token = p.credentials.AddToken(access.Caller{Name: "admin", Zones: []int64{1}, Scopes: []access.Scope{access.ScopeAdmin}}).Reveal()
+	for _, b := range []*browser{dba, admin} {
+		b.getsWhatItIsShown(t)
+	}
+}
+
+// getsWhatItIsShown loads all pages of the menu, and those about zone 1.
+func (b *browser) getsWhatItIsShown(t *testing.T) {
+	t.Helper()
+	_, first := b.logIn(t).get(t, "")
+	menu := regexp.MustCompile(`href="/console/([a-z]*)"`).FindAllStringSubmatch(first, -1)
+	if len(menu) < 8 {
+		t.Fatalf("the menu has %v", menu)
+	}
+	for _, entry := range menu {
+		if status, page := b.get(t, entry[1]); status != http.StatusOK {
+			t.Errorf("%q of the menu is answered with %d, %s", entry[1], status, words(page))
+		}
+	}
+	if _, page := b.search(t, "alice"); !strings.Contains(page, "<h1><bdi class=\"key\">alice</bdi></h1>") || !strings.Contains(page, "Newest attempts") {
+		t.Errorf("the key is shown as %s", words(page))
+	}
+	for _, path := range []string{"zones/1", "zones/1/edit", "zones/1/versions", "overrides?zone=1", "locked?zone=1", "history?zone=1", "attacks?users=1"} {
+		if status, page := b.get(t, path); status != http.StatusOK {
+			t.Errorf("%q is answered with %d, %s", path, status, words(page))
+		}
+	}
+	if status, page := b.get(t, "txns/1"); status != http.StatusNotFound || !strings.Contains(page, "zones that are not yours") {
+		t.Errorf("a decision of a check in other zones, too: %d, %s", status, words(page))
+	}
+}

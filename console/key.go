@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -209,22 +210,27 @@ type neighbour struct {
 	Origin *service.Origin
 }
 
-// beside looks up the other buckets of the newest checks. The explanation of an attempt names them.
+// beside looks up the other buckets of the newest checks. The explanation of an attempt names them. To a reader who is bound to
+// zones, a check in other zones, too, does not exist.
 func (v *visit) beside(k *keyPage) (found beside, err error) {
-	began, last := time.Now(), time.Time{}
+	began, last, looks := time.Now(), time.Time{}, 0
 	places := map[service.Bucket]int{}
 	for _, txn := range k.Txns { // zones may keep the key in several forms
 		places[txn.Bucket] = -1
 	}
 	for _, txn := range k.Txns {
-		if found.Checks == mostChecks || found.Checks > 0 && time.Since(began) > besideTime {
+		if looks == mostChecks || looks > 0 && time.Since(began) > besideTime {
 			break
 		}
 		if txn.CreatedAt.Equal(last) { // of the same check
 			continue
 		}
 		last = txn.CreatedAt
+		looks++
 		x, err := v.api.Explain(v.r.Context(), txn.ID)
+		if errors.Is(err, service.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return found, err
 		}

@@ -117,7 +117,7 @@ func (v *visit) showAs(status int, name, place, title string, content any) error
 		Notice: notices()[v.r.URL.Query().Get("done")], Content: content,
 	}
 	for _, e := range menu() {
-		if v.may(e.needs) {
+		if v.may(e.needs) && (e.needs != access.ScopeAdmin || v.mayEverywhere(e.needs)) { // tokens are for all zones
 			p.Menu = append(p.Menu, e)
 		}
 	}
