@@ -78,7 +78,7 @@ func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, e
 		if err != nil {
 			return q, badFilter("within")
 		}
-		q.Since = now.Add(-time.Duration(hours) * time.Hour) //nolint:gosec // see above
+		q.Since = now.Add(-time.Duration(hours) * time.Hour)
 	}
 	q.Cursor, _ = strconv.ParseUint(asked.Get("before"), 10, 64) // 0 is the newest page
 	return q, nil

@@ -138,8 +138,13 @@ func TestPagesOfOtherOriginsEmbedNothing(t *testing.T) {
 		site, dest string
 		status     int
 	}{
-		{"cross-site", "image", 403}, {"cross-site", "empty", 403}, {"same-site", "iframe", 403}, {"cross-site", "document", 200},
-		{"same-origin", "empty", 200}, {"none", "document", 200}, {"", "", 200},
+		{"cross-site", "image", 403},
+		{"cross-site", "empty", 403},
+		{"same-site", "iframe", 403},
+		{"cross-site", "document", 200},
+		{"same-origin", "empty", 200},
+		{"none", "document", 200},
+		{"", "", 200},
 	} {
 		b := p.browser(t)
 		b.header = http.Header{"Sec-Fetch-Site": {c.site}, "Sec-Fetch-Dest": {c.dest}}

@@ -99,7 +99,7 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 	var text bytes.Buffer
 	if err := c.pages[p.Name].ExecuteTemplate(&text, "frame", p); err != nil {
 		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.", http.StatusInternalServerError)
-		c.Logger.Error("a page cannot be shown", slog.String("page", p.Name), slog.String("error", err.Error()))
+		c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", p.Name), slog.String("error", err.Error()))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -45,7 +45,8 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 		s, hasSession := c.session(r)
 		v, err := c.visit(w, r, s.Token)
 		if err == nil && r.Method == http.MethodPost && c.readForm(w, r) != nil {
-			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: "It was not sent by a page of this console, or it is too long."}
+			const detail = "It was not sent by a page of this console, or it is too long."
+			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}
 		if err == nil {
 			if hasSession {
