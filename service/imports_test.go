@@ -126,6 +126,15 @@ func rules() map[string]rule {
 		"db/dbtest/vitess/cluster": {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
+	}
+	maps.Copy(all, databaseRules())
+	maps.Copy(all, programRules())
+	return all
+}
+
+// programRules are those of the programs, and of what belongs to none of the rooms.
+func programRules() map[string]rule {
+	return map[string]rule{
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
@@ -164,8 +173,6 @@ func rules() map[string]rule {
 		"docs":                   {}, // the test of the pages
 		"deploy":                 {}, // the tests of what operators are given
 	}
-	maps.Copy(all, databaseRules())
-	return all
 }
 
 // databaseRules are those of db and of the rooms below it.
