@@ -119,13 +119,6 @@ func rules() map[string]rule {
 		"geoip":                 {ours: []string{"service", "trusted"}, theirs: []string{mmdb}, never: []string{sql, http}},
 		"geoip/geoiptest":       {theirs: []string{"github.com/maxmind/mmdbwriter"}},
 		"trusted":               {never: []string{"net", sql, http}},
-		"bench":                 {ours: []string{"bench/history", "bench/round", "db/localdb"}, theirs: []string{driver}},
-		"bench/history":         {never: []string{"net", sql, http}},
-		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
-		"bench/round":           {},
-		"db/dbtest/vitess/cluster": {
-			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
-		},
 	}
 	maps.Copy(all, databaseRules())
 	maps.Copy(all, programRules())
@@ -135,6 +128,13 @@ func rules() map[string]rule {
 // programRules are those of the programs, and of what belongs to none of the rooms.
 func programRules() map[string]rule {
 	return map[string]rule{
+		"bench":         {ours: []string{"bench/history", "bench/round", "db/localdb"}, theirs: []string{driver}},
+		"bench/history": {never: []string{"net", sql, http}},
+		"bench/load":    {ours: []string{"bench/round"}, theirs: []string{driver}},
+		"bench/round":   {},
+		"db/dbtest/vitess/cluster": {
+			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
+		},
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
