@@ -155,7 +155,8 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 func keepTables(t *testing.T, d *dbtest.Database, tables ...string) (restore func()) {
 	t.Helper()
 	for _, table := range tables {
-		dbtest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" AS SELECT * FROM "+table)
+		dbtest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" LIKE "+table) // TiDB has no CREATE TABLE … SELECT
+		dbtest.Exec(t, d.SQL, "INSERT INTO kept_"+table+" SELECT * FROM "+table)
 	}
 	return func() {
 		t.Helper()

@@ -66,7 +66,7 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 			"ALTER TABLE zone_txn MODIFY created_at DATETIME(3) NOT NULL":                              "zone_txn has another column created_at",
 			"ALTER TABLE zone_master ALTER lockout_max SET DEFAULT 60":                                 "zone_master has another column lockout_max",
 			"ALTER TABLE zone_txn MODIFY attempt_id VARCHAR(64) CHARACTER SET ascii NULL DEFAULT NULL": "zone_txn has another column attempt_id",
-			"ALTER TABLE zone_txn DROP COLUMN repeated_at":                                             "zone_txn has no column repeated_at",
+			"ALTER TABLE zone_txn DROP COLUMN imprint":                                                 "zone_txn has no column imprint",
 			"DROP VIEW read_zone": "view read_zone is missing",
 			"CREATE OR REPLACE VIEW read_txn AS SELECT * FROM (SELECT * FROM zone_txn WHERE counted) AS txn": "view read_txn has another text",
 			"CREATE OR REPLACE SQL SECURITY INVOKER VIEW read_audit AS SELECT * FROM zone_audit":             "view read_audit has another text",

@@ -15,12 +15,11 @@ BEGIN
   -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
   DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity, v_record_blocked INT;
-  DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_mode, v_action, v_period, v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_since, v_until, v_oldest DATETIME(6);
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
-  DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_override_id BIGINT UNSIGNED; -- of the override that denies
 
   -- A session can choose the next AUTO_INCREMENT id by insert_id. A chosen 0 cannot be read
@@ -40,8 +39,7 @@ BEGIN
       RESIGNAL;
     END;
 
-    -- Locks the bucket: one session at a time passes here. Aggregates, because a SELECT …
-    -- INTO without a row raises a condition (1329) and a row of NULLs does not.
+    -- Locks the bucket. Aggregates, because a SELECT … INTO without a row raises a condition (1329).
     IF p_waits THEN
       SELECT COUNT(*), MAX(locked_until), MAX(tally_until)
         INTO v_locked, v_locked_until, v_tally_until
@@ -72,9 +70,8 @@ BEGIN
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
 
-    -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
-    -- counted txns, so a plain count is bounded. With concurrent, repeat_secret or full_events narrowed_at is in
-    -- the future, and the whole rule is asked.
+    -- In a zone that was neither narrowed nor overridden for a whole window a plain count is bounded by v_rate. With
+    -- concurrent, repeat_secret or full_events narrowed_at is in the future, and the whole rule is asked.
     IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
@@ -84,8 +81,7 @@ BEGIN
          AND counted = TRUE
          AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- The whole rule is asked unless the bucket plainly has room: its window slides, nothing overrides or locks it, and the
-    -- zone is not off.
+    -- The whole rule is asked unless the bucket plainly has room.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
       CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_concurrent, v_key_rule, v_is_overridden,

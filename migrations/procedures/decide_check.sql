@@ -18,8 +18,7 @@ BEGIN
   DECLARE v_zone_id, v_wait BIGINT;
   DECLARE v_written, v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET utf8mb4;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
-  DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_reason VARCHAR(10) CHARACTER SET ascii;
+  DECLARE v_mode, v_action, v_period, v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_oldest, v_since, v_until, v_locked_until DATETIME(6);
   DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
   DECLARE v_secret_hash VARCHAR(65) CHARACTER SET utf8mb4; -- of a zone with repeat_secret free
@@ -44,13 +43,7 @@ BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
   -- Refusals come before any lock row is made: sessions that wait for a new row deadlock when it is rolled back.
-  IF COALESCE(JSON_TYPE(p_buckets), '') <> 'ARRAY' OR JSON_LENGTH(p_buckets) NOT BETWEEN 1 AND 255 THEN
-    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
-      MESSAGE_TEXT = 'buckets must be a JSON array of 1 to 255 objects with zone_id and bucket_key';
-  END IF;
-  IF p_attempt_id COLLATE utf8mb4_bin NOT REGEXP '^[ -~]{1,64}\\z' THEN
-    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'attempt_id must be 1 to 64 printable ASCII characters';
-  END IF;
+  CALL validate_check(p_buckets, p_attempt_id);
   OPEN asked;
   the_names: LOOP
     FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_concurrent,
@@ -58,20 +51,14 @@ BEGIN
     IF v_done THEN
       LEAVE the_names;
     END IF;
-    IF v_written IS NULL OR v_written NOT REGEXP '^-?[0-9]+\\z' THEN -- an engine makes a number of 1.6 and of '1abc'
-      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'zone_id must be a whole number';
-    END IF;
-    IF v_secret_hash NOT REGEXP '^[A-Za-z0-9_-]{8,64}\\z' THEN
-      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'secret_hash must be 8 to 64 characters of A-Z, a-z, 0-9, - and _';
-    END IF;
+    CALL validate_name(v_written, v_secret_hash);
     CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule);
     SET v_buckets = v_buckets + 1;
   END LOOP;
   CLOSE asked;
 
   CALL lock_buckets(p_buckets);
-  -- The clock is read once, after the last wait for a lock, and in a statement of its own: a statement that waited
-  -- keeps the time at which it began.
+  -- The clock is read once, after the last wait for a lock: a statement that waited keeps the time at which it began.
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET p_checked_at = UTC_TIMESTAMP(6);
   IF p_attempt_id IS NOT NULL THEN
@@ -96,19 +83,13 @@ BEGIN
         END IF;
         CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed since the first look
         SET v_velocity = NULL, v_imprint = NULL, v_repeats = FALSE;
-        IF v_secret_hash IS NOT NULL THEN -- since when do attempts count, by an override?
-          CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, 0, v_key_rule, v_overridden,
-            v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
-            v_locked_until, v_override_id, v_action, v_reason);
-          IF v_counts THEN
-            CALL find_imprint(v_zone_id, v_key, p_checked_at, v_since, v_secret_hash, v_imprint, v_repeats);
-          END IF;
-          SET v_velocity = NULL;
+        IF v_secret_hash IS NOT NULL THEN
+          CALL judge_secret(v_zone_id, v_key, p_checked_at, v_mode, v_key_rule, v_overridden, v_offset, v_rate, v_window, v_period,
+            v_anchor, v_secret_hash, v_imprint, v_repeats);
         END IF;
         CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied AND NOT v_repeats, v_mode, v_lockout, v_concurrent,
-          v_key_rule, v_overridden,
-          v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
-          v_locked_until, v_override_id, v_action, v_reason);
+          v_key_rule, v_overridden, v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until,
+          v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
         IF (v_denied OR v_repeats) AND v_reason = 'lockout' THEN -- another bucket is denied, or the secret is no new one: none begins
           CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_concurrent, v_key_rule, FALSE,
             v_offset, v_rate, v_window, v_period, v_anchor, v_velocity, v_oldest, v_since, v_until, v_wait, v_counts,
@@ -134,9 +115,8 @@ BEGIN
             p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key,
               IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate + 0, v_window + 0,
               v_velocity + v_counts, IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts),
-              IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0),
-              COALESCE(v_reason, ''), COALESCE(v_override_id, 0),
-              COALESCE((TIMESTAMPDIFF(MICROSECOND, p_checked_at, v_until) + 999999) DIV 1000000, 0)));
+              IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0), COALESCE(v_reason, ''),
+              COALESCE(v_override_id, 0), COALESCE((TIMESTAMPDIFF(MICROSECOND, p_checked_at, v_until) + 999999) DIV 1000000, 0)));
       END LOOP;
       CLOSE asked;
       SET v_settled = v_blocked = v_blocks AND v_denied = v_denies AND v_txns = v_new_txns,

@@ -28,11 +28,9 @@ COMMENT 'internal: the rule for one bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity_by_rule, decide_check and peek_velocity. Judges one bucket at p_now by the
-  -- rule. The settings p_mode to p_offset are the zone's. For an
-  -- attempt (p_is_attempt) the caller holds the bucket's lock, and has read the zone and then
-  -- the clock under it; an attempt that finds the bucket full begins a lockout. It changes nothing
-  -- else, and nothing at all without an attempt. service.Decide is the same rule in Go.
+  -- Called by check_velocity_by_rule, decide_check and peek_velocity. Judges one bucket at p_now. p_mode to p_offset are the
+  -- zone's. For an attempt (p_is_attempt) the caller holds the bucket's lock, and has read the zone and then the clock
+  -- under it; one that finds the bucket full begins a lockout. Nothing else is changed. service.Decide is the same rule in Go.
   --   p_rate to p_anchor:   in: the zone's limit; out: an override's, if it limits
   --   p_velocity, p_oldest: in: the count of txns by the zone's limit and the time of the
   --                         oldest, or NULL if the caller has not counted; out: at most p_rate,
@@ -61,10 +59,8 @@ BEGIN
     CALL find_period(p_now, p_window, p_period, p_offset, p_anchor, p_since, p_until);
   END IF;
   SET p_wait = 0, p_counts = p_mode <> 'off' AND COALESCE(p_action = 'limit', TRUE);
-  -- LIMIT bounds the count to p_rate index entries. A plain count would read millions after a
-  -- DBA made a busy zone's window longer. If p_rate of them are found, the bucket is full until
-  -- the oldest of these does not count any more. Txns later than p_now, which a clock that was set
-  -- back has left, count too.
+  -- LIMIT bounds the count: a plain one would read millions after a DBA made a busy zone's window longer. If p_rate are found, the
+  -- bucket is full until the oldest of these leaves. Txns later than p_now, which a clock that was set back has left, count too.
   IF NOT p_counts THEN
     SET p_velocity = NULL, p_until = NULL;
   ELSEIF p_velocity IS NULL OR p_velocity > p_rate THEN
@@ -110,9 +106,8 @@ BEGIN
     IF p_locked_until IS NOT NULL THEN
       SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until)), p_reason = 'locked';
     ELSEIF p_velocity >= p_rate THEN
-      -- The bucket is full, so a lockout begins. It is longer than the last one if that ended
-      -- less than lockout_decay ago. If the zone's lockout was switched off after the caller
-      -- read the zone, there is none.
+      -- The bucket is full, so a lockout begins, longer than one that ended less than lockout_decay ago. If the zone's
+      -- lockout was switched off after the caller read the zone, there is none.
       SELECT COALESCE(MAX(LEAST(lockout_max * 1000000,
                IF(v_lockout_us > 0 AND p_now <= v_last_end + INTERVAL lockout_decay SECOND,
                   FLOOR(v_lockout_us * lockout_factor),
