@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrInUse reports that another Start, of this process or of another one, holds the
@@ -78,12 +79,24 @@ func (f *folder) refuseForeign() error {
 	return nil
 }
 
+// lockPatience is how long a lock is asked for, each lockPause.
+const (
+	lockPatience = 500 * time.Millisecond
+	lockPause    = 20 * time.Millisecond
+)
+
 func (f *folder) takeLock() error {
 	lock, err := os.OpenFile(filepath.Join(f.path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open lock of data folder: %w", err)
 	}
-	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// A child that this process forks at the same time has an earlier file of the lock until it begins its own program.
+	for until := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
+		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
+			break
+		}
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(lock.Name())
 		_ = lock.Close()
