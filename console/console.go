@@ -1,5 +1,5 @@
-// Package console owns the pages on which people work: what a browser gets below /console/, who is logged in, and how
-// text that attackers have typed is shown. It asks the HTTP interface, in process and with the reader's credential, for
+// Package console owns the pages on which people work: the answers to browsers below /console/, the sessions of readers, and the
+// look of text that attackers have typed. It asks the HTTP interface, in process and with the reader's credential, for
 // all that it shows and does. It must not know a store, SQL, or how a check is decided: it adds no query and no rule.
 package console
 
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"velocityd/front"
@@ -37,7 +38,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// console is the state of all pages. Nothing of it changes but pulses.
+// console is the state of all pages. Nothing of it changes but pulses, once pages and files are there.
 type console struct {
 	Options
 	sessions sealer
@@ -66,7 +67,26 @@ func New(o Options) (http.Handler, error) {
 	}
 	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
 	c.spelling, c.pulses = newSpelling(), new(pulses)
-	var err error
+	return c.onFirstUse(), nil
+}
+
+// onFirstUse returns the handler of everything, which parses the pages and packs the files when somebody first asks for one: many
+// instances never show a page.
+func (c *console) onFirstUse() http.Handler {
+	ready := sync.OnceValues(c.prepare)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages, err := ready()
+		if err != nil {
+			http.Error(w, "The console has no pages. This is a fault of the program, which its log names.", http.StatusInternalServerError)
+			c.Logger.ErrorContext(r.Context(), "the console has no pages", slog.String("error", err.Error()))
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// prepare returns the handler of everything.
+func (c *console) prepare() (_ http.Handler, err error) {
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ type file struct {
 	plain, packed []byte
 }
 
-// files are those that pages load, by a name that has a hash of the content. No tree is served: what is not here is not
-// there.
+// files are those that pages load, by a name that has a hash of the content. No tree is served: any other
+// name is not found.
 type files struct {
 	byName map[string]file
 	names  map[string]string // with the hash, by that without

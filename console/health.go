@@ -40,7 +40,7 @@ func (v *visit) mayEverywhere(scope access.Scope) bool {
 	return v.may(scope) && (v.reader.IsOpen || !v.reader.IsBound())
 }
 
-// taskInWords returns what a task of retention does. One that is not known is shown by its name.
+// taskInWords returns the work of a task of retention, or the name of a task that it does not know.
 func taskInWords(name string) string {
 	words := map[string]string{
 		"partitions_ahead":  "Room for the attempts of the next days is made",

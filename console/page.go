@@ -78,13 +78,21 @@ func (c *console) parsePages() (pages, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared, err := template.New("").Funcs(c.funcs()).ParseFS(templates, "templates/frame.html", "templates/parts.html")
+	if err != nil {
+		return nil, fmt.Errorf("parse what pages share: %w", err)
+	}
 	all := pages{}
 	for _, name := range names {
 		short := strings.TrimSuffix(path.Base(name), ".html")
 		if short == "frame" || short == "parts" {
 			continue
 		}
-		parsed, err := template.New(short).Funcs(c.funcs()).ParseFS(templates, "templates/frame.html", "templates/parts.html", name)
+		own, err := shared.Clone()
+		if err != nil {
+			return nil, fmt.Errorf("copy what pages share: %w", err)
+		}
+		parsed, err := own.ParseFS(templates, name)
 		if err != nil {
 			return nil, fmt.Errorf("parse page %s: %w", short, err)
 		}

@@ -48,7 +48,7 @@ func (v *visit) tokens() error {
 // tokenRow returns the row of a credential.
 func (v *visit) tokenRow(c access.Credential, now time.Time) tokenRow {
 	row := tokenRow{Credential: c, IsLive: c.IsLive(now), IsOwn: !v.reader.IsOpen && c.ID == v.reader.ID}
-	for _, preset := range []access.Preset{access.PresetAnalyst, access.PresetHelpdesk, access.PresetDBA, access.PresetAdmin} {
+	for _, preset := range access.Presets() {
 		if sameScopes(c.Scopes, preset.Scopes(c.Zones)) {
 			row.Preset = string(preset)
 		}

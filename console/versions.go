@@ -86,7 +86,7 @@ func (v *visit) showRestoration() error {
 	return v.show("restore", "Zones", fmt.Sprintf("Put zone %d back", plan.ID), plan)
 }
 
-// restoration finds out what a zone was before the change that the path names, as "velocityd zone restore" does.
+// restoration returns the zone as it was before the change that the path names, as "velocityd zone restore" does.
 func (v *visit) restoration() (r restoration, err error) {
 	id, ok := v.pathID("zone")
 	change, isChange := v.pathID("change")
