@@ -55,7 +55,7 @@ func (r overrideRow) override() (o service.Override, err error) {
 func overrideValues(o service.Override) []any {
 	limits := o.Action == service.OverrideLimit
 	return []any{
-		sql.Null[string]{V: o.Key, Valid: o.Key != ""},
+		orNull(o.Key),
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()},
 		sql.Null[string]{V: Network(o.Prefix), Valid: o.Prefix.IsValid()},
 		string(o.Action),

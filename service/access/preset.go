@@ -13,6 +13,9 @@ const (
 	PresetAdmin    Preset = "admin"    // does everything
 )
 
+// Presets returns all presets.
+func Presets() []Preset { return []Preset{PresetAnalyst, PresetHelpdesk, PresetDBA, PresetAdmin} }
+
 // Scopes returns the scopes of a preset for a credential that is bound to zones, or to none. One that is bound gets
 // no metrics, because those show all zones. The result is nil for a word that is no preset.
 func (p Preset) Scopes(zones []int64) []Scope {

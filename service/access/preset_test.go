@@ -8,7 +8,7 @@ import (
 func TestAPresetIsValidInAnyZonesAndHasAllOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	var before Caller
-	for _, preset := range []Preset{PresetAnalyst, PresetHelpdesk, PresetDBA, PresetAdmin} {
+	for _, preset := range Presets() {
 		for _, zones := range [][]int64{nil, {1, 2}} {
 			caller := Caller{Name: "ann", Scopes: preset.Scopes(zones), Zones: zones}
 			if err := caller.Validate(); err != nil {
