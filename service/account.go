@@ -1,0 +1,116 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// account is the running state of one bucket in one call of Decide.
+type account struct {
+	zone     *Zone
+	override *Override // in force, or nil
+	// rate and term are the zone's or the override's.
+	rate   int
+	term   Term
+	counts bool // attempts take places: not where the zone is off, or all are allowed or denied
+	// velocity counts the txns now, at most rate; oldest is the time of the oldest of them. At velocity
+	// rate, room comes when that one does not count any more.
+	velocity int
+	oldest   time.Time
+	open     open
+	tried    *tried
+
+	lockout       Lockout
+	lockoutBegins bool
+
+	series  Series
+	repeats int // the place, from 1, of the repeats of its last txn in the ruling; 0: there are none
+}
+
+// judge answers for the bucket before the check is charged. See wait.
+func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
+	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.term.Window, Unmetered: !a.counts, Velocity: a.velocity}
+	if a.counts {
+		v.ResetAfter = a.term.resetAfter(now)
+	}
+	wait, reason := a.wait(now, mayLock)
+	v.WouldBlock, v.Reason = wait > 0, reason
+	if reason == ReasonDenied {
+		v.OverrideID = a.override.ID
+	}
+	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
+	if v.Blocked {
+		v.RetryAfter = roundUp(wait)
+	}
+	return v
+}
+
+// wait returns the time until an attempt would pass, and the reason: 0 and no reason if it passes now. An
+// attempt that finds the bucket full begins a lockout, if the zone has any and the attempt mayLock.
+func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason Reason) {
+	switch {
+	case a.zone.Mode == ModeOff:
+		return 0, ""
+	case a.override == nil || a.override.Action == OverrideLimit:
+	case a.override.Action == OverrideAllow:
+		return 0, ""
+	case a.override.ExpiresAt.IsZero(): // denied for ever
+		return a.term.Window, ReasonDenied
+	default:
+		return a.override.ExpiresAt.Sub(now), ReasonDenied
+	}
+	if a.velocity >= a.rate {
+		if wait, reason = a.term.Window, ReasonFull; a.rate > 0 {
+			wait = a.term.Until(a.oldest).Sub(now)
+		}
+	}
+	if untilOne := a.open.wait(now, a.zone); untilOne > 0 {
+		wait, reason = max(wait, untilOne), cmp.Or(reason, ReasonConcurrent)
+	}
+	if a.lockout.locks(now, *a.zone) {
+		return max(wait, a.lockout.Until.Sub(now)), ReasonLocked
+	}
+	if reason == ReasonFull && mayLock && a.zone.Lockout > 0 {
+		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
+		return max(wait, a.lockout.Until.Sub(now)), ReasonLockout
+	}
+	return wait, reason
+}
+
+// charge counts one more txn.
+func (a *account) charge(now time.Time) {
+	if a.velocity == 0 || now.Before(a.oldest) {
+		a.oldest = now
+	}
+	a.velocity++
+	a.open.charge(now)
+}
+
+// countAfter returns how many of the instants are after since, at most rate, and the
+// oldest of the newest rate of them.
+func countAfter(since time.Time, rate int, counted []time.Time) (velocity int, oldest time.Time) {
+	for _, at := range counted {
+		if !at.After(since) {
+			continue
+		}
+		if velocity == 0 || at.Before(oldest) {
+			oldest = at
+		}
+		velocity++
+	}
+	if velocity <= rate {
+		return velocity, oldest
+	}
+	// The zone was narrowed: only the newest of them matter.
+	newest := slices.SortedFunc(slices.Values(counted), func(a, b time.Time) int { return b.Compare(a) })
+	if rate > 0 {
+		oldest = newest[rate-1]
+	}
+	return rate, oldest
+}
+
+// roundUp returns d in whole seconds, rounded up.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}
