@@ -26,6 +26,7 @@ type batch struct {
 	shardMap   *session.ShardMap // nil where there are no shards
 	buckets    []service.Bucket  // of all checks, each once, in lock order: by shard, zone and key
 	of         []share           // of buckets
+	keyUntil   map[int]time.Time // until when the keys of the imprints hold, by the places of buckets that have any
 	placed     int               // the place that was looked up last
 	zoneIDs    []int64           // of buckets, each once, in order
 	attemptIDs []string
@@ -39,13 +40,11 @@ type batch struct {
 
 // share is what a batch knows of one of its buckets, besides what the ledger has.
 type share struct {
-	asked   int // how many checks name it
-	lock    state
-	tally   *tally // of its lock row, or nil
-	renewed *tally // if it was counted, at now
-	// hasSecret says that some check that names it has a secret, and keyUntil until when the key of its imprints holds.
-	hasSecret bool
-	keyUntil  time.Time
+	asked     int  // how many checks name it
+	hasSecret bool // some of them has a secret
+	lock      state
+	tally     *tally // of its lock row, or nil
+	renewed   *tally // if it was counted, at now
 }
 
 // locks is what a batch knows of its transaction. See lock.go.
@@ -88,9 +87,9 @@ func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 	n := service.CountBuckets(checks)
 	b := &batch{
 		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks, noWait: call.NoWait,
-		buckets: make([]service.Bucket, 0, n),
-		known:   known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
-		ledger:  service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
+		buckets: make([]service.Bucket, 0, n), of: make([]share, 0, n),
+		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
+		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
 	for _, check := range checks {
 		if check.AttemptID != "" {

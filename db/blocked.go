@@ -16,7 +16,7 @@ const seriesColumns = "blocked_began, blocked_txns, blocked_txn_id, blocked_txn_
 func (b *batch) readSeries(r *session.Reading) {
 	var of []service.Bucket
 	for i, bucket := range b.buckets {
-		b.ledger.Buckets[i].Series = service.Series{}
+		b.ledger.Buckets[i].Series = nil
 		if b.of[i].lock != held && b.known.plans[bucket.ZoneID].hasSeries {
 			of = append(of, bucket)
 		}
@@ -37,7 +37,7 @@ func (b *batch) addSeries(row []driver.Value) error {
 	if err != nil || row[2] == nil {
 		return err
 	}
-	s := service.Series{
+	s := &service.Series{
 		Txns: int(session.AsInt(row[3])), TxnID: uint64(session.AsInt(row[4])), Reason: service.Reason(session.Text(row[6])),
 		OverrideID: uint64(session.AsInt(row[7])),
 	}

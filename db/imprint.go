@@ -17,19 +17,23 @@ const mostImprints = 1000
 // readImprints reads the secrets that were tried in the buckets of checks with a secret, in zones with
 // repeat_secret free: the key of the bucket's imprints, and those of its counted txns without a success.
 func (b *batch) readImprints(r *session.Reading) {
+	b.keyUntil = nil
 	for i, bucket := range b.buckets {
 		term := b.known.plans[bucket.ZoneID].secrets
 		if b.ledger.Buckets[i].Imprints = nil; term.Window == 0 || !b.of[i].hasSecret || b.of[i].lock == held {
 			continue
 		}
+		if b.keyUntil == nil {
+			b.keyUntil = map[int]time.Time{}
+		}
 		known := &service.Imprints{Counted: map[service.Imprint]time.Time{}}
-		b.ledger.Buckets[i].Imprints, b.of[i].keyUntil = known, time.Time{}
+		b.ledger.Buckets[i].Imprints = known
 		r.SQL("SELECT imprint_key, imprint_until FROM zone_bucket_lock").WhereBucket(bucket).SQL(";")
 		r.Each(2, func(row []driver.Value) (err error) {
 			if !copyBytes(known.Key[:], row[0]) {
 				return session.ErrMisfit
 			}
-			b.of[i].keyUntil, err = session.AsInstant(row[1])
+			b.keyUntil[i], err = session.AsInstant(row[1])
 			return err
 		})
 		r.SQL("SELECT created_at, imprint" + fromCounted)
@@ -60,7 +64,7 @@ func copyBytes(to []byte, value driver.Value) (fits bool) {
 // renewImprintKeys makes new keys for buckets that have none any more, or of which no imprint counts.
 func (b *batch) renewImprintKeys() {
 	for i := range b.buckets {
-		if known := b.ledger.Buckets[i].Imprints; known != nil && b.of[i].keyUntil.Before(b.now) {
+		if known := b.ledger.Buckets[i].Imprints; known != nil && b.keyUntil[i].Before(b.now) {
 			_, _ = rand.Read(known.Key[:]) // never fails: see crypto/rand
 		}
 	}
@@ -90,6 +94,6 @@ func (b *batch) writeImprintKeys(p *session.Packet, ruling *service.Ruling) {
 		}
 		key, until := b.ledger.Buckets[i].Imprints.Key, b.ledger.Zones[bucket.ZoneID].Term().Until(b.now)
 		p.SQL("UPDATE zone_bucket_lock SET imprint_key = x'").SQL(hex.EncodeToString(key[:])).
-			SQL("', imprint_until = ").Instant(later(until, b.of[i].keyUntil)).WhereBucket(bucket).SQL(";")
+			SQL("', imprint_until = ").Instant(later(until, b.keyUntil[i])).WhereBucket(bucket).SQL(";")
 	}
 }

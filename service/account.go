@@ -18,14 +18,14 @@ type account struct {
 	// rate, room comes when that one does not count any more.
 	velocity int
 	oldest   time.Time
-	open     open
+	open     *open // in a zone with Concurrent, or nil
 	tried    *tried
 
 	lockout       Lockout
 	lockoutBegins bool
 
-	series  Series
-	repeats int // the place, from 1, of the repeats of its last txn in the ruling; 0: there are none
+	series  *Series // or nil
+	repeats int     // the place, from 1, of the repeats of its last txn in the ruling; 0: there are none
 }
 
 // judge answers for the bucket before the check is charged. See wait.

@@ -7,7 +7,7 @@ import "time"
 const longestSeries = 24 * time.Hour
 
 // Series is a series of blocked attempts of one bucket, in a zone that records the first RecordBlocked of
-// them as txns, and then counts. Its zero value is no series.
+// them as txns, and then counts.
 type Series struct {
 	Began time.Time
 	Txns  int // that were recorded
@@ -40,29 +40,29 @@ func PlaceOf(txnID uint64) (place uint64, isNew bool) { return txnID - firstPlac
 
 // isOver says that an attempt at now begins another series, because a txn of the beginning would not count any
 // more. A clock that was set back ends a series, too.
-func (s Series) isOver(now time.Time, term Term) bool {
-	return s.Txns == 0 || now.Before(s.TxnAt) || now.Sub(s.Began) >= longestSeries || !s.Began.After(term.Since(now))
+func (s *Series) isOver(now time.Time, term Term) bool {
+	return s == nil || now.Before(s.TxnAt) || now.Sub(s.Began) >= longestSeries || !s.Began.After(term.Since(now))
 }
 
 // blocked returns the id of the txn that records or counts a blocked attempt. An attempt that has not the
 // reason of the last txn gets its own, so that no txn tells a false reason, and each lockout's
 // beginning has a txn.
 func (d *decider) blocked(i int, a *account, txn Txn) uint64 {
-	if a.series.isOver(d.now, a.term) {
-		a.series = Series{Began: d.now}
+	s := Series{Began: d.now}
+	if !a.series.isOver(d.now, a.term) {
+		s = *a.series
 	}
-	s := &a.series
 	if s.Txns >= a.zone.RecordBlocked && s.Reason == txn.Reason && s.OverrideID == txn.OverrideID {
 		d.repeated(a, txn.Bucket)
 		return s.TxnID
 	}
 	s.Txns++
 	s.TxnID, s.TxnAt, s.Reason, s.OverrideID = d.add(i, txn), d.now, txn.Reason, txn.OverrideID
-	a.repeats = 0
+	a.series, a.repeats = &s, 0
 	if d.ruling.Series == nil {
 		d.ruling.Series = map[Bucket]Series{}
 	}
-	d.ruling.Series[txn.Bucket] = *s
+	d.ruling.Series[txn.Bucket] = s
 	return s.TxnID
 }
 

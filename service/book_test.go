@@ -34,7 +34,10 @@ func (l book) of(checks []service.Check) service.Ledger {
 			if !known {
 				place = len(ledger.Buckets)
 				places[b] = place
-				state := service.BucketState{Counted: l.Counted[b], Lockout: l.Lockouts[b], Series: l.Series[b], Held: l.Held[b]}
+				state := service.BucketState{Counted: l.Counted[b], Lockout: l.Lockouts[b], Held: l.Held[b]}
+				if series, ok := l.Series[b]; ok {
+					state.Series = &series
+				}
 				if v, ok := l.Velocities[b]; ok {
 					state.Velocity = &v
 				}

@@ -3,7 +3,7 @@ package service
 import "time"
 
 // open counts the attempts of a bucket under way: charged, and without an outcome for less than the zone's
-// ReserveTTL. In a zone without Concurrent it means nothing.
+// ReserveTTL. In a zone without Concurrent it is nil.
 type open struct {
 	count  int       // at most Concurrent
 	oldest time.Time // of them
@@ -11,8 +11,8 @@ type open struct {
 
 // wait returns the time until fewer attempts than the zone's Concurrent are under way though nobody reports an
 // outcome, or 0 if there are fewer now.
-func (o open) wait(now time.Time, zone *Zone) time.Duration {
-	if zone.Concurrent == 0 || o.count < zone.Concurrent {
+func (o *open) wait(now time.Time, zone *Zone) time.Duration {
+	if o == nil || o.count < zone.Concurrent {
 		return 0
 	}
 	return o.oldest.Add(zone.ReserveTTL).Sub(now)
@@ -20,6 +20,9 @@ func (o open) wait(now time.Time, zone *Zone) time.Duration {
 
 // charge counts one more.
 func (o *open) charge(now time.Time) {
+	if o == nil {
+		return
+	}
 	if o.count == 0 || now.Before(o.oldest) {
 		o.oldest = now
 	}

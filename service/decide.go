@@ -36,8 +36,8 @@ type BucketState struct {
 	// otherwise nil.
 	Imprints *Imprints
 	Lockout  Lockout
-	// Series is the series of blocked attempts, in a zone that HasSeries.
-	Series Series
+	// Series is the series of blocked attempts, in a zone that HasSeries, or nil.
+	Series *Series
 	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
 	// ErrHeld.
 	Held bool
@@ -371,6 +371,7 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 		a.tried = &tried{known: *known.Imprints, charged: map[Imprint]bool{}}
 	}
 	if a.counts && zone.Concurrent > 0 {
+		a.open = &open{}
 		a.open.count, a.open.oldest = countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
 	}
 	return a

@@ -29,7 +29,7 @@ type Store struct {
 	overrides    []service.Override // by id
 	lastOverride uint64
 	lockouts     map[service.Bucket]service.Lockout
-	series       map[service.Bucket]service.Series
+	series       map[service.Bucket]*service.Series
 	txns         []recorded // txn id n at index n-1
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
@@ -77,7 +77,7 @@ func NewAt(clock func() time.Time) *Store {
 		clock:    clock,
 		zones:    map[int64]service.Zone{},
 		lockouts: map[service.Bucket]service.Lockout{},
-		series:   map[service.Bucket]service.Series{},
+		series:   map[service.Bucket]*service.Series{},
 		indexes:  map[service.Bucket][]int{},
 		attempts: map[string]service.Attempt{},
 		standing: map[service.Bucket]service.Locked{},
@@ -121,7 +121,7 @@ func (m *Store) decide(now time.Time, check service.Check) service.Decision {
 	for bucket, series := range ruling.Series {
 		place, _ := service.PlaceOf(series.TxnID)
 		series.TxnID = uint64(first+1) + place
-		m.series[bucket] = series
+		m.series[bucket] = &series
 	}
 	for _, f := range ruling.Filled {
 		m.tell(now, event.BucketFull, f.Bucket, f.TxnID, map[string]any{"full_until": f.Until})
