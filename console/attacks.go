@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/console/figure"
+	"velocityd/console/words"
 	"velocityd/service"
 )
 
@@ -33,7 +35,7 @@ type attacks struct {
 	Rows             int
 	ByUser, ByAddr   *service.ZoneReport
 	Networks         []network
-	Heat             []heatMap
+	Heat             []figure.Heat
 	Fault            string // why there is no report
 }
 
@@ -142,6 +144,18 @@ func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	return nil
 }
 
+// heat makes the heat map of a zone from its hourly totals.
+func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error) {
+	until := service.SpanHour.Begin(v.Now())
+	totals, err := v.api.ZoneTotals(ctx, zone.ID, service.TotalsQuery{
+		Since: until.AddDate(0, 0, -7*figure.HeatWeeks), Until: until, By: service.SpanHour,
+	})
+	if err != nil {
+		return figure.Heat{}, err
+	}
+	return figure.NewHeat(zone, totals.Spans), nil
+}
+
 // IsPair reports whether there are two zones, so that sprays can be seen.
 func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.Query.UsersZone != 0 }
 
@@ -152,11 +166,11 @@ func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr
 func (a *attacks) Sentence() string {
 	if !a.IsPair() {
 		r := a.First()
-		return fmt.Sprintf("%s attempts of zone %d found no room, of %s.", num(r.Total.WouldBlock), r.ZoneID, num(r.Total.Attempts))
+		return fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID, words.Num(r.Total.Attempts))
 	}
 	return fmt.Sprintf("%s tried many users. %s tried from many addresses. %s attempts of zone %d found no room, of %s.",
 		amount(len(a.ByUser.Sprays), "address", "addresses"), amount(len(a.ByUser.Targets), "user was", "users were"),
-		num(a.ByUser.Total.WouldBlock), a.Users.ID, num(a.ByUser.Total.Attempts))
+		words.Num(a.ByUser.Total.WouldBlock), a.Users.ID, words.Num(a.ByUser.Total.Attempts))
 }
 
 // amount says how many there are of something, of which at most attackKeys are listed.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/console/settings"
 	"velocityd/service"
 )
 
@@ -27,7 +28,7 @@ type auditList struct {
 type auditRow struct {
 	service.AuditEntry
 	Deed    string // in words
-	Changes []difference
+	Changes []settings.Difference
 	Key     string // of a bucket; "" if it is about none
 }
 
@@ -86,8 +87,8 @@ func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, e
 
 // auditRowOf returns the row of an entry.
 func auditRowOf(e service.AuditEntry) auditRow {
-	row := auditRow{AuditEntry: e, Deed: deedInWords(e), Changes: changesOf(e)}
-	for _, m := range membersOf(e.After) {
+	row := auditRow{AuditEntry: e, Deed: deedInWords(e), Changes: settings.ChangesOf(e)}
+	for _, m := range settings.MembersOf(e.After) {
 		if e.Subject == "bucket" && m.Name == "bucket_key" {
 			row.Key = m.Text
 		}
@@ -109,44 +110,4 @@ func deedInWords(e service.AuditEntry) string {
 		return fmt.Sprintf("%s override %d", done, e.OverrideID)
 	}
 	return done + " a " + e.Subject
-}
-
-// changesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before, and no New
-// if there is nothing after.
-func changesOf(e service.AuditEntry) (list []difference) {
-	before := map[string]string{}
-	for _, m := range membersOf(e.Before) {
-		before[m.Name] = m.Text
-	}
-	after := map[string]string{}
-	names := membersOf(e.After)
-	for _, m := range names {
-		after[m.Name] = m.Text
-	}
-	if len(names) == 0 {
-		names = membersOf(e.Before)
-	}
-	for _, m := range names {
-		was, is := before[m.Name], after[m.Name]
-		if was == is || m.Name == "revision" {
-			continue
-		}
-		d := difference{Name: m.Name}
-		if len(before) > 0 {
-			d.Old = shown(was)
-		}
-		if len(after) > 0 {
-			d.New = shown(is)
-		}
-		list = append(list, d)
-	}
-	return list
-}
-
-// shown returns a value of the audit for people.
-func shown(text string) template.HTML {
-	if text == "" {
-		return "none"
-	}
-	return visible(text)
 }

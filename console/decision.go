@@ -10,6 +10,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/console/figure"
+	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/explain"
@@ -85,7 +86,7 @@ func jsonOf(x explain.Explanation) (string, error) {
 	e.SetEscapeHTML(false) // the template escapes it
 	e.SetIndent("", "  ")
 	err := e.Encode(api.NewExplanation(x))
-	return escaped(text.String()), err
+	return words.Escaped(text.String()), err
 }
 
 // ZoneName returns the name of a zone by its number.

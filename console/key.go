@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/console/figure"
+	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -98,7 +99,7 @@ func (v *visit) tell(k *keyPage) (err error) {
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []figure.Zone) {
 	for _, z := range k.Zones {
-		zones = append(zones, figure.Zone{Name: plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
+		zones = append(zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
 	}
 	return zones
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"time"
 
+	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/barred"
 )
-
-// nowDays is with how many days before the last one is compared.
-const nowDays = 7
 
 // now is the content of the page of this moment.
 type now struct {
@@ -19,8 +17,8 @@ type now struct {
 	// Locked is how many keys are locked out, and IsMoreLocked says that there are more than one question tells of.
 	Locked       int
 	IsMoreLocked bool
-	Day          *dayCompared // nil in the answer to a live part, which does not show it
-	Omitted      int          // zones that are not added up, because there are too many
+	Day          *figure.Comparison // nil in the answer to a live part, which does not show it
+	Omitted      int                // zones that are not added up, because there are too many
 	MayLocked    bool
 	MayHistory   bool
 	MayMetrics   bool
@@ -104,9 +102,9 @@ func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 }
 
 // compareDay compares the last day of zones with the days before.
-func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*dayCompared, error) {
+func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*figure.Comparison, error) {
 	until := service.SpanHour.Begin(v.Now())
-	query := service.TotalsQuery{Since: until.Add(-(nowDays + 1) * 24 * time.Hour), Until: until, By: service.SpanHour}
+	query := service.TotalsQuery{Since: until.Add(-(figure.ComparedDays + 1) * 24 * time.Hour), Until: until, By: service.SpanHour}
 	var lists [][]service.SpanTotals
 	for _, zone := range zones {
 		totals, err := v.api.ZoneTotals(ctx, zone.ID, query)
@@ -115,5 +113,5 @@ func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*dayCompa
 		}
 		lists = append(lists, totals.Spans)
 	}
-	return newDayCompared(until, service.MergeSpans(lists...)), nil
+	return figure.NewComparison(until, service.MergeSpans(lists...)), nil
 }

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/console/figure"
+	"velocityd/console/settings"
+	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
@@ -22,16 +25,16 @@ const previewRates = 12
 type preview struct {
 	Zone    service.Zone
 	Wanted  service.Zone
-	Changes []difference
-	Hidden  values       // the settings of the form
-	Query   template.URL // the same in an address
+	Changes []settings.Difference
+	Hidden  settings.Values // the settings of the form
+	Query   template.URL    // the same in an address
 	Job     backtest.Job
 	// Done is how much of the time is read, in per cent.
 	Done    int
 	Choices []previewChoice
 	First   int // the choice that is shown first
 	Last    int // the number of the last choice
-	Demand  demandFigure
+	Demand  figure.Demand
 	MaySave bool
 }
 
@@ -87,8 +90,8 @@ func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Value
 	if err != nil {
 		return err
 	}
-	settings := changedValues(api.NewZoneSettings(f.Now), wanted)
-	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), settings.Encode()))
+	changed := settings.ChangedValues(api.NewZoneSettings(f.Now), wanted)
+	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), changed.Encode()))
 }
 
 // showPreview shows how far a back-test is, and its result.
@@ -98,7 +101,7 @@ func (v *visit) showPreview() error {
 		return err
 	}
 	now := api.NewZoneSettings(zone)
-	wanted, err := settingsOf(v.r.URL.Query(), now)
+	wanted, err := settings.Read(v.r.URL.Query(), now)
 	if err != nil {
 		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
 	}
@@ -107,8 +110,8 @@ func (v *visit) showPreview() error {
 		return err
 	}
 	p := preview{
-		Zone: zone, Wanted: wanted.Zone(zone.ID).WithDefaults(), Changes: differences(now, wanted), Hidden: valuesOf(wanted),
-		Query: template.URL(changedValues(now, wanted).Encode()), //nolint:gosec // it is encoded
+		Zone: zone, Wanted: wanted.Zone(zone.ID).WithDefaults(), Changes: settings.Differences(now, wanted), Hidden: settings.ValuesOf(wanted),
+		Query: template.URL(settings.ChangedValues(now, wanted).Encode()), //nolint:gosec // it is encoded
 		Job:   job, MaySave: v.may("zones"),
 	}
 	p.Done = progressOf(job)
@@ -129,7 +132,9 @@ func progressOf(job backtest.Job) int {
 
 // fill fills in the result of a back-test.
 func (p *preview) fill(result backtest.Result) {
+	var rates []int
 	for i, proposal := range result.Proposals {
+		rates = append(rates, proposal.Zone.Rate)
 		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Zone.Rate == p.Zone.Rate, IsAsked: proposal.Zone.Rate == p.Wanted.Rate}
 		if c.IsAsked {
 			p.First = i
@@ -137,8 +142,8 @@ func (p *preview) fill(result backtest.Result) {
 		p.Choices, p.Last = append(p.Choices, c), i
 	}
 	if len(result.Demands) > 0 {
-		p.Demand = figureOf(result.Demands[0], p.Choices, p.First)
-		p.Demand.Span = spanInWords(p.Wanted)
+		p.Demand = figure.NewDemand(result.Demands[0], rates, p.First)
+		p.Demand.Span = words.Span(p.Wanted)
 	}
 }
 

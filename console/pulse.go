@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"velocityd/console/figure"
+	"velocityd/console/words"
 	"velocityd/service"
 )
 
@@ -50,7 +52,7 @@ type beat struct {
 	Allowed, Blocked, Undecided float64
 	Near                        uint64 // that came near their limit in this time
 	P50, P99                    quantile
-	Chart                       *chart
+	Chart                       *figure.Chart
 	Points                      []beatPoint
 }
 
@@ -107,8 +109,8 @@ func pointBetween(before, after service.Pulse) beatPoint {
 }
 
 // chartOf returns the chart of rates.
-func chartOf(points []beatPoint) *chart {
-	c := &chart{Series: []chartSeries{
+func chartOf(points []beatPoint) *figure.Chart {
+	c := &figure.Chart{Series: []figure.Series{
 		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
 		{Label: "Blocked", Colour: "--stop"},
 		{Label: "Undecided", Colour: "--wait", Dash: []int{4, 3}},
@@ -172,7 +174,7 @@ func rate(n float64) string {
 	if n > 0 && n < 10 {
 		return fmt.Sprintf("%.1f", n)
 	}
-	return num(int64(n + .5))
+	return words.Num(int64(n + .5))
 }
 
 // Undecideds are the checks that were not decided since the start.

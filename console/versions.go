@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"velocityd/api"
+	"velocityd/console/settings"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/rewind"
@@ -28,7 +29,7 @@ type versionList struct {
 // version is one change of a zone.
 type version struct {
 	service.AuditEntry
-	Changes []difference
+	Changes []settings.Difference
 	CanBack bool // there was a zone before
 }
 
@@ -55,11 +56,11 @@ func (v *visit) versions() error {
 // versionOf returns an entry with the settings that it changed in words, or as they stand in the audit if it is older than
 // these.
 func versionOf(e service.AuditEntry) version {
-	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: changesOf(e)}
-	was, err := settingsOfState(e.Before)
-	is, err2 := settingsOfState(e.After)
+	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
+	was, err := settings.OfState(e.Before)
+	is, err2 := settings.OfState(e.After)
 	if err == nil && err2 == nil {
-		found.Changes = differences(was, is)
+		found.Changes = settings.Differences(was, is)
 	}
 	return found
 }
@@ -69,7 +70,7 @@ type restoration struct {
 	ID, Revision int64 // Revision is 0 if the zone does not exist now
 	Change       service.AuditEntry
 	Wanted       service.Zone
-	Changes      []difference
+	Changes      []settings.Difference
 	Overrides    []service.Override
 	MayExcept    bool
 }
@@ -113,7 +114,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if before != nil {
 		r.Wanted = *before
 	}
-	r.Changes = differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
+	r.Changes = settings.Differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
 	if !r.MayExcept {
 		return r, nil
 	}
@@ -158,17 +159,17 @@ func rewindable(entries []service.AuditEntry) (changes []rewind.Change, err erro
 		switch {
 		case len(e.Before) == 0:
 		case e.OverrideID != 0:
-			o, err := overrideOfState(e)
+			o, err := settings.OverrideOfState(e)
 			if err != nil {
 				return nil, fmt.Errorf("change %d: %w", e.ID, err)
 			}
 			change.Override = &o
 		default:
-			settings, err := settingsOfState(e.Before)
+			before, err := settings.OfState(e.Before)
 			if err != nil {
 				return nil, fmt.Errorf("change %d: %w", e.ID, err)
 			}
-			zone := settings.Zone(e.ZoneID)
+			zone := before.Zone(e.ZoneID)
 			change.Zone = &zone
 		}
 		changes = append(changes, change)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"velocityd/api"
+	"velocityd/console/settings"
+	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/barred"
@@ -68,7 +70,7 @@ func (v *visit) zone() error {
 		return err
 	}
 	p := zonePage{
-		Zone: zone, Sentence: sentenceOfZone(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory),
+		Zone: zone, Sentence: words.Sentence(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory),
 		MayPeek: v.may(access.ScopePeek),
 		MayEdit: v.may(access.ScopeZones), MayExcept: v.may(access.ScopeOverrides), MaySee: v.may(access.ScopeHistory),
 	}
@@ -117,12 +119,12 @@ func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 
 // shownGroups returns all settings of a zone in words.
 func shownGroups(zone service.Zone) (list []shownGroup) {
-	written := valuesOf(api.NewZoneSettings(zone))
-	for _, g := range zoneGroups() {
+	written := settings.ValuesOf(api.NewZoneSettings(zone))
+	for _, g := range settings.Groups() {
 		shown := shownGroup{Name: g.Name}
 		for _, f := range g.Fields {
-			if f.Kind != kindText {
-				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.words(written[f.Name])})
+			if f.Kind != settings.KindText {
+				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.Words(written[f.Name])})
 			}
 		}
 		list = append(list, shown)

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"velocityd/api"
+	"velocityd/console/settings"
+	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/lint"
@@ -21,11 +23,11 @@ type zoneForm struct {
 	// ID is what was typed for a new zone.
 	ID       string
 	Groups   []formGroup
-	Changes  []difference
+	Changes  []settings.Difference
 	Findings []lint.Finding
 	Fault    string
 	// Theirs are the settings in which the stored zone differs from the form, after somebody else has changed it.
-	Theirs     []difference
+	Theirs     []settings.Difference
 	IsLookedAt bool // the form was sent for a look
 	MayPreview bool
 	Reason     string
@@ -39,13 +41,13 @@ type formGroup struct {
 
 // formField is a setting and its value in a form.
 type formField struct {
-	field
+	settings.Field
 	Value string
 }
 
 // formGroups returns the fields of a form with these settings.
-func formGroups(written values) (list []formGroup) {
-	for _, g := range zoneGroups() {
+func formGroups(written settings.Values) (list []formGroup) {
+	for _, g := range settings.Groups() {
 		filled := formGroup{Name: g.Name}
 		for _, f := range g.Fields {
 			filled.Fields = append(filled.Fields, formField{f, written[f.Name]})
@@ -58,12 +60,12 @@ func formGroups(written values) (list []formGroup) {
 // showForm shows a form with the settings that a form or an address has.
 func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 	base := api.NewZoneSettings(f.Now)
-	wanted, err := settingsOf(form, base)
-	written := valuesOf(wanted)
+	wanted, err := settings.Read(form, base)
+	written := settings.ValuesOf(wanted)
 	if err == nil {
 		zone := wanted.Zone(max(f.Now.ID, 1))
 		err = zone.Validate()
-		if f.Changes = differences(base, wanted); err == nil {
+		if f.Changes = settings.Differences(base, wanted); err == nil {
 			f.Findings = lint.Findings(v.Now(), zone, nil)
 		}
 	} else {
@@ -88,7 +90,7 @@ func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 // sentenceOfField returns an error about a field in words.
 func sentenceOfField(err error) string {
 	if field := (*service.FieldError)(nil); errors.As(err, &field) {
-		return upperFirst(strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ")) + "."
+		return words.UpperFirst(strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ")) + "."
 	}
 	return sentenceOf(err)
 }
@@ -118,7 +120,7 @@ func (v *visit) writeZone() error {
 		form.Set("rate", rate)
 	}
 	f := zoneForm{Now: zone}
-	wanted, err := settingsOf(form, api.NewZoneSettings(zone))
+	wanted, err := settings.Read(form, api.NewZoneSettings(zone))
 	if deed == "shadow" {
 		wanted.Mode = service.ModeShadow
 	}
@@ -158,10 +160,10 @@ func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
 // showConflict shows a form again whose zone somebody else has changed meanwhile.
 func (v *visit) showConflict(now service.Zone, wanted api.ZoneSettings) error {
 	form := url.Values{"reason": v.r.PostForm["reason"]}
-	for name, text := range valuesOf(wanted) {
+	for name, text := range settings.ValuesOf(wanted) {
 		form.Set(name, text)
 	}
-	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: differences(api.NewZoneSettings(now), wanted)}, form)
+	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: settings.Differences(api.NewZoneSettings(now), wanted)}, form)
 }
 
 // makeZone makes a new zone.
@@ -171,7 +173,7 @@ func (v *visit) makeZone() error {
 	if err != nil || id < 1 {
 		return v.showForm(http.StatusOK, zoneForm{Fault: "The number of the zone must be 1 or more."}, form)
 	}
-	wanted, err := settingsOf(form, api.DefaultSettings())
+	wanted, err := settings.Read(form, api.DefaultSettings())
 	if err != nil || wanted.Zone(id).Validate() != nil || form.Get("do") == "look" {
 		return v.showForm(http.StatusOK, zoneForm{IsLookedAt: true}, form)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -37,6 +38,9 @@ type day struct {
 	service.Totals
 	Hours []service.SpanTotals // all 24 or 25, the oldest first
 }
+
+// Figure returns the bars of the day.
+func (d day) Figure() figure.Day { return figure.NewDay(d.Hours) }
 
 // zones shows all zones with what they stopped in the last day.
 func (v *visit) zones() error {

@@ -64,17 +64,9 @@ func rules() map[string]rule {
 				"service/rewind", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console", "console/figure",
+				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console", "console/figure", "console/settings", "console/words",
 			},
 			never: []string{sql},
-		},
-		"console/figure": {ours: []string{"service", "service/explain"}, never: []string{sql, http}},
-		"console": {
-			ours: []string{
-				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"console/figure", "front", "api", "client",
-			},
-			theirs: []string{text}, never: []string{sql},
 		},
 		"courier": {
 			ours: []string{
@@ -107,7 +99,29 @@ func rules() map[string]rule {
 	}
 	maps.Copy(all, databaseRules())
 	maps.Copy(all, programRules())
+	maps.Copy(all, consoleRules())
 	return all
+}
+
+// consoleRules are those of the console and of the rooms below it.
+func consoleRules() map[string]rule {
+	return map[string]rule{
+		"console/figure": {ours: []string{"service", "service/backtest", "service/explain"}, never: []string{sql, http}},
+		"console/words":  {ours: []string{"service"}, never: []string{sql, http}},
+		"console/settings": {
+			ours: []string{
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "api", "console/words",
+			},
+			never: []string{sql},
+		},
+		"console": {
+			ours: []string{
+				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
+				"console/figure", "console/settings", "console/words", "front", "api", "client",
+			},
+			theirs: []string{text}, never: []string{sql},
+		},
+	}
 }
 
 // programRules are those of the programs, and of what belongs to none of the rooms.
@@ -123,7 +137,7 @@ func programRules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "daemon", "doctor", "db",
+				"service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
@@ -134,7 +148,7 @@ func programRules() map[string]rule {
 		"cmd/velocityd/ask": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
-				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "daemon", "doctor", "db",
+				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",

@@ -1,5 +1,5 @@
-// Package figure draws the pictures of keys and decisions, in whole units, for templates to write as SVG. Each has a bounded number of
-// bars. It must not know where its attempts come from.
+// Package figure draws the pictures of keys, decisions, days, weeks and previews, for templates to write as SVG. Each has a bounded
+// number of bars. It must not know where its attempts come from.
 package figure
 
 import (

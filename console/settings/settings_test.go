@@ -1,4 +1,4 @@
-package console
+package settings
 
 import (
 	"net/url"
@@ -12,7 +12,7 @@ import (
 func TestTheFormHasEverySettingOfAZone(t *testing.T) {
 	t.Parallel()
 	var fields, settings []string
-	for _, g := range zoneGroups() {
+	for _, g := range Groups() {
 		for _, f := range g.Fields {
 			fields = append(fields, f.Name)
 		}
@@ -39,13 +39,13 @@ func TestAFormGivesTheSettingsThatItWasMadeOf(t *testing.T) {
 		},
 	} {
 		want, form := api.NewZoneSettings(zone), url.Values{}
-		for name, text := range valuesOf(want) {
+		for name, text := range ValuesOf(want) {
 			form.Set(name, text)
 		}
-		if got, err := settingsOf(form, api.DefaultSettings()); err != nil || got != want {
+		if got, err := Read(form, api.DefaultSettings()); err != nil || got != want {
 			t.Errorf("%+v became %+v, %v", want, got, err)
 		}
-		if got, err := settingsOf(changedValues(api.DefaultSettings(), want), api.DefaultSettings()); err != nil || got != want {
+		if got, err := Read(ChangedValues(api.DefaultSettings(), want), api.DefaultSettings()); err != nil || got != want {
 			t.Errorf("%+v became %+v by its differences, %v", want, got, err)
 		}
 	}
@@ -59,36 +59,26 @@ func FuzzSettingsOf(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		settings, err := settingsOf(form, api.DefaultSettings())
+		settings, err := Read(form, api.DefaultSettings())
 		if err != nil {
 			return
 		}
-		if again, err := settingsOf(changedValues(api.DefaultSettings(), settings), api.DefaultSettings()); err != nil || again != settings {
+		if again, err := Read(ChangedValues(api.DefaultSettings(), settings), api.DefaultSettings()); err != nil || again != settings {
 			t.Errorf("%+v became %+v, %v", settings, again, err)
 		}
 	})
-}
-
-func TestRatesOfAPreviewAreFewAndHoldBothRates(t *testing.T) {
-	t.Parallel()
-	for _, pair := range [][2]int{{5, 8}, {0, 1}, {11, 11}, {20, 500}, {100, 100}, {0, 1_000_000}, {1_000_000, 3}} {
-		rates := ratesAround(pair[0], pair[1])
-		if len(rates) > previewRates+1 || !slices.Contains(rates, pair[0]) || !slices.Contains(rates, pair[1]) || !slices.IsSorted(rates) {
-			t.Errorf("around %v: %v", pair, rates)
-		}
-	}
 }
 
 func FuzzStates(f *testing.F) {
 	f.Add([]byte(`{"rate":5,"window":60,"lockout_factor":2.00,"totals":1,"reserve_ttl":null}`))
 	f.Add([]byte(`{"bucket_key":"a","prefix":"::/0","expires_at":"2026-01-01 00:00:00.000001","action":"deny"}`))
 	f.Fuzz(func(t *testing.T, state []byte) {
-		if settings, err := settingsOfState(state); err == nil && settings.Zone(1).WithDefaults().Window < 0 {
+		if settings, err := OfState(state); err == nil && settings.Zone(1).WithDefaults().Window < 0 {
 			t.Errorf("%s became %+v", state, settings)
 		}
-		if o, err := overrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
+		if o, err := OverrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
 			t.Errorf("%s became %+v", state, o)
 		}
-		changesOf(service.AuditEntry{After: state})
+		ChangesOf(service.AuditEntry{After: state})
 	})
 }

@@ -1,22 +1,24 @@
-package console
+package settings
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"html/template"
 	"net/netip"
 	"net/url"
 	"time"
 
 	"velocityd/api"
+	"velocityd/console/words"
 	"velocityd/service"
 )
 
-// member is one member of a state in the audit, as text.
-type member struct{ Name, Text string }
+// Member is one member of a state in the audit, as text.
+type Member struct{ Name, Text string }
 
-// membersOf returns the members of a state in their order. A member that is null has no text.
-func membersOf(state json.RawMessage) (list []member) {
+// MembersOf returns the members of a state in their order. A member that is null has no text.
+func MembersOf(state json.RawMessage) (list []Member) {
 	members := json.NewDecoder(bytes.NewReader(state))
 	if opening, err := members.Token(); err != nil || opening != json.Delim('{') {
 		return nil
@@ -34,15 +36,15 @@ func membersOf(state json.RawMessage) (list []member) {
 		case value[0] == '"':
 			_ = json.Unmarshal(value, &text) // it is JSON
 		}
-		list = append(list, member{name.(string), text}) //nolint:errcheck // a name is a string
+		list = append(list, Member{name.(string), text}) //nolint:errcheck // a name is a string
 	}
 	return list
 }
 
-// settingsOfState returns the settings of a zone of which the audit has the row.
-func settingsOfState(state json.RawMessage) (api.ZoneSettings, error) {
+// OfState returns the settings of a zone of which the audit has the row.
+func OfState(state json.RawMessage) (api.ZoneSettings, error) {
 	form := url.Values{}
-	for _, m := range membersOf(state) {
+	for _, m := range MembersOf(state) {
 		form.Set(m.Name, m.Text)
 	}
 	if len(form) == 0 {
@@ -53,12 +55,12 @@ func settingsOfState(state json.RawMessage) (api.ZoneSettings, error) {
 			form.Set(name, word)
 		}
 	}
-	return settingsOf(form, api.DefaultSettings())
+	return Read(form, api.DefaultSettings())
 }
 
 // flagNames returns the settings that are yes or no.
 func flagNames() (names []string) {
-	for _, g := range zoneGroups() {
+	for _, g := range Groups() {
 		for _, f := range g.Fields {
 			if len(f.Choices) > 0 && f.Choices[0] == yesOrNo()[0] {
 				names = append(names, f.Name)
@@ -68,8 +70,8 @@ func flagNames() (names []string) {
 	return names
 }
 
-// overrideOfState returns the override of which the audit has the row. The error does not quote it.
-func overrideOfState(e service.AuditEntry) (o service.Override, err error) {
+// OverrideOfState returns the override of which the audit has the row. The error does not quote it.
+func OverrideOfState(e service.AuditEntry) (o service.Override, err error) {
 	var row struct {
 		api.OverrideRequest
 		Prefix    string `json:"prefix"`
@@ -93,4 +95,44 @@ func overrideOfState(e service.AuditEntry) (o service.Override, err error) {
 		}
 	}
 	return o, nil
+}
+
+// ChangesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before, and no New
+// if there is nothing after.
+func ChangesOf(e service.AuditEntry) (list []Difference) {
+	before := map[string]string{}
+	for _, m := range MembersOf(e.Before) {
+		before[m.Name] = m.Text
+	}
+	after := map[string]string{}
+	names := MembersOf(e.After)
+	for _, m := range names {
+		after[m.Name] = m.Text
+	}
+	if len(names) == 0 {
+		names = MembersOf(e.Before)
+	}
+	for _, m := range names {
+		was, is := before[m.Name], after[m.Name]
+		if was == is || m.Name == "revision" {
+			continue
+		}
+		d := Difference{Name: m.Name}
+		if len(before) > 0 {
+			d.Old = shown(was)
+		}
+		if len(after) > 0 {
+			d.New = shown(is)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// shown returns a value of the audit for people.
+func shown(text string) template.HTML {
+	if text == "" {
+		return "none"
+	}
+	return words.Visible(text)
 }

@@ -1,4 +1,4 @@
-package console
+package figure
 
 import (
 	"time"
@@ -6,8 +6,11 @@ import (
 	"velocityd/service"
 )
 
-// dayCompared is the last 24 full hours beside the same hours of the days before.
-type dayCompared struct {
+// ComparedDays is with how many days before the last one is compared.
+const ComparedDays = 7
+
+// Comparison is the last 24 full hours beside the same hours of the days before.
+type Comparison struct {
 	Hours []hourCompared
 	// Total is the sum of the last 24 hours, and Usual that of a day before, on average.
 	Total, Usual service.Totals
@@ -23,13 +26,13 @@ type hourCompared struct {
 	Least, Highest int64 // attempts of the same hour of a day before
 }
 
-// newDayCompared adds up hours before until, the begin of an hour.
-func newDayCompared(until time.Time, spans []service.SpanTotals) *dayCompared {
+// NewComparison adds up hours before until, the begin of an hour.
+func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
 	hours := make(map[time.Time]service.Totals, len(spans))
 	for _, span := range spans {
 		hours[span.BeginsAt.UTC()] = span.Totals
 	}
-	d := &dayCompared{Days: daysWith(until, spans)}
+	d := &Comparison{Days: daysWith(until, spans)}
 	for hour := until.Add(-24 * time.Hour); hour.Before(until); hour = hour.Add(time.Hour) {
 		h := hourCompared{BeginsAt: hour, Totals: hours[hour]}
 		for day := 1; day <= d.Days; day++ {
@@ -47,7 +50,7 @@ func newDayCompared(until time.Time, spans []service.SpanTotals) *dayCompared {
 	return d
 }
 
-// daysWith returns how many days before the last 24 hours the oldest attempts are, up to nowDays: a service that began
+// daysWith returns how many days before the last 24 hours the oldest attempts are, up to ComparedDays: a service that began
 // three days ago is compared with three days.
 func daysWith(until time.Time, spans []service.SpanTotals) (days int) {
 	for _, span := range spans {
@@ -56,7 +59,7 @@ func daysWith(until time.Time, spans []service.SpanTotals) (days int) {
 			days = max(days, int(age/(24*time.Hour)))
 		}
 	}
-	return min(days, nowDays)
+	return min(days, ComparedDays)
 }
 
 // average returns the part of each of some days, rounded.
@@ -72,8 +75,8 @@ func average(t service.Totals, days int) service.Totals {
 	}
 }
 
-// chartSeries is a line of a chart, as console.js draws it.
-type chartSeries struct {
+// Series is a line of a chart, as console.js draws it.
+type Series struct {
 	Label  string  `json:"label"`
 	Colour string  `json:"colour"`
 	Fill   string  `json:"fill,omitempty"`
@@ -81,16 +84,16 @@ type chartSeries struct {
 	Dash   []int   `json:"dash,omitempty"`
 }
 
-// chart is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.
-type chart struct {
-	Series []chartSeries `json:"series"`
-	Unit   string        `json:"unit"`
-	Values [][]float64   `json:"values"`
+// Chart is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.
+type Chart struct {
+	Series []Series    `json:"series"`
+	Unit   string      `json:"unit"`
+	Values [][]float64 `json:"values"`
 }
 
 // Chart returns the chart of the day.
-func (d *dayCompared) Chart() chart {
-	c := chart{Series: []chartSeries{
+func (d *Comparison) Chart() Chart {
+	c := Chart{Series: []Series{
 		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
 		{Label: "Blocked", Colour: "--stop"},
 		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}},

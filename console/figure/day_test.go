@@ -1,4 +1,4 @@
-package console
+package figure
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 8, 24, 9, 0, 0, 0, time.UTC)
 	hour := func(before int) time.Time { return until.Add(-time.Duration(before) * time.Hour) }
-	d := newDayCompared(until, []service.SpanTotals{
+	d := NewComparison(until, []service.SpanTotals{
 		attemptsAt(hour(24*2+1), 10, 2), attemptsAt(hour(24+1), 20, 0), attemptsAt(hour(1), 40, 4), attemptsAt(hour(24), 7, 0),
 	})
 	last := d.Hours[23]
@@ -30,7 +30,7 @@ func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
 	if c := d.Chart(); len(c.Values) != len(c.Series)+1 || len(c.Values[0]) != 24 {
 		t.Errorf("the chart is %+v", c)
 	}
-	if d := newDayCompared(until, []service.SpanTotals{attemptsAt(hour(24), 7, 0)}); d.Days != 0 || d.Usual.Attempts != 0 {
+	if d := NewComparison(until, []service.SpanTotals{attemptsAt(hour(24), 7, 0)}); d.Days != 0 || d.Usual.Attempts != 0 {
 		t.Errorf("the first day is compared with %d days", d.Days)
 	}
 }
@@ -38,7 +38,7 @@ func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
 func TestAHeatMapAddsUpTheHoursOfTheWeekAndBeginsOnMonday(t *testing.T) {
 	t.Parallel()
 	monday := time.Date(2026, 8, 24, 3, 0, 0, 0, time.UTC)
-	m := newHeatMap(service.Zone{ID: 1}, []service.SpanTotals{
+	m := NewHeat(service.Zone{ID: 1}, []service.SpanTotals{
 		attemptsAt(monday, 1, 6), attemptsAt(monday.AddDate(0, 0, -7), 1, 4), attemptsAt(monday.AddDate(0, 0, 6), 1, 1),
 	})
 	if cell := m.Days[0].Hours[3]; cell.Stopped != 10 || cell.Attempts != 12 || cell.Step != heatSteps {
@@ -49,34 +49,5 @@ func TestAHeatMapAddsUpTheHoursOfTheWeekAndBeginsOnMonday(t *testing.T) {
 	}
 	if m.Total != 11 || m.Most != 10 || m.Worst != "Monday, 03:00 to 04:00" || m.Days[2].Hours[2].Step != 0 {
 		t.Errorf("the map is %+v", m)
-	}
-}
-
-func TestNetworksAreThoseOfTheFileOrPrefixes(t *testing.T) {
-	t.Parallel()
-	stopped := func(key string, n int64) service.KeyTotals {
-		return service.KeyTotals{Key: key, Totals: service.Totals{WouldBlock: n}}
-	}
-	got := networksOf(service.ZoneReport{
-		Stopped: []service.KeyTotals{
-			stopped("192.0.2.1", 3), stopped("192.0.2.200", 4), stopped("2001:db8:1:2::/64", 2), stopped("2001:db8:1:3::/64", 2),
-			stopped("198.51.100.1", 1), stopped("10.0.0.0/8", 1), stopped("a pseudonym", 1),
-		},
-		Origins: map[string]service.Origin{"198.51.100.1": {Country: "DE", ASN: 64500, Organization: "Example"}},
-	})
-	want := []network{
-		{"192.0.2.0/24", "", 2, 7},
-		{"2001:db8:1::/48", "", 2, 4},
-		{"10.0.0.0/8", "", 1, 1},
-		{"AS64500 Example", "DE", 1, 1},
-		{"a pseudonym", "", 1, 1},
-	}
-	if len(got) != len(want) {
-		t.Fatalf("the networks are %+v", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("network %d is %+v, want %+v", i, got[i], want[i])
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package console
+package words
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ func limitInWords(z service.Zone) string {
 	if z.Rate == 1 {
 		thing = strings.TrimSuffix(thing, "s")
 	}
-	return fmt.Sprintf("%s %s %s", num(z.Rate), thing, spanInWords(z))
+	return fmt.Sprintf("%s %s %s", Num(z.Rate), thing, Span(z))
 }
 
-// spanInWords returns for how long attempts count in a zone: "in 1 min", or "a month".
-func spanInWords(z service.Zone) string {
+// Span returns for how long attempts count in a zone: "in 1 min", or "a month".
+func Span(z service.Zone) string {
 	if z.Calendar.IsNone() {
-		return "in " + length(z.Window)
+		return "in " + Length(z.Window)
 	}
 	return "a " + string(z.Calendar.Period)
 }
@@ -40,8 +40,8 @@ func subjectInWords(z service.Zone) string {
 	return "a key"
 }
 
-// sentenceOfZone returns what a zone does, for people.
-func sentenceOfZone(z service.Zone) string {
+// Sentence returns what a zone does, for people.
+func Sentence(z service.Zone) string {
 	z = z.WithDefaults()
 	var b strings.Builder
 	switch z.Mode {
@@ -51,12 +51,12 @@ func sentenceOfZone(z service.Zone) string {
 		b.WriteString("This zone only watches, and blocks nobody. If it were enforced: ")
 	case service.ModeEnforce:
 	}
-	fmt.Fprintf(&b, "%s may %s %s times %s.", upperFirst(subjectInWords(z)), verbInWords(z), num(z.Rate), spanInWords(z))
+	fmt.Fprintf(&b, "%s may %s %s times %s.", UpperFirst(subjectInWords(z)), verbInWords(z), Num(z.Rate), Span(z))
 	if z.Counts == service.CountsFailures {
-		fmt.Fprintf(&b, " A success that is reported within %s gives its place back.", length(z.ReserveTTL))
+		fmt.Fprintf(&b, " A success that is reported within %s gives its place back.", Length(z.ReserveTTL))
 	}
 	if z.Lockout > 0 {
-		fmt.Fprintf(&b, " The first attempt too many begins a lockout of %s%s.", length(z.Lockout), growth(z))
+		fmt.Fprintf(&b, " The first attempt too many begins a lockout of %s%s.", Length(z.Lockout), growth(z))
 	}
 	if z.Concurrent > 0 {
 		fmt.Fprintf(&b, " Of the attempts, %d may be under way at once.", z.Concurrent)
@@ -77,7 +77,8 @@ func growth(z service.Zone) string {
 	if z.LockoutFactor == 1 || z.LockoutMax <= z.Lockout {
 		return ""
 	}
-	return fmt.Sprintf("; the next one is %v times as long, up to %s", z.LockoutFactor, length(z.LockoutMax))
+	return fmt.Sprintf("; the next one is %v times as long, up to %s", z.LockoutFactor, Length(z.LockoutMax))
 }
 
-func upperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+// UpperFirst returns text that begins with a letter of ASCII, in upper case.
+func UpperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -1,4 +1,4 @@
-package console
+package figure
 
 import (
 	"fmt"
@@ -8,23 +8,23 @@ import (
 	"velocityd/service"
 )
 
-// spark returns the share of blocked attempts in each hour of a day as a small line, from 0 to its highest share.
-func spark(d day) template.HTML {
-	if d.Attempts == 0 || len(d.Hours) < 2 {
+// Spark returns the share of blocked attempts in each hour of a day as a small line, from 0 to its highest share.
+func Spark(total service.Totals, hours []service.SpanTotals) template.HTML {
+	if total.Attempts == 0 || len(hours) < 2 {
 		return ""
 	}
 	const width, height = 96.0, 20.0
 	top := 0.0
-	for _, h := range d.Hours {
+	for _, h := range hours {
 		top = max(top, share(h.Totals))
 	}
 	var path strings.Builder
-	for i, h := range d.Hours {
+	for i, h := range hours {
 		y := height
 		if top > 0 {
 			y = height - share(h.Totals)/top*(height-2)
 		}
-		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], width*float64(i)/float64(len(d.Hours)-1), y)
+		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], width*float64(i)/float64(len(hours)-1), y)
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 96 22" role="img" aria-label="%s"><path d="%s"/></svg>`, //nolint:gosec // numbers alone
 		fmt.Sprintf("Share blocked by hour, at most %.0f per cent", 100*top), path.String()))
@@ -45,20 +45,20 @@ type hourBar struct {
 	Label                                               string // of the axis; "" for most hours
 }
 
-// dayFigure is the figure of a day: a bar for each hour.
-type dayFigure struct {
+// Day is the figure of a day: a bar for each hour.
+type Day struct {
 	Bars []hourBar
 	Most int64 // attempts of the busiest hour
 }
 
-// Figure returns the bars of a day, 660 wide and 90 high.
-func (d day) Figure() (f dayFigure) {
+// NewDay returns the bars of a day by its hours, 660 wide and 90 high.
+func NewDay(hours []service.SpanTotals) (f Day) {
 	const height = 84.0
-	step := 628 / float64(max(len(d.Hours), 1))
-	for _, h := range d.Hours {
+	step := 628 / float64(max(len(hours), 1))
+	for _, h := range hours {
 		f.Most = max(f.Most, h.Attempts)
 	}
-	for i, h := range d.Hours {
+	for i, h := range hours {
 		bar := hourBar{SpanTotals: h, X: 36 + step*float64(i)}
 		if f.Most > 0 {
 			bar.AllowedHeight = height * float64(h.Allowed) / float64(f.Most)

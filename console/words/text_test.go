@@ -1,4 +1,4 @@
-package console
+package words
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 		"\u3164":                 `<span class="hidden" title="a character that is not seen">U+3164</span>`,
 		"\u00a0x":                `<span class="hidden" title="a character that is not seen">U+00A0</span>x`,
 	} {
-		if got := string(visible(text)); got != `<bdi class="key">`+want+`</bdi>` {
+		if got := string(Visible(text)); got != `<bdi class="key">`+want+`</bdi>` {
 			t.Errorf("%q is shown as %s", text, got)
 		}
 	}
@@ -27,7 +27,7 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 func FuzzVisible(f *testing.F) {
 	f.Add("<script>\u202e")
 	f.Fuzz(func(t *testing.T, text string) {
-		shown := string(visible(text))
+		shown := string(Visible(text))
 		if strings.ContainsFunc(shown, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) || unicode.IsControl(r) }) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
@@ -42,12 +42,12 @@ func FuzzVisible(f *testing.F) {
 func TestNumbersAndLengthsReadEasily(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1\u202f000", -1234567: "-1\u202f234\u202f567"} {
-		if got := num(n); got != want {
+		if got := Num(n); got != want {
 			t.Errorf("%d is %q", n, got)
 		}
 	}
 	for d, want := range map[time.Duration]string{time.Minute: "1 min", 90 * time.Second: "90 s", time.Hour: "1 h", 48 * time.Hour: "2 d", 1500 * time.Millisecond: "1.5 s"} {
-		if got := length(d); got != want {
+		if got := Length(d); got != want {
 			t.Errorf("%s is %q", d, got)
 		}
 	}

@@ -1,7 +1,6 @@
-package console
+package figure
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -9,16 +8,16 @@ import (
 )
 
 const (
-	// heatWeeks is how many weeks a heat map is about.
-	heatWeeks = 4
+	// HeatWeeks is how many weeks a heat map is about.
+	HeatWeeks = 4
 	// heatSteps is how many shades a heat map has besides that of none.
 	heatSteps = 5
 	// The measures of a heat map, in the units of its figure.
 	heatLeft, heatTop, heatWidth, heatHeight = 44, 18, 26, 20
 )
 
-// heatMap is the attempts of a zone that found no room, by the hour of the week in UTC.
-type heatMap struct {
+// Heat is the attempts of a zone that found no room, by the hour of the week in UTC.
+type Heat struct {
 	Zone service.Zone
 	Days []heatDay
 	Most int64 // in one hour of the week
@@ -42,21 +41,9 @@ type heatHour struct {
 	Step     int // 0 for none, heatSteps for the most
 }
 
-// heat makes the heat map of a zone from its hourly totals.
-func (v *visit) heat(ctx context.Context, zone service.Zone) (heatMap, error) {
-	until := service.SpanHour.Begin(v.Now())
-	totals, err := v.api.ZoneTotals(ctx, zone.ID, service.TotalsQuery{
-		Since: until.AddDate(0, 0, -7*heatWeeks), Until: until, By: service.SpanHour,
-	})
-	if err != nil {
-		return heatMap{}, err
-	}
-	return newHeatMap(zone, totals.Spans), nil
-}
-
-// newHeatMap adds up hours.
-func newHeatMap(zone service.Zone, spans []service.SpanTotals) heatMap {
-	m := heatMap{Zone: zone, Days: make([]heatDay, 7)}
+// NewHeat adds up hours.
+func NewHeat(zone service.Zone, spans []service.SpanTotals) Heat {
+	m := Heat{Zone: zone, Days: make([]heatDay, 7)}
 	for i := range m.Days {
 		m.Days[i].Name = time.Weekday((i + 1) % 7).String() // a week begins on Monday (ISO 8601)
 		m.Days[i].Y = heatTop + i*heatHeight
@@ -81,7 +68,7 @@ func newHeatMap(zone service.Zone, spans []service.SpanTotals) heatMap {
 }
 
 // shade gives a cell its step.
-func (m *heatMap) shade(day *heatDay, cell *heatHour) {
+func (m *Heat) shade(day *heatDay, cell *heatHour) {
 	if cell.Stopped == 0 {
 		return
 	}
@@ -101,13 +88,13 @@ func (d heatDay) Short() string { return d.Name[:3] }
 func (d heatDay) TextY() int { return d.Y + heatHeight - 6 }
 
 // Width is that of the figure.
-func (m heatMap) Width() int { return heatLeft + 24*heatWidth }
+func (m Heat) Width() int { return heatLeft + 24*heatWidth }
 
 // Height is that of the figure.
-func (m heatMap) Height() int { return heatTop + 7*heatHeight }
+func (m Heat) Height() int { return heatTop + 7*heatHeight }
 
 // CellWidth is that of a cell, with a gap to the next.
-func (m heatMap) CellWidth() int { return heatWidth - 2 }
+func (m Heat) CellWidth() int { return heatWidth - 2 }
 
 // CellHeight is that of a cell, with a gap to the next.
-func (m heatMap) CellHeight() int { return heatHeight - 2 }
+func (m Heat) CellHeight() int { return heatHeight - 2 }

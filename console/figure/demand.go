@@ -1,4 +1,4 @@
-package console
+package figure
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ const (
 	demandTop, demandBase   = 26.0, 166.0
 )
 
-// demandFigure is how many attempts buckets made, and where the rates of a preview stand. Heights are logarithmic, because
+// Demand is how many attempts buckets made, and where the rates of a preview stand. Heights are logarithmic, because
 // few attempts are common and many are rare.
-type demandFigure struct {
+type Demand struct {
 	backtest.Demand
 	Span  string // for how long attempts count, in words
 	Bars  []demandBar
@@ -45,9 +45,9 @@ type demandTick struct {
 	Y, TextY float64
 }
 
-// figureOf draws a demand. Its bins must be in order.
-func figureOf(d backtest.Demand, choices []previewChoice, first int) demandFigure {
-	f := demandFigure{Demand: d}
+// NewDemand draws a demand. Its bins must be in order. first is the place of the rate that is shown first.
+func NewDemand(d backtest.Demand, rates []int, first int) Demand {
+	f := Demand{Demand: d}
 	most := int64(1)
 	for _, bin := range d.Bins {
 		most = max(most, bin.Bursts)
@@ -73,9 +73,9 @@ func figureOf(d backtest.Demand, choices []previewChoice, first int) demandFigur
 		}
 		f.Bars = append(f.Bars, bar)
 	}
-	for i, c := range choices {
-		x := demandLeft + slot*placeOf(d.Bins, c.Zone.Rate)
-		line := demandLine{Number: i, Rate: c.Zone.Rate, X: x, TextX: x + 6, IsFirst: i == first, IsLeft: x > demandRight-90}
+	for i, rate := range rates {
+		x := demandLeft + slot*placeOf(d.Bins, rate)
+		line := demandLine{Number: i, Rate: rate, X: x, TextX: x + 6, IsFirst: i == first, IsLeft: x > demandRight-90}
 		if line.IsLeft {
 			line.TextX = x - 6
 		}

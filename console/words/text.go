@@ -1,0 +1,198 @@
+// Package words owns how the console says things: text that attackers have typed, numbers, times, and zones, as HTML or as
+// text. It must not know requests, readers or addresses of pages.
+package words
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"velocityd/service"
+)
+
+// Funcs returns the functions of templates that say things. Those that return HTML escape all text that they are given.
+func Funcs() template.FuncMap {
+	return template.FuncMap{
+		"visible": Visible, "plain": Plain, "option": option, "zoneChoices": zoneChoices,
+		"when": when, "clock": clock, "until": until, "date": date,
+		"num": Num, "percent": percent, "length": Length, "roughly": roughly, "seconds": service.WholeSeconds,
+		"reason": reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
+	}
+}
+
+// Visible returns text that anybody may have typed, as it is: in its own direction, with a mark in the place of each
+// character that would not be seen or would turn the text around it (Unicode TR 36).
+func Visible(text string) template.HTML {
+	var b strings.Builder
+	b.WriteString(`<bdi class="key">`)
+	for _, r := range text {
+		switch {
+		case r == ' ':
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r) || isBlank(r):
+			fmt.Fprintf(&b, `<span class="hidden" title="a character that is not seen">U+%04X</span>`, r)
+		default:
+			b.WriteString(template.HTMLEscapeString(string(r)))
+		}
+	}
+	b.WriteString("</bdi>")
+	return template.HTML(b.String()) //nolint:gosec // everything in it is escaped
+}
+
+// Plain is Visible for the places where a browser takes text alone, such as the choices of a field.
+func Plain(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r != ' ' && (!unicode.IsPrint(r) || isBlank(r)) {
+			fmt.Fprintf(&b, "[U+%04X]", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// option returns one of the choices of a field, which is chosen if the field has its value.
+func option(value, name, chosen string) template.HTML {
+	mark := ""
+	if value == chosen {
+		mark = " selected"
+	}
+	return template.HTML(fmt.Sprintf(`<option value="%s"%s>%s</option>`, //nolint:gosec // its text is escaped
+		template.HTMLEscapeString(value), mark, template.HTMLEscapeString(name)))
+}
+
+// zoneChoices returns the choices of a field of zones.
+func zoneChoices(zones []service.Zone, chosen string) template.HTML {
+	var all strings.Builder
+	for _, zone := range zones {
+		all.WriteString(string(option(strconv.FormatInt(zone.ID, 10), zoneName(zone), chosen)))
+	}
+	return template.HTML(all.String()) //nolint:gosec // option escapes its text
+}
+
+// zoneName returns a zone's id and the words in which somebody has described it, as text alone.
+func zoneName(zone service.Zone) string {
+	name := strconv.FormatInt(zone.ID, 10)
+	if zone.Description != "" {
+		name += " · " + Plain(zone.Description)
+	}
+	return name
+}
+
+// Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it is.
+func Escaped(json string) string {
+	var b strings.Builder
+	for _, r := range json {
+		switch isHidden := r != '\n' && r != ' ' && (!unicode.IsPrint(r) || isBlank(r)); {
+		case isHidden && r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		case isHidden:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// isBlank reports whether a character counts as printable and shows nothing.
+func isBlank(r rune) bool {
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == '\u2800'
+}
+
+// when returns an instant to the second, with all digits for whoever looks closer. The zero time is a dash.
+func when(at time.Time) template.HTML { return timeAs(at, "2006-01-02 15:04:05") }
+
+// clock returns the time of the day of an instant, to the millisecond.
+func clock(at time.Time) template.HTML { return timeAs(at, "15:04:05.000") }
+
+func timeAs(at time.Time, layout string) template.HTML {
+	if at.IsZero() {
+		return `<span class="dim">–</span>`
+	}
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, //nolint:gosec // digits alone
+		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000000"), at.Format(layout)))
+}
+
+// until returns an instant that is to come: pages with the script count down to it.
+func until(at time.Time) template.HTML {
+	at = at.UTC()
+	return template.HTML(fmt.Sprintf(`<time data-until datetime="%s" title="%s UTC">%[2]s</time>`, //nolint:gosec // digits alone
+		at.Format(time.RFC3339Nano), at.Format(time.DateTime)))
+}
+
+// date returns the date of an instant.
+func date(at time.Time) template.HTML { return timeAs(at, "2 Jan 2006") }
+
+// Num returns a whole number with a thin space between thousands.
+func Num(n any) string {
+	text := fmt.Sprint(n)
+	digits := strings.TrimPrefix(text, "-")
+	sign := strings.TrimSuffix(text, digits)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:]
+	}
+	return sign + digits
+}
+
+// percent returns a part of a whole, with one digit below ten per cent.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	share := 100 * float64(part) / float64(whole)
+	if share < 10 {
+		return strconv.FormatFloat(share, 'f', 1, 64) + " %"
+	}
+	return strconv.FormatFloat(share, 'f', 0, 64) + " %"
+}
+
+// Length returns a duration in the largest unit that it is whole in.
+func Length(d time.Duration) string {
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= unit.length && d%unit.length == 0 {
+			return fmt.Sprintf("%d %s", d/unit.length, unit.name)
+		}
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+}
+
+// roughly returns a duration as people say it.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
+}
+
+// reasonInWords returns the reason of a decision as it stands in a chip.
+func reasonInWords(reason service.Reason) string {
+	switch reason {
+	case service.ReasonFull:
+		return "full"
+	case service.ReasonLocked:
+		return "locked"
+	case service.ReasonLockout:
+		return "lock begins"
+	case service.ReasonDenied:
+		return "denied"
+	case service.ReasonConcurrent:
+		return "too many open"
+	case service.ReasonElsewhere:
+		return "by another limit"
+	}
+	return string(reason)
+}
