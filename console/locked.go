@@ -125,6 +125,9 @@ func zoneOf(zones []service.Zone, id string) (*service.Zone, error) {
 // IsWhole reports whether the list has a page for itself.
 func (l lockedList) IsWhole() bool { return l.locked.Zone != nil }
 
+// Begun returns a txn before which all lockouts of the list began, and no later one. The list must not be empty.
+func (l lockedList) Begun() uint64 { return l.Lockouts[0].TxnID + 1 }
+
 // Path returns the path of the zone's own page, from a lockout on or, for 0, from the newest.
 func (l lockedList) Path(after uint64) string {
 	values := url.Values{"zone": {strconv.FormatInt(l.Zone.ID, 10)}}

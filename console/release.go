@@ -106,7 +106,8 @@ type releasing struct {
 	// Released and Refused are how many buckets were released, and were not. Fault is the sentence of the last that was not.
 	Released, Refused int
 	Fault             string
-	// Next is from where on it goes on: newer lockouts are left alone.
+	// Next is from where on it goes on: lockouts that began at this txn or later are left alone. It comes from the page on which
+	// the reader saw the list.
 	Next   uint64
 	IsDone bool
 }
@@ -156,20 +157,20 @@ func (v *visit) releasing() (r releasing, err error) {
 	if r.Confirm != strconv.FormatInt(zone.ID, 10) && (zone.Description == "" || r.Confirm != zone.Description) {
 		return r, &api.Problem{Status: http.StatusBadRequest, Detail: "Nothing was released. To release all, type the zone's id or its description, exactly."}
 	}
+	r.Next, _ = strconv.ParseUint(form.Get("next"), 10, 64) // without it all are released
 	if form.Get("total") == "" {
-		r.Total, r.IsMore, err = v.countLocked(zone.ID)
+		r.Total, r.IsMore, err = v.countLocked(zone.ID, r.Next)
 		return r, err
 	}
 	for name, number := range map[string]*int{"total": &r.Total, "released": &r.Released, "refused": &r.Refused} {
 		*number, _ = strconv.Atoi(form.Get(name)) // they are for the reader alone
 	}
-	r.Next, _ = strconv.ParseUint(form.Get("next"), 10, 64) // without it all are released
 	return r, nil
 }
 
-// countLocked counts the lockouts of a zone, as far as some pages tell of them.
-func (v *visit) countLocked(zone int64) (count int, isMore bool, err error) {
-	query := barred.Query{ZoneID: zone, Limit: barred.MaxLimit}
+// countLocked counts the lockouts of a zone that began before a txn, as far as some pages tell of them.
+func (v *visit) countLocked(zone int64, before uint64) (count int, isMore bool, err error) {
+	query := barred.Query{ZoneID: zone, Cursor: before, Limit: barred.MaxLimit}
 	for range mostPages {
 		page, err := v.api.Locked(v.r.Context(), query)
 		if err != nil {

@@ -24,7 +24,7 @@ type bucketLockedCmd struct {
 
 // Help is the longer explanation of the command.
 func (bucketLockedCmd) Help() string {
-	return `The newest lockout comes first. A zone that does not enforce has none. With --full it says how far it looked: at 5,000 attempts and 100 buckets at most.
+	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the attempt with which the lockout began: 'velocityd txn explain' says why. With --full it says how far it looked: at 5,000 attempts and 100 buckets at most.
 
 Example:
 
@@ -71,7 +71,7 @@ func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucke
 		return func(_ time.Time, l api.LockedBucket) error { return out.Encode(l) }
 	}
 	return func(now time.Time, l api.LockedBucket) error {
-		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  txn %d\n", shell.Printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
+		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
 			l.Until.Time().UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Time().Sub(now)), l.TxnID)
 		return err
 	}

@@ -112,10 +112,14 @@ func (r *releasing) one(ctx context.Context, bucket service.Bucket) error {
 	return err
 }
 
-// allLocked releases the buckets that are locked, page by page.
+// allLocked releases the buckets that are locked, page by page. It begins with the newest of those that were counted before the
+// question: nobody has agreed to the release of later ones.
 func (r *releasing) allLocked(ctx context.Context) error {
-	locked := 0
-	if err := r.pages(ctx, func(page barred.Page) error {
+	locked, newest := 0, uint64(0)
+	if err := r.pages(ctx, 0, func(page barred.Page) error {
+		if locked == 0 && len(page.Lockouts) > 0 {
+			newest = page.Lockouts[0].TxnID
+		}
 		locked += len(page.Lockouts)
 		return nil
 	}); err != nil || locked == 0 {
@@ -127,7 +131,7 @@ func (r *releasing) allLocked(ctx context.Context) error {
 	}
 	progress := shell.NewCounter(r.p, "released", locked)
 	defer progress.End()
-	return r.pages(ctx, func(page barred.Page) error {
+	return r.pages(ctx, newest+1, func(page barred.Page) error {
 		for _, l := range page.Lockouts {
 			err := r.one(ctx, service.Bucket{ZoneID: r.cmd.Zone, Key: l.Key})
 			if ctx.Err() != nil || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound) {
@@ -139,9 +143,9 @@ func (r *releasing) allLocked(ctx context.Context) error {
 	})
 }
 
-// pages calls each with the pages of the list of locked buckets.
-func (r *releasing) pages(ctx context.Context, each func(barred.Page) error) error {
-	for q := (barred.Query{ZoneID: r.cmd.Zone, Limit: barred.MaxLimit}); ; {
+// pages calls each with the pages of the list of locked buckets, of those that began before a txn, or of all for 0.
+func (r *releasing) pages(ctx context.Context, before uint64, each func(barred.Page) error) error {
+	for q := (barred.Query{ZoneID: r.cmd.Zone, Cursor: before, Limit: barred.MaxLimit}); ; {
 		page, err := r.store.Locked(ctx, q)
 		if err != nil {
 			return ask.ExplainNoZone(err)

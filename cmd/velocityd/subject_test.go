@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +77,18 @@ func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
 	})
 }
 
+// answering is an input that does something before the first answer.
+type answering struct {
+	io.Reader
+	first func()
+	once  sync.Once
+}
+
+func (a *answering) Read(p []byte) (int, error) {
+	a.once.Do(a.first)
+	return a.Reader.Read(p)
+}
+
 func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -90,7 +104,7 @@ func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
 		i := start(t, env, "serve")
 		for _, at := range []environment{env, {"VELOCITY_URL": i.url}} {
 			lines := strings.Split(must(t, at, "bucket", "locked", "1"), "\n")
-			if len(lines) != 3 || !strings.HasPrefix(lines[0], "bob  since 20") || !strings.Contains(lines[1], "alice  since 20") {
+			if len(lines) != 3 || !strings.HasPrefix(lines[0], "bob  since 20") || !strings.Contains(lines[1], "alice  since 20") || !strings.HasSuffix(lines[1], "  by txn 2") {
 				t.Errorf("locked are %q", lines)
 			}
 			full := must(t, at, "bucket", "locked", "1", "--full")
@@ -102,10 +116,13 @@ func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
 		if r := command(env, strings.NewReader("yes\n"), all...); r.code != exitError || !strings.Contains(r.stderr, `Type "2" to go on`) {
 			t.Errorf("answered by yes: %+v", r)
 		}
-		if r := command(env, strings.NewReader("2\n"), all...); r.code != exitFine || !strings.Contains(r.stderr, "released 2 buckets") {
+		answer := &answering{Reader: strings.NewReader("2\n"), first: func() {
+			_, _ = command(env, nil, "check", "1", "late"), command(env, nil, "check", "1", "late")
+		}}
+		if r := command(env, answer, all...); r.code != exitFine || !strings.Contains(r.stderr, "released 2 buckets") {
 			t.Errorf("answered by the number: %+v", r)
 		}
-		if got := must(t, env, "bucket", "locked", "1"); got != "no bucket of zone 1 is locked\n" {
+		if got := must(t, env, "bucket", "locked", "1"); !strings.HasPrefix(got, "late  since 20") || strings.Count(got, "\n") != 1 {
 			t.Errorf("afterwards: %q", got)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%false alarm%'"); n != 2 {
