@@ -29,7 +29,7 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 			service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute},
 			service.Zone{ID: 2, Rate: 99, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		direct := environment{"VELOCITY_DSN": d.DSN}
-		i := start(t, direct, "serve")
+		i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}, "serve")
 		check := func(times int, key string) {
 			for range times {
 				body := `{"buckets":[{"zone_id":1,"bucket_key":"` + key + `"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`
@@ -59,6 +59,11 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 		for n, blocked := range []int64{2 + 2 + 4 + 1, 1 + 1 + 3 + 1, 1} {
 			if p := got.Proposals[n]; p.Numbers.Blocked != blocked || p.NewlyBlocked-p.NewlyPassed != blocked-4 || p.Numbers.People != 0 {
 				t.Errorf("rate %d: %+v, want %d blocked", p.Rate, p, blocked)
+			}
+		}
+		for _, s := range got.Proposals[0].Samples {
+			if path := fmt.Sprintf("/v1/txns/%d/explanation", s.TxnID); s.TxnID == 0 || s.Explanation != path {
+				t.Errorf("a sample has %q, want %q", s.Explanation, path)
 			}
 		}
 		overHTTP(t, i.url, got)

@@ -26,7 +26,7 @@ const (
 // Page writes the result as one page of HTML, which loads nothing and runs no script.
 func (v View) Page(w io.Writer) error {
 	parsed, err := template.New("page").Funcs(template.FuncMap{
-		"key": v.Key, "number": number, "instant": Instant, "limit": Limit, "title": Title, "proposed": Proposed, "change": Change,
+		"key": v.Key, "number": number, "instant": Instant, "limit": Limit, "title": Title, "proposed": Proposed, "change": Change, "why": Why,
 		"percent": percent, "chart": v.chart, "bar": newTableBar, "dash": orDash, "px": func(n float64) string { return fmt.Sprintf("%.1f", n) },
 	}).Parse(page)
 	if err != nil {

@@ -87,13 +87,9 @@ func (v View) samples(w io.Writer) {
 			continue
 		}
 		fmt.Fprintf(w, "\nanswers that %s would change, some of %s\n", Limit(p.Zone), number(p.NewlyBlocked+p.NewlyPassed))
-		fmt.Fprintln(w, "  at (UTC)\ttxn\tkey\tanswer\treason\toutcome")
+		fmt.Fprintln(w, "  at (UTC)\tkey\tanswer\treason\toutcome\twhy it was answered as it was")
 		for _, s := range p.Samples {
-			txn := "-"
-			if s.TxnID != 0 {
-				txn = fmt.Sprint(s.TxnID)
-			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", Instant(s.At), txn, v.Key(s.Key), Change(s), orDash(string(s.Reason)), orDash(string(s.Outcome)))
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", Instant(s.At), v.Key(s.Key), Change(s), orDash(string(s.Reason)), orDash(string(s.Outcome)), Why(s))
 		}
 	}
 }

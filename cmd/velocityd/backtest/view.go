@@ -167,6 +167,14 @@ func Instant(at time.Time) string {
 	return at.UTC().Format("2006-01-02 15:04:05")
 }
 
+// Why is the command that explains a sample, or a dash for one of a log.
+func Why(s backtest.Sample) string {
+	if s.TxnID == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("velocityd txn explain %d", s.TxnID)
+}
+
 // Change says how a proposal answers a sample.
 func Change(s backtest.Sample) string {
 	if s.Blocked {

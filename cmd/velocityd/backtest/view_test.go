@@ -55,7 +55,7 @@ func TestPageLoadsAndRunsNothingWhateverTheKeysAre(t *testing.T) {
 	}
 	for _, wanted := range []string{
 		"&lt;script&gt;alert(1)", "default-src 'none'", "prefers-color-scheme: dark", `role="img" aria-label="attempts of a bucket in 1 minute: `,
-		"3 in 1 minute, lockout 15 minutes", "url(#hatch)", "rate 3: ", "passed, would be blocked", "People who are blocked behave otherwise",
+		"3 in 1 minute, lockout 15 minutes", "url(#hatch)", "rate 3: ", "passed, would be blocked", "<code>velocityd txn explain ", "People who are blocked behave otherwise",
 	} {
 		if !strings.Contains(page.String(), wanted) {
 			t.Errorf("the page lacks %q", wanted)
@@ -80,7 +80,7 @@ func TestTableShowsEachProposalItsLineAndItsSamples(t *testing.T) {
 	}
 	for _, wanted := range []string{
 		"3,000 attempts, of which 2,000 have a success and 1,000 have a failure.", "as it happened", "3 in 1 minute, lockout 15 minutes",
-		"5,000 in 1 minute", "---- rate 10: 1 burst above", "answers that 3 in 1 minute would change", `"<script>alert(1)</script>"`, "assumptions",
+		"5,000 in 1 minute", "---- rate 10: 1 burst above", "answers that 3 in 1 minute would change", "  velocityd txn explain ", `"<script>alert(1)</script>"`, "assumptions",
 		"A rate of 2 lets 99.9 % of the 1,013 bursts with a success pass", "3,000 txns of all zones were read.",
 	} {
 		if !strings.Contains(out.String(), wanted) {
