@@ -4,6 +4,7 @@ package courier
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -26,8 +27,8 @@ import (
 )
 
 const (
-	// sendTimeout is the deadline of one try, and connectTimeout that of its connection.
-	sendTimeout    = 10 * time.Second
+	// DefaultTimeout is the deadline of one try, and connectTimeout that of its connection.
+	DefaultTimeout = 10 * time.Second
 	connectTimeout = 3 * time.Second
 	// mostRead is how many bytes of an answer are read. Nobody needs them, but a connection whose answer was read is used
 	// again.
@@ -39,21 +40,31 @@ type Courier struct {
 	open, guarded *http.Client
 	allowed       []string
 	agent         string
+	timeout       time.Duration
 }
 
-// New returns a courier that names itself agent. It reaches public addresses by https, and the hosts that allowed
-// names, whatever their addresses are, by http, too.
-func New(agent string, allowed []string) *Courier {
+// Options configure a courier.
+type Options struct {
+	Agent string // the name that it gives itself
+	// Allowed are hosts that are reached whatever their addresses are, and by http, too. All others need a public address and
+	// https.
+	Allowed []string
+	Timeout time.Duration // the deadline of one try; 0: DefaultTimeout
+}
+
+// New returns a courier.
+func New(o Options) *Courier {
+	timeout := cmp.Or(o.Timeout, DefaultTimeout)
 	plain := &net.Dialer{Timeout: connectTimeout}
 	careful := &net.Dialer{Timeout: connectTimeout, Control: refuseInner}
-	return &Courier{open: clientBy(plain), guarded: clientBy(careful), allowed: allowed, agent: agent}
+	return &Courier{open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed, agent: o.Agent, timeout: timeout}
 }
 
 // clientBy returns a client that follows no redirect, which would lead to another receiver, and asks no proxy of the
 // environment, which would connect for it.
-func clientBy(dialer *net.Dialer) *http.Client {
+func clientBy(dialer *net.Dialer, timeout time.Duration) *http.Client {
 	return &http.Client{
-		Timeout:       sendTimeout,
+		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: connectTimeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
@@ -81,7 +92,7 @@ func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e 
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return reason(err)
+		return c.reason(err)
 	}
 	defer response.Body.Close()
 	_, _ = io.CopyN(io.Discard, response.Body, mostRead)
@@ -128,10 +139,10 @@ func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string,
 
 // reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came from the
 // other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
-func reason(err error) error {
+func (c *Courier) reason(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		if failed.Timeout() {
-			return fmt.Errorf("no answer within %s", sendTimeout)
+			return fmt.Errorf("no answer within %s", c.timeout)
 		}
 		err = failed.Err
 	}

@@ -147,7 +147,7 @@ func (f serviceFlags) options() daemon.Options {
 		},
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,
 		StateDir: f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
-		Retention: f.Retention == "on", Courier: courier.New("velocityd/"+version(), f.WebhookHosts).Send,
+		Retention: f.Retention == "on", Courier: courier.New(courier.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts}).Send,
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}
