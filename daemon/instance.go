@@ -72,7 +72,7 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, probe
-	s.backtests = backtest.NewDesk(store, store, func(fault error) {
+	s.backtests = backtest.NewDesk(store, store, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()

@@ -154,3 +154,21 @@ func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {
 		t.Errorf("a zone that does not exist: %d %s", got.status, got.body)
 	}
 }
+
+func TestABacktestEndsAtItsBound(t *testing.T) {
+	t.Parallel()
+	m := memory.New()
+	if _, err := m.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{}, ""); err != nil {
+		t.Fatal(err)
+	}
+	jobs := newTestJobs(m)
+	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
+	defer desk.Close()
+	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, "ann")
+	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning && time.Now().Before(deadline); {
+		job, err = desk.Job(t.Context(), job.ID)
+	}
+	if err != nil || job.State != backtest.JobFailed || !strings.Contains(job.Fault, "longer than 1ms") {
+		t.Errorf("%+v, %v", job, err)
+	}
+}

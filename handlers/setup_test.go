@@ -35,7 +35,7 @@ func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Store: memory.New(), log: &logLines{}}
 	r.jobs = newTestJobs(r.Store)
-	desk := backtest.NewDesk(r.jobs, r.jobs, func(err error) { t.Errorf("fault of a back-test: %v", err) })
+	desk := backtest.NewDesk(r.jobs, r.jobs, backtest.JobTime, func(err error) { t.Errorf("fault of a back-test: %v", err) })
 	t.Cleanup(desk.Close)
 	o := Options{
 		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),

@@ -262,3 +262,29 @@ func TestAttemptsThatConcurrentBlockedAreNamed(t *testing.T) {
 		t.Errorf("%q, %d differ", got.Assumptions, got.Differed)
 	}
 }
+
+// TestTwoUsersBehindOneAddressAreTwoPeople tests a limit of addresses: it hurts people, and an address is not one.
+func TestTwoUsersBehindOneAddressAreTwoPeople(t *testing.T) {
+	t.Parallel()
+	addresses := service.Zone{ID: 1, Rate: 9, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}}
+	users := service.Zone{ID: 2, Rate: 9, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}}
+	tight := addresses
+	tight.Rate = 0
+	r, err := backtest.New(backtest.Setup{
+		ZoneID: 1, Proposals: []service.Zone{tight}, Past: backtest.Past{Zones: []service.Zone{addresses, users}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, user := range []string{"alice", "bob", "alice", ""} {
+		a := lone(uint64(2*i+1), begin().Add(time.Duration(i)*time.Second), "192.0.2.1", service.OutcomeSuccess)
+		if user != "" {
+			a.Places = append(a.Places, backtest.Place{Bucket: service.Bucket{ZoneID: 2, Key: user}, TxnID: uint64(2*i + 2)})
+		}
+		r.Add(a)
+	}
+	// The last attempt names no user: there the address stands for the person.
+	if p := r.Result().Proposals[0]; p.Blocked != 4 || p.Buckets != 1 || p.People != 3 {
+		t.Errorf("%d attempts of %d buckets are blocked, which hurts %d people; want 4, 1 and 3", p.Blocked, p.Buckets, p.People)
+	}
+}

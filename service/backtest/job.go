@@ -16,7 +16,7 @@ import (
 const (
 	// JobRows bounds the txns of a back-test that an instance makes for a caller.
 	JobRows = 10_000_000
-	// JobTime bounds how long it takes.
+	// JobTime bounds how long it takes in a service.
 	JobTime = 10 * time.Minute
 	// JobKept is for how long the result of such a back-test is kept.
 	JobKept = 7 * 24 * time.Hour
@@ -77,15 +77,17 @@ type Desk struct {
 	source  Source
 	store   JobStore
 	fault   func(error) // is told of faults that no caller sees
+	most    time.Duration
 	place   chan struct{}
 	running context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
 }
 
-// NewDesk returns a desk. fault is told of faults that no caller sees.
-func NewDesk(source Source, store JobStore, fault func(error)) *Desk {
-	d := &Desk{source: source, store: store, fault: fault, place: make(chan struct{}, 1)}
+// NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this machine's clock;
+// a service gives JobTime.
+func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
+	d := &Desk{source: source, store: store, fault: fault, most: most, place: make(chan struct{}, 1)}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -148,7 +150,7 @@ var errCancelled = errors.New("cancelled by a caller")
 
 // make makes a back-test, and notes its end.
 func (d *Desk) make(job Job) {
-	bounded, end := context.WithTimeout(d.running, JobTime)
+	bounded, end := context.WithTimeout(d.running, d.most)
 	defer end()
 	ctx, cancel := context.WithCancelCause(bounded)
 	defer cancel(nil)
@@ -167,7 +169,7 @@ func (d *Desk) make(job Job) {
 	case d.running.Err() != nil:
 		job.State, job.Fault = JobCancelled, "its instance stopped"
 	case errors.Is(err, context.DeadlineExceeded):
-		job.State, job.Fault = JobFailed, fmt.Sprintf("it took longer than %s: ask for less time", JobTime)
+		job.State, job.Fault = JobFailed, fmt.Sprintf("it took longer than %s: ask for less time", d.most)
 	case err != nil:
 		job.State, job.Fault = JobFailed, "a fault of the service, which its log tells"
 		d.fault(fmt.Errorf("back-test %s of zone %d: %w", job.ID, job.Query.ZoneID, err))
