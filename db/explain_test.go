@@ -2,6 +2,7 @@ package db
 
 import (
 	"net/netip"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,15 @@ func decided(t *testing.T, store *Store, buckets ...service.Bucket) service.Deci
 		t.Fatal(err)
 	}
 	return d
+}
+
+// instantOf returns the instant of a txn.
+func instantOf(t *testing.T, d *dbtest.Database, id uint64) (at time.Time) {
+	t.Helper()
+	if err := d.SQL.QueryRow("SELECT created_at FROM zone_txn WHERE id = ?", id).Scan(&at); err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 // wantExplained explains a txn, which must agree, and wants how its sentence begins.
@@ -59,7 +69,13 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 			t.Fatal(errs, err)
 		}
 		must(store.Release(ctx, alice, "ann", "called us"))
-		_, err := store.AddOverride(ctx, service.Override{ZoneID: 2, Prefix: netip.MustParsePrefix("203.0.0.0/8"), Action: service.OverrideDeny}, "ann")
+		var succeeded, released time.Time // the outcome and the release came in this order, after all attempts
+		must(d.SQL.QueryRow("SELECT MIN(uncounted_at), MAX(uncounted_at) FROM zone_txn WHERE zone_id = 1").Scan(&succeeded, &released))
+		if !succeeded.After(instantOf(t, d, locked)) || !released.After(succeeded) {
+			t.Errorf("places were given back at %s and %s", succeeded, released)
+		}
+		deny := service.Override{ZoneID: 2, Prefix: netip.MustParsePrefix("203.0.0.0/8"), Action: service.OverrideDeny}
+		_, err := store.AddOverride(ctx, deny, "ann")
 		must(err)
 		denied := ask(net)
 		d.DeleteOverrides(t, 2)
@@ -68,8 +84,9 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 
 		for _, by := range []*Store{store, service1} {
 			x := wantExplained(t, by, locks, "Blocked: 2 of 2 attempts since ")
-			if len(x.Counted) != 2 || x.Counted[1].ID != first || x.Counted[1].UncountedAt.IsZero() || x.Counted[0].UncountedAt.IsZero() ||
-				x.Zone.Rate != 2 || x.Lockout == nil || x.Lockout.Length != time.Minute || len(x.Others) != 1 {
+			if len(x.Counted) != 2 || x.Counted[1].ID != first || !x.Counted[1].UncountedAt.Equal(succeeded) ||
+				!x.Counted[0].UncountedAt.Equal(released) || x.Zone.Rate != 2 || x.Lockout == nil ||
+				x.Lockout.Length != time.Minute || len(x.Others) != 1 {
 				t.Errorf("got %+v, lockout %+v", x, x.Lockout)
 			}
 			wantExplained(t, by, locked, "Blocked: locked out since ")
@@ -83,8 +100,8 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 	})
 }
 
-// wantBySQL calls explain_txn, and wants how its sentence begins and how many rows counted.
-func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows int) {
+// explainBySQL calls explain_txn, and returns its sentence and how many rows counted.
+func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, n int) {
 	t.Helper()
 	found, err := d.SQL.Query("CALL explain_txn(?)", id)
 	if err != nil {
@@ -96,7 +113,6 @@ func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows in
 		t.Fatal(err)
 	}
 	values := make([]any, len(columns))
-	var summary string
 	for i := range values {
 		values[i] = new(any)
 	}
@@ -106,15 +122,73 @@ func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows in
 			t.Fatal(err)
 		}
 	}
-	n := 0
 	for found.NextResultSet() {
 		for found.Next() {
 			n++
 		}
 	}
-	if !strings.HasPrefix(summary, want) || n != rows || found.Err() != nil {
-		t.Errorf("explain_txn(%d): %q and %d rows, %v, want %s and %d", id, summary, n, found.Err(), want, rows)
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
 	}
+	return summary, n
+}
+
+// wantBySQL wants how the sentence of explain_txn begins, and how many rows counted.
+func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows int) {
+	t.Helper()
+	if summary, n := explainBySQL(t, d, id); !strings.HasPrefix(summary, want) || n != rows {
+		t.Errorf("explain_txn(%d): %q and %d rows, want %s and %d", id, summary, n, want, rows)
+	}
+}
+
+// TestExplainTxnHasASentenceForEachReason has a zone for each, whose last attempt is explained.
+func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		locking, crowded, off := zone(2, 1, time.Hour), zone(3, 9, time.Hour), zone(5, 1, time.Hour)
+		locking.Lockout, crowded.Concurrent, off.Mode = time.Hour, 1, service.ModeOff
+		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour), locking, crowded, zone(4, 1, time.Hour), off,
+			zone(6, 1, 48*time.Hour), zone(7, 1, time.Hour), zone(8, 1, time.Hour))
+		d.LeaveUnaudited()
+		times := func(n int, buckets ...service.Bucket) (id uint64) {
+			for range n {
+				id = decided(t, store, buckets...).TxnID()
+			}
+			return id
+		}
+		in := func(zone int64) service.Bucket { return service.Bucket{ZoneID: zone, Key: "alice"} }
+		const day, instant = `\d{4}-\d\d-\d\d `, `\d\d:\d\d:\d\d\.\d{6} UTC`
+		times(1, in(4))
+		elsewhere := times(1, in(1), in(4))
+		times(1, in(6))
+		d.AgeRows(t, in(6), (24 * time.Hour).Microseconds())
+		past, unknown := times(2, in(7)), times(1, in(8))
+		for _, bucket := range []service.Bucket{in(7), in(8)} {
+			d.AgeRows(t, bucket, (3 * time.Hour).Microseconds())
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 2 DAY WHERE zone_id = 7")
+		for _, c := range []struct {
+			id   uint64
+			want string
+		}{
+			{times(2, in(2)), "Blocked: 1 of 1 attempts since .* UTC; the next place opens at .*" + instant + "; so a lockout began"},
+			{times(1, in(2)), "Blocked, locked by a lockout that began before"},
+			{times(2, in(3)), "Blocked, because too many attempts were under way"},
+			{elsewhere, "Blocked by another bucket of its check"},
+			{times(1, in(1)), "Allowed: it was attempt 1 of 2"},
+			{times(1, in(5)), "Allowed: it did not count, because the zone was off or an override allowed it"},
+			{times(1, in(6)), "Blocked: 1 of 1 attempts since " + day + instant + "; the next place opens at " + day + instant},
+			{past, "Blocked: 1 of 1 attempts since " + instant + "; the next place opened at (" + day + ")?" + instant},
+			{unknown, "Allowed; the limit of that time is not known, because zone_audit has no zone then"},
+		} {
+			if got, _ := explainBySQL(t, d, c.id); !regexp.MustCompile("^" + c.want + `\.$`).MatchString(got) {
+				t.Errorf("explain_txn(%d): %q, want %q", c.id, got, c.want)
+			}
+		}
+		if _, err := d.SQL.Exec("CALL explain_txn(4711)"); !session.IsOneOf(err, []uint16{45404}) {
+			t.Errorf("of no txn: %v", err)
+		}
+	})
 }
 
 func TestAnExplanationSaysWhatRetentionTook(t *testing.T) {
@@ -135,6 +209,13 @@ func TestAnExplanationSaysWhatRetentionTook(t *testing.T) {
 		x, err = store.Explain(t.Context(), id)
 		if err != nil || x.Agrees || x.Zone != nil || len(x.Unknown) == 0 || x.Unknown[0].Part != explain.PartSettings {
 			t.Errorf("the audit is gone: %+v, %v", x, err)
+		}
+		second, err := store.Explain(t.Context(), id-1)
+		if err != nil || x.Previous == nil || x.Previous.ID != id-1 || x.Next != nil {
+			t.Errorf("beside the last one: %+v and %+v, %v", x.Previous, x.Next, err)
+		}
+		if second.Previous != nil || second.Next == nil || second.Next.ID != id {
+			t.Errorf("beside the one before: %+v and %+v", second.Previous, second.Next)
 		}
 	})
 }

@@ -6,7 +6,7 @@ BEGIN
   -- Says why an attempt was decided as it was, as far as SQL can:
   --   CALL explain_txn(981)
   -- It answers with one row: the sentence, the txn, the limit of its zone as it was by zone_audit (rate, window in
-  -- seconds, period), how many txns counted before it by that limit, and when the next place opened; then with the rows
+  -- seconds, period), how many txns counted before it by that limit, and when the next place opens or opened; then with the rows
   -- that counted, the newest first. Their uncounted_at says when a place was given back since. It does NOT decide the
   -- attempt again, and knows no override with action limit and no length of a lockout: velocityd txn explain does. It
   -- reads the newest 5,000 txns of the bucket that count now, and of the others the newest 20,000. It locks nothing. Errors:
@@ -67,6 +67,7 @@ BEGIN
             FROM JSON_TABLE(v_rows, '$[*]' COLUMNS (created_at DATETIME(6) PATH '$[1]')) AS found) AS newest;
   SET v_opens = IF(v_counted < v_rate OR v_rate = 0, NULL, COALESCE(v_until, v_oldest + INTERVAL v_window SECOND));
 
+  -- Times are without their day where it is that of the txn: SUBSTRING takes them from the 12th character on.
   SELECT CONCAT(
            IF(blocked, 'Blocked', 'Allowed'),
            CASE
@@ -74,7 +75,10 @@ BEGIN
              WHEN reason IN ('full', 'lockout') AND v_rate = 0 THEN ': the limit was 0 attempts'
              WHEN reason IN ('full', 'lockout') THEN CONCAT(
                IF(blocked, ': ', ', though without room: '), LEAST(v_counted, v_rate), ' of ', v_rate, ' attempts',
-               COALESCE(CONCAT(' since ', TIME(v_oldest), ' UTC; the next place opened at ', TIME(v_opens), ' UTC'), ''),
+               COALESCE(CONCAT(
+                 ' since ', SUBSTRING(v_oldest, IF(DATE(v_oldest) = DATE(v_at), 12, 1)), ' UTC; the next place ',
+                 IF(v_opens > UTC_TIMESTAMP(6), 'opens', 'opened'), ' at ',
+                 SUBSTRING(v_opens, IF(DATE(v_opens) = DATE(v_at), 12, 1)), ' UTC'), ''),
                IF(reason = 'lockout', '; so a lockout began', ''),
                IF(v_counted < v_rate, '; an override had another limit, or some of the rows are gone', ''))
              WHEN reason = 'locked' THEN ', locked by a lockout that began before'
