@@ -240,3 +240,34 @@ func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
 		t.Errorf("it promises something: %+v", d)
 	}
 }
+
+// TestAnExplanationComesBackAsTheStoreGaveIt converts the client's explanation once more: where no limit decided, the answer leaves
+// out the zone's.
+func TestAnExplanationComesBackAsTheStoreGaveIt(t *testing.T) {
+	t.Parallel()
+	m := memory.New()
+	c := connect(t, serve(t, newHandler(m)))
+	users := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour}
+	for _, zone := range []service.Zone{users, {ID: 2, Rate: 9, Window: time.Minute}} {
+		if _, err := c.PutZone(t.Context(), zone, service.Match{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "guessing"}, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"alice", "alice", "alice", "bob"} { // allowed, a lockout begins, locked, denied
+		buckets := []service.Bucket{{ZoneID: 1, Key: key}, {ZoneID: 2, Key: "192.0.2.1"}}
+		d, err := c.Check(t.Context(), service.Check{Buckets: buckets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range d.Verdicts {
+			want, err := m.Explain(t.Context(), v.TxnID)
+			got, gotErr := c.Explain(t.Context(), v.TxnID)
+			if err != nil || gotErr != nil || !reflect.DeepEqual(api.NewExplanation(got), api.NewExplanation(want)) {
+				t.Errorf("txn %d:\ngot  %+v, %v\nwant %+v, %v", v.TxnID, got, gotErr, want, err)
+			}
+		}
+	}
+}
