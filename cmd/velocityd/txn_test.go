@@ -105,7 +105,7 @@ func TestTxnsAreListedShownAndExportedFromTheDatabaseAndOverHTTP(t *testing.T) {
 	})
 }
 
-func TestTxnsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
+func TestTxnsAndEventsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -114,23 +114,41 @@ func TestTxnsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
 		for _, key := range []string{"first", "alice", "bob", "alice"} {
 			must(t, direct, "check", "1", key)
 		}
+		for _, key := range []string{"alice", "bob", "alice", "alice"} {
+			must(t, direct, "bucket", "release", "1", key, "--reason", "test")
+		}
+		released, err := dbtest.Texts(d.SQL, "SELECT id FROM zone_event WHERE type = 'bucket.released' AND bucket_key = 'alice' ORDER BY id")
+		if err != nil || len(released) != 3 {
+			t.Fatalf("%v, %v", released, err)
+		}
 		for name, env := range map[string]environment{"direct": direct, "over": over} {
-			ctx, stop := context.WithTimeout(context.Background(), patience)
-			out, ended := newOutput(), make(chan int)
-			go func() {
-				ended <- run(ctx, []string{"txn", "follow", "--zone", "1", "--key", "alice", "--after", "1"},
-					&shell.Process{LookupEnv: env.lookup, Stdin: strings.NewReader(""), Stdout: out, Stderr: &bytes.Buffer{}, Principal: tester})
-			}()
-			for strings.Count(out.String(), "\n") < 2 && ctx.Err() == nil {
-				select {
-				case <-out.wrote:
-				case <-ctx.Done():
-				}
-			}
-			stop()
-			if code := <-ended; code != exitFine || idsIn(t, out.String()) != "2 4" {
-				t.Errorf("%s: exit code %d, and\n%s", name, code, out)
-			}
+			followed(t, env, name, "2 4", "txn", "follow", "--zone", "1", "--key", "alice", "--after", "1")
+			want := released[1][0] + " " + released[2][0]
+			followed(t, env, name, want, "events", "follow", "--zone", "1", "--key", "alice", "--type", "bucket.*", "--after", released[0][0])
 		}
 	})
+}
+
+// followed runs a command that follows until it has written two lines, and wants them to have these ids.
+func followed(t *testing.T, env environment, name, want string, args ...string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	out, ended := newOutput(), make(chan int)
+	go func() {
+		ended <- run(ctx, args, &shell.Process{
+			LookupEnv: env.lookup, Stdin: strings.NewReader(""), Stdout: out, Stderr: &bytes.Buffer{}, Principal: tester,
+		})
+	}()
+	for strings.Count(out.String(), "\n") < 2 && ctx.Err() == nil {
+		select {
+		case <-out.wrote:
+		case <-ctx.Done():
+		}
+	}
+	stop()
+	lines := strings.ReplaceAll(out.String(), `{"version":1,"id"`, `{"id"`)
+	if code := <-ended; code != exitFine || idsIn(t, lines) != want {
+		t.Errorf("%s %v: exit code %d, and\n%s", name, args, code, out)
+	}
 }

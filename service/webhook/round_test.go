@@ -130,3 +130,26 @@ func TestAReceiverThatIsAwayIsNotTriedWithEveryEvent(t *testing.T) {
 		t.Errorf("%d were tried: %s", len(k.tried), got)
 	}
 }
+
+func TestAWebhookWantsTheEventsOfItsTypesAndZones(t *testing.T) {
+	t.Parallel()
+	token := event.Event{Type: event.TokenCreated}
+	for _, c := range []struct {
+		w     webhook.Webhook
+		wants []bool // an event of zone 1, the same of zone 2, one of no zone
+	}{
+		{webhook.Webhook{}, []bool{true, true, true}},
+		{webhook.Webhook{Zones: []int64{1}}, []bool{true, false, false}},
+		{webhook.Webhook{Types: []event.Type{"bucket.*"}, Zones: []int64{2, 3}}, []bool{false, true, false}},
+		{webhook.Webhook{Types: []event.Type{event.BucketReleased}}, []bool{false, false, false}},
+		{webhook.Webhook{Types: []event.Type{"token.*"}}, []bool{false, false, true}},
+	} {
+		other := of(2, "alice")
+		other.Bucket.ZoneID = 2
+		for i, e := range []event.Event{of(1, "alice"), other, token} {
+			if got := c.w.Wants(e); got != c.wants[i] {
+				t.Errorf("types %v and zones %v: %s of zone %d is wanted: %t", c.w.Types, c.w.Zones, e.Type, e.Bucket.ZoneID, got)
+			}
+		}
+	}
+}
