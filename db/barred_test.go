@@ -36,10 +36,15 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 				}
 			}
 		}
-		census, err := store.Census(t.Context())
-		if err != nil || census[0].Locked != buckets || census[1].Locked != 0 {
-			t.Errorf("census %+v, %v", census, err)
+		agree := func(when string, want int) {
+			t.Helper()
+			census, err := store.Census(t.Context())
+			all, failed := barred.All(t.Context(), store, 1, buckets)
+			if err != nil || failed != nil || census[0].Locked != want || len(all) != want || census[1].Locked != 0 {
+				t.Errorf("%s: census %+v, %v, and the list has %d, %v; want %d", when, census, err, len(all), failed, want)
+			}
 		}
+		agree("at first", buckets)
 		seen := map[string]bool{}
 		for q := (barred.Query{ZoneID: 1, Limit: 3}); ; {
 			page, err := store.Locked(t.Context(), q)
@@ -62,9 +67,9 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 		if err := store.Release(t.Context(), service.Bucket{ZoneID: 1, Key: "key 3"}, "ann", "x"); err != nil {
 			t.Fatal(err)
 		}
-		if all, err := barred.All(t.Context(), store, 1, buckets); err != nil || len(all) != buckets-1 {
-			t.Errorf("after a release: %+v, %v", all, err)
-		}
+		agree("after a release", buckets-1)
+		d.AgeRows(t, service.Bucket{ZoneID: 1, Key: "key 5"}, (2 * time.Hour).Microseconds())
+		agree("after an end by time", buckets-2)
 		if _, err := barred.All(t.Context(), store, 1, 2); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("more lockouts than are wanted: %v", err)
 		}

@@ -1,14 +1,19 @@
 package handlers
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/barred"
+	"velocityd/service/memory"
 )
 
 // lockedWorld is a service with a zone of addresses, of which some are locked.
@@ -100,4 +105,25 @@ func TestTheListForFirewallsIsTextWithATagOfItsAddresses(t *testing.T) {
 	}
 	r.get(t, "/v1/zones/1/denied.txt").refused(t, http.StatusConflict, "conflict")
 	r.get(t, "/v1/zones/7/denied.txt").refused(t, http.StatusNotFound, "not_found")
+}
+
+// crowded is a store whose zones have more lockouts than a firewall's list may have.
+type crowded struct{ *memory.Store }
+
+// Locked implements barred.Store.
+func (crowded) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
+	at := cmp.Or(q.Cursor, 1<<40)
+	return barred.Page{ZoneID: q.ZoneID, Lockouts: make([]barred.Lockout, q.Limit), Next: at - uint64(q.Limit)}, nil
+}
+
+func TestTheListForFirewallsIsRefusedAboveItsBound(t *testing.T) {
+	t.Parallel()
+	m := memory.New()
+	m.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	r := start(t, func(o *Options) { o.Reader = crowded{m} })
+	got := r.get(t, "/v1/zones/2/denied.txt")
+	got.refused(t, http.StatusConflict, "conflict")
+	if !strings.Contains(got.body, "more than 100000 lockouts") {
+		t.Errorf("answered with %s", got.body)
+	}
 }
