@@ -74,7 +74,7 @@ func (e *erasing) moveTxns(ctx context.Context, i int) error {
 	return nil
 }
 
-// rewrite puts the pseudonyms of targets in the places where a row names them.
+// rewrite puts the pseudonyms of targets in the places where a row names them, and erases the note beside them.
 func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 	for column, places := range m.places {
 		text, args := "JSON_REPLACE("+column, []any{}
@@ -90,8 +90,12 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 			}
 			text, args = text+", ?, ?", append(args, p.path, value)
 		}
+		text += ")"
+		if l.note != "" {
+			text, args = text+", "+l.note+" = IF("+l.note+" IS NULL, NULL, ?)", append(args, Erased)
+		}
 		if err := e.again(ctx, func(ctx context.Context) error {
-			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+")\n WHERE "+l.id+" = ?", append(args, m.id)...)
+			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+"\n WHERE "+l.id+" = ?", append(args, m.id)...)
 		}); err != nil {
 			return err
 		}

@@ -21,13 +21,14 @@ type ledger struct {
 	columns   []string // with JSON
 	zone      string   // the column of the zone, or NULL: places says it
 	places    func(state []byte, zoneID int64, targets []Target) []place
+	note      string // the column, if there is one, in which somebody may have written about the key
 }
 
 // ledgers are those tables.
 func ledgers() []ledger {
 	return []ledger{
-		{"zone_attempt", "attempt_id", []string{"answer"}, "NULL", placesInAnswer},
-		{"zone_audit", "id", []string{"state_before", "state_after"}, "zone_id", placesInState},
+		{"zone_attempt", "attempt_id", []string{"answer"}, "NULL", placesInAnswer, ""},
+		{"zone_audit", "id", []string{"state_before", "state_after"}, "zone_id", placesInState, "reason"},
 	}
 }
 
