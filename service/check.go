@@ -42,6 +42,13 @@ type Check struct {
 	Named []int
 }
 
+// String leaves the secret hash out: whoever prints a check, such as a panic, may print it into a log.
+func (c Check) String() string {
+	type plain Check
+	c.SecretHash = ""
+	return fmt.Sprintf("%+v", plain(c))
+}
+
 // MaxAttemptIDLength is the longest AttemptID, and MinAttemptLife the least time
 // for which it is remembered.
 const (

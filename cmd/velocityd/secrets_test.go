@@ -38,6 +38,7 @@ const (
 	hiddenAddress = "198.51.100.237"
 	hiddenIPv6    = "2001:db8:7a69:4e21::beef"
 	hiddenWord    = "Zwiebelturm-4711"
+	hiddenHash    = "c0ffee4711decaf0"
 )
 
 // secrets are what nothing may hold, by what it is. What else must stay secret gets its line here.
@@ -51,6 +52,7 @@ func secrets(token string) map[string]string {
 		"network":             "198.51.100.0",
 		"IPv6 address":        "2001:db8:7a69",
 		"password":            hiddenWord,
+		"hash of a password":  hiddenHash,
 		"old secret key":      oldKey,
 		"new secret key":      newKey,
 		"raw secret key":      string(mustHex(newKey)),
@@ -101,6 +103,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	for _, zone := range hidingZonesOf() {
 		zone.Keys.Form = service.KeyHMAC
 		zone.ResetOnSuccess = true
+		zone.RepeatSecret = service.RepeatFree
 		d.SetZone(t, zone)
 	}
 	dsn := passwordDSN(t, d)
@@ -187,8 +190,8 @@ func passwordDSN(t *testing.T, d *dbtest.Database) string {
 }
 
 func everyBucket() string {
-	return fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":" %s"},{"zone_id":2,"bucket_key":"%s"},{"zone_id":3,"bucket_key":"%s"}]}`,
-		strings.ToUpper(hiddenUser), hiddenAddress, hiddenIPv6)
+	return fmt.Sprintf(`{"secret_hash":%q,"buckets":[{"zone_id":1,"bucket_key":" %s"},{"zone_id":2,"bucket_key":"%s"},`+
+		`{"zone_id":3,"bucket_key":"%s"}]}`, hiddenHash, strings.ToUpper(hiddenUser), hiddenAddress, hiddenIPv6)
 }
 
 // askEverything makes requests of every route with clear keys, good ones and bad ones, and returns the
@@ -314,6 +317,8 @@ func runEveryCommand(env environment) string {
 		{"override", "delete", "1", hiddenUser + "x"},
 		{"override", "set", "2", "198.51.0.0/16", "--action", "deny", "--reason", "x"},
 		{"outcome", "99", "success"},
+		{"subject", "export", hiddenUser, "--zone", "1,2"},
+		{"subject", "erase", hiddenAddress, "--reason", "x", "--yes"}, // the user has an override, whose pseudonym dump looks for
 	} {
 		written.WriteString(command(env, nil, args...).stderr)
 	}

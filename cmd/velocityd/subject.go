@@ -83,7 +83,9 @@ func (c *subjectExportCmd) Run(ctx context.Context, p *shell.Process) error {
 	defer store.Close()
 	var keys []string
 	for _, t := range targets {
-		keys = append(keys, t.Key)
+		if t.Form != service.KeyHMAC || service.IsPseudonym(t.Key) { // the clear key of a zone that hides it is not noted
+			keys = append(keys, t.Key)
+		}
 	}
 	noted := service.Export{Format: "subject", Query: service.HistoryQuery{Zones: c.Zone, Keys: keys}}
 	if err := store.NoteExport(ctx, noted, p.Principal); err != nil {
