@@ -129,7 +129,9 @@ func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
 }
 
 // Subjects returns the rows that name buckets.
-func (s *Store) Subjects() *subject.Rows { return subject.New(s.pool, s.database, s.Tables) }
+func (s *Store) Subjects(o subject.Options) *subject.Rows {
+	return subject.New(s.pool, s.database, s.Tables, o)
+}
 
 // Retention returns the runner of the tasks that one instance among all does again and again.
 func (s *Store) Retention() *retention.Runner { return s.runner }

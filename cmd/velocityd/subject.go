@@ -50,7 +50,7 @@ func (f subjectFlags) targets(ctx context.Context) (store *db.Store, targets []s
 	proving, cancel := context.WithTimeout(ctx, ask.LocalTimeout)
 	defer cancel()
 	if err = store.ProveKeys(proving, ring.Keys()); err == nil {
-		targets, err = store.Subjects().Find(ctx, f.Key, f.Zone, ring)
+		targets, err = store.Subjects(subject.Options{}).Find(ctx, f.Key, f.Zone, ring)
 	}
 	switch {
 	case errors.Is(err, service.ErrInvalid):
@@ -92,7 +92,7 @@ func (c *subjectExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	out := json.NewEncoder(p.Stdout)
-	return store.Subjects().Export(ctx, targets, func(row subject.Row) error { return out.Encode(row) })
+	return store.Subjects(subject.Options{}).Export(ctx, targets, func(row subject.Row) error { return out.Encode(row) })
 }
 
 type subjectEraseCmd struct {
@@ -130,7 +130,7 @@ func (c *subjectEraseCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	progress := shell.NewCounter(p, "rows", -1)
-	done, err := store.Subjects().Erase(ctx, subject.Order{
+	done, err := store.Subjects(subject.Options{}).Erase(ctx, subject.Order{
 		Targets: targets, Principal: p.Principal, Reason: c.Reason, Progress: func(rows int64) { progress.Set(int(rows)) },
 	})
 	progress.End()

@@ -20,14 +20,18 @@ func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "alice", "2", "alice", "--attempt-id", "x-1")
 		must(t, env, "check", "1", "bob")
+		var row struct {
+			Table string         `json:"table"`
+			Row   map[string]any `json:"row"`
+		}
 		for line := range strings.Lines(must(t, env, "subject", "export", "Alice", "--zone", "1")) {
-			var row struct {
-				Table string         `json:"table"`
-				Row   map[string]any `json:"row"`
-			}
+			row.Table, row.Row = "", nil
 			if err := json.Unmarshal([]byte(line), &row); err != nil || row.Table == "" || len(row.Row) == 0 || strings.Contains(line, "bob") {
 				t.Errorf("line %s: %v", line, err)
 			}
+		}
+		if row.Table != "zone_audit" || row.Row["action"] != "export" {
+			t.Errorf("the last row is %+v, want that of the export itself", row)
 		}
 		erase := []string{"subject", "erase", "Alice", "--reason", "request 7", "--zone", "1"}
 		for _, answer := range []string{"", "yes\n"} {

@@ -174,7 +174,7 @@ func (e *erasing) begin(ctx context.Context, i int) error {
 // do not count in the window may be many, and move before the bucket is locked.
 func (e *erasing) moveNow(ctx context.Context, tx *sqlx.Tx, one *Erasure, since time.Time) error {
 	blocked := stretch{counted: false, from: since, to: always()}
-	if err := one.move(ctx, tx, blocked); err != nil {
+	if err := e.move(ctx, tx, one, blocked); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `
@@ -201,7 +201,7 @@ SELECT UTC_TIMESTAMP(6) AS at,
 	if counting.from.After(since) {
 		counting.from = since
 	}
-	if err := errors.Join(one.move(ctx, tx, counting), one.move(ctx, tx, blocked)); err != nil {
+	if err := errors.Join(e.move(ctx, tx, one, counting), e.move(ctx, tx, one, blocked)); err != nil {
 		return err
 	}
 	return e.moveLock(ctx, tx, one)
@@ -250,9 +250,9 @@ type stretch struct {
 func always() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // move gives all txns of a stretch their pseudonym.
-func (o *Erasure) move(ctx context.Context, tx *sqlx.Tx, s stretch) (err error) {
+func (e *erasing) move(ctx context.Context, tx *sqlx.Tx, one *Erasure, s stretch) (err error) {
 	for more := true; more && err == nil; {
-		s.to, more, err = o.moveBatch(ctx, tx, s)
+		s.to, more, err = one.moveBatch(ctx, tx, s, e.options.BatchRows)
 	}
 	return err
 }
@@ -263,12 +263,9 @@ type statements interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// batchRows is how many txns one statement changes.
-const batchRows = 500
-
-// moveBatch gives the newest txns of a stretch their pseudonym, and returns where the next batch ends. It finds them
+// moveBatch gives the newest most txns of a stretch their pseudonym, and returns where the next batch ends. It finds them
 // without a lock, and changes them by their ids: a range of the index would lock a txn of the next bucket, too.
-func (o *Erasure) moveBatch(ctx context.Context, on statements, s stretch) (to time.Time, more bool, err error) {
+func (o *Erasure) moveBatch(ctx context.Context, on statements, s stretch, most int) (to time.Time, more bool, err error) {
 	var found []struct {
 		ID uint64    `db:"id"`
 		At time.Time `db:"created_at"`
@@ -281,7 +278,7 @@ SELECT id, created_at
    AND counted = ?
    AND created_at BETWEEN ? AND ?
  ORDER BY created_at DESC, id DESC
- LIMIT ?`, o.ZoneID, o.key, s.counted, s.from, s.to, batchRows); err != nil || len(found) == 0 {
+ LIMIT ?`, o.ZoneID, o.key, s.counted, s.from, s.to, most); err != nil || len(found) == 0 {
 		return s.to, false, err
 	}
 	first, last := found[len(found)-1].At, found[0].At

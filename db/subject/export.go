@@ -19,9 +19,6 @@ type Row struct {
 	Columns map[string]any `json:"row"`
 }
 
-// pageRows is how many rows one statement reads.
-const pageRows = 1000
-
 // Export calls emit for each row that names one of targets, table by table. It holds a page of rows in memory. The error
 // wraps service.ErrForbidden if the account may not read a table, and service.ErrBusy if the engine is away: what came
 // before is not all then.
@@ -66,8 +63,8 @@ func (r *Rows) emitTxns(ctx context.Context, t Target, counted bool, emit func(R
 		n, err := r.emit(ctx, func(row Row) error {
 			last = row
 			return emit(row)
-		}, "zone_txn FORCE INDEX (zone_txn_window)", some, t.ZoneID, t.Key, counted, at, at, id, pageRows)
-		if err != nil || n < pageRows {
+		}, "zone_txn FORCE INDEX (zone_txn_window)", some, t.ZoneID, t.Key, counted, at, at, id, r.options.PageRows)
+		if err != nil || n < r.options.PageRows {
 			return err
 		}
 		at, id = last.Columns["created_at"].(time.Time), last.Columns["id"].(string) //nolint:errcheck,forcetypeassert // see column

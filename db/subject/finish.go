@@ -57,7 +57,7 @@ func (e *erasing) moveTxns(ctx context.Context, i int) error {
 			if err := e.again(ctx, func(ctx context.Context) error {
 				*e.begun[i] = before
 				return e.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
-					s.to, more, err = e.begun[i].moveBatch(ctx, conn, s)
+					s.to, more, err = e.begun[i].moveBatch(ctx, conn, s, e.options.BatchRows)
 					return err
 				})
 			}); err != nil {

@@ -20,11 +20,20 @@ type Rows struct {
 	pool     *session.Pool
 	database *session.Database
 	tables   *records.Tables
+	options  Options
+}
+
+// Options bound the work of one statement.
+type Options struct {
+	BatchRows int // how many txns one changes; 0: 500
+	PageRows  int // how many rows one reads; 0: 1000
 }
 
 // New returns the rows that a pool reaches.
-func New(pool *session.Pool, database *session.Database, tables *records.Tables) *Rows {
-	return &Rows{pool: pool, database: database, tables: tables}
+func New(pool *session.Pool, database *session.Database, tables *records.Tables, o Options) *Rows {
+	const batchRows, pageRows = 500, 1000
+	o.BatchRows, o.PageRows = cmp.Or(o.BatchRows, batchRows), cmp.Or(o.PageRows, pageRows)
+	return &Rows{pool: pool, database: database, tables: tables, options: o}
 }
 
 // Target is a bucket under which a key may be recorded.

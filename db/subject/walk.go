@@ -66,7 +66,9 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
  LIMIT ?`
 	for after := ""; ; {
 		var rows []ledgerRow
-		err := r.pool.On(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, &rows, query, l.from(after), pageRows) })
+		err := r.pool.On(ctx, func(conn *sqlx.Conn) error {
+			return conn.SelectContext(ctx, &rows, query, l.from(after), r.options.PageRows)
+		})
 		if err != nil {
 			return fmt.Errorf("look through %s: %w", l.table, session.LookupError(err))
 		}
@@ -84,7 +86,7 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
 				return err
 			}
 		}
-		if len(rows) < pageRows {
+		if len(rows) < r.options.PageRows {
 			return nil
 		}
 		after = rows[len(rows)-1].ID
