@@ -60,7 +60,7 @@ func (v *visit) stand(d *decision) error {
 		return err
 	}
 	for _, zone := range zones {
-		d.Names[zone.ID] = nameOf(zone)
+		d.Names[zone.ID] = words.ZoneName(zone)
 		if zone.ID != d.Txn.Bucket.ZoneID {
 			continue
 		}
@@ -94,7 +94,7 @@ func (d decision) ZoneName(id int64) string {
 	if name, isKnown := d.Names[id]; isKnown {
 		return name
 	}
-	return nameOf(service.Zone{ID: id})
+	return words.ZoneName(service.Zone{ID: id})
 }
 
 // LeavesAt returns when a txn that counted leaves the window by itself.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"time"
 
 	"velocityd/service"
 	"velocityd/service/access"
@@ -14,7 +13,6 @@ import (
 // health is the content of the page of health.
 type health struct {
 	Retention service.Retention
-	Now       time.Time
 	// Webhooks are shown to readers with the scope admin.
 	Webhooks  []webhook.Webhook
 	MayResend bool
@@ -26,7 +24,7 @@ func (v *visit) health() error {
 	if err != nil {
 		return err
 	}
-	h := health{Retention: state, Now: v.Now(), MayResend: v.mayEverywhere(access.ScopeAdmin)}
+	h := health{Retention: state, MayResend: v.mayEverywhere(access.ScopeAdmin)}
 	if h.MayResend {
 		if h.Webhooks, err = v.api.Webhooks(v.r.Context()); err != nil {
 			return err

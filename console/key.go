@@ -187,7 +187,7 @@ func (k keyPage) ZoneName(id int64) string {
 			return z.Name()
 		}
 	}
-	return nameOf(service.Zone{ID: id})
+	return words.ZoneName(service.Zone{ID: id})
 }
 
 const (

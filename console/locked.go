@@ -112,6 +112,23 @@ func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedLis
 	return list, nil
 }
 
+// countLocked counts the lockouts of a zone that began before a txn, or all for 0, as far as some pages tell of them. isMore says
+// that there are more.
+func (v *visit) countLocked(zone int64, before uint64, pages int) (count int, isMore bool, err error) {
+	query := barred.Query{ZoneID: zone, Cursor: before, Limit: barred.MaxLimit}
+	for range pages {
+		page, err := v.api.Locked(v.r.Context(), query)
+		if err != nil {
+			return 0, false, err
+		}
+		if count += len(page.Lockouts); page.Next == 0 {
+			return count, false, nil
+		}
+		query.Cursor = page.Next
+	}
+	return count, true, nil
+}
+
 // zoneOf returns the zone of an id, as text, among those that the reader may see.
 func zoneOf(zones []service.Zone, id string) (*service.Zone, error) {
 	for _, zone := range zones {

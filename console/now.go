@@ -91,12 +91,12 @@ func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 		if !content.MayLocked || !barred.Binds(zone) {
 			continue
 		}
-		page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: zone.ID, Limit: barred.MaxLimit})
+		count, isMore, err := v.countLocked(zone.ID, 0, 1)
 		if err != nil {
 			return err
 		}
-		content.Locked += len(page.Lockouts)
-		content.IsMoreLocked = content.IsMoreLocked || page.Next != 0
+		content.Locked += count
+		content.IsMoreLocked = content.IsMoreLocked || isMore
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func expiryOf(form url.Values, before, now time.Time) (time.Time, error) {
 	case "same":
 		return before, nil
 	case "until":
-		at, err := time.Parse("2006-01-02T15:04", form.Get("until"))
+		at, err := parseTime(form.Get("until"))
 		if err != nil {
 			return at, service.NewFieldError("until", "must be a day and a time in UTC, such as 2026-12-31 23:59")
 		}

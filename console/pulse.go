@@ -176,6 +176,3 @@ func rate(n float64) string {
 	}
 	return words.Num(int64(n + .5))
 }
-
-// Undecideds are the checks that were not decided since the start.
-func (b *beat) Undecideds() uint64 { return b.Counts.Busy + b.Counts.Undecided + b.Counts.Failed }

@@ -159,27 +159,11 @@ func (v *visit) releasing() (r releasing, err error) {
 	}
 	r.Next, _ = strconv.ParseUint(form.Get("next"), 10, 64) // without it all are released
 	if form.Get("total") == "" {
-		r.Total, r.IsMore, err = v.countLocked(zone.ID, r.Next)
+		r.Total, r.IsMore, err = v.countLocked(zone.ID, r.Next, mostPages)
 		return r, err
 	}
 	for name, number := range map[string]*int{"total": &r.Total, "released": &r.Released, "refused": &r.Refused} {
 		*number, _ = strconv.Atoi(form.Get(name)) // they are for the reader alone
 	}
 	return r, nil
-}
-
-// countLocked counts the lockouts of a zone that began before a txn, as far as some pages tell of them.
-func (v *visit) countLocked(zone int64, before uint64) (count int, isMore bool, err error) {
-	query := barred.Query{ZoneID: zone, Cursor: before, Limit: barred.MaxLimit}
-	for range mostPages {
-		page, err := v.api.Locked(v.r.Context(), query)
-		if err != nil {
-			return 0, false, err
-		}
-		if count += len(page.Lockouts); page.Next == 0 {
-			return count, false, nil
-		}
-		query.Cursor = page.Next
-	}
-	return count, true, nil
 }

@@ -1,13 +1,13 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"velocityd/console/words"
 	"velocityd/service"
 )
 
@@ -145,9 +145,4 @@ func (s standing) Own() *service.Override {
 func (s standing) Watches() bool { return s.Zone.Mode == service.ModeShadow }
 
 // Name returns the name of the zone.
-func (s standing) Name() string { return nameOf(s.Zone) }
-
-// nameOf returns the description of a zone, or else its number.
-func nameOf(zone service.Zone) string {
-	return cmp.Or(zone.Description, fmt.Sprintf("Zone %d", zone.ID))
-}
+func (s standing) Name() string { return words.ZoneName(s.Zone) }

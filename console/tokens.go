@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"velocityd/service/access"
@@ -73,12 +72,10 @@ func (v *visit) revokeToken() error {
 		return err
 	case len(page) == 0 || page[0].ID != id:
 		return v.fail(http.StatusNotFound, "There is no such token.", "The page of tokens lists all of them.")
-	case strings.TrimSpace(v.r.PostForm.Get("typed")) != page[0].Name:
-		return v.fail(http.StatusBadRequest, "The token was not revoked.", "The name that was typed is not that of the token. Go back, and type it again.")
 	}
-	why, err := v.because()
-	if err != nil {
-		return v.fail(http.StatusBadRequest, "The token was not revoked.", sentenceOfField(err)+" Go back, and say why.")
+	why, fault := v.confirmed("name of the token", page[0].Name)
+	if fault != "" {
+		return v.fail(http.StatusBadRequest, "The token was not revoked.", fault)
 	}
 	if err := v.api.RevokeToken(why, id, ""); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"velocityd/api"
 	"velocityd/console/settings"
@@ -179,18 +178,15 @@ func rewindable(entries []service.AuditEntry) (changes []rewind.Change, err erro
 
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.
 func (v *visit) putBack() error {
-	form := v.r.PostForm
 	plan, err := v.restoration()
 	if err != nil {
 		return err
 	}
-	why, err := v.because()
+	why, fault := v.confirmed("number of the zone", strconv.FormatInt(plan.ID, 10))
 	switch {
-	case strings.TrimSpace(form.Get("typed")) != strconv.FormatInt(plan.ID, 10):
-		return v.fail(http.StatusBadRequest, "The zone was not put back.", "The number that was typed is not that of the zone. Go back, and type it again.")
-	case err != nil:
-		return v.fail(http.StatusBadRequest, "The zone was not put back.", sentenceOfField(err)+" Go back, and say why.")
-	case form.Get("revision") != strconv.FormatInt(plan.Revision, 10):
+	case fault != "":
+		return v.fail(http.StatusBadRequest, "The zone was not put back.", fault)
+	case v.r.PostForm.Get("revision") != strconv.FormatInt(plan.Revision, 10):
 		return v.fail(http.StatusConflict, "The zone was not put back.", "Somebody has changed it meanwhile. Look at its versions again.")
 	}
 	if len(plan.Changes) > 0 || plan.Revision == 0 {

@@ -98,6 +98,19 @@ func (v *visit) goTo(path string) error {
 	return nil
 }
 
+// confirmed returns the context of a deed whose form has a reason and the text that the reader had to type, which is called thing.
+// Otherwise fault says what is wrong.
+func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
+	ctx, err := v.because()
+	switch {
+	case strings.TrimSpace(v.r.PostForm.Get("typed")) != text:
+		return nil, "The text that was typed is not the " + thing + ". Go back, and type it again."
+	case err != nil:
+		return nil, sentenceOfField(err) + " Go back, and say why."
+	}
+	return ctx, ""
+}
+
 // because returns the context of a change, which is recorded with the reason that the form gives. The error is a
 // service.ErrInvalid if it gives none.
 func (v *visit) because() (context.Context, error) {

@@ -14,9 +14,6 @@ import (
 	"velocityd/service/lint"
 )
 
-// mostCounted is up to how many lockouts of a zone are counted for its page.
-const mostCounted = barred.MaxLimit
-
 // zonePage is the content of the page of a zone.
 type zonePage struct {
 	Zone     service.Zone
@@ -25,7 +22,7 @@ type zonePage struct {
 	Findings []lint.Finding
 	Day      day
 	HasDay   bool
-	// Locked is how many buckets are locked, at most mostCounted; HasMore says that there are more.
+	// Locked is how many buckets are locked, at most barred.MaxLimit; HasMore says that there are more.
 	Locked  int
 	HasMore bool
 	MayPeek bool
@@ -87,15 +84,13 @@ func (v *visit) zone() error {
 }
 
 // countBarred counts who is locked, and looks for full buckets if the address asks for that.
-func (v *visit) countBarred(p *zonePage) error {
+func (v *visit) countBarred(p *zonePage) (err error) {
 	if !p.MayPeek {
 		return nil
 	}
-	page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: p.Zone.ID, Limit: mostCounted})
-	if err != nil {
+	if p.Locked, p.HasMore, err = v.countLocked(p.Zone.ID, 0, 1); err != nil {
 		return err
 	}
-	p.Locked, p.HasMore = len(page.Lockouts), page.Next != 0
 	if !v.r.URL.Query().Has("full") {
 		return nil
 	}

@@ -197,12 +197,9 @@ func (v *visit) dropZone() error {
 	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(v.r.PostForm.Get("typed")) != strconv.FormatInt(zone.ID, 10) {
-		return v.fail(http.StatusBadRequest, "The zone was not deleted.", "The number that was typed is not that of the zone. Go back, and type it again.")
-	}
-	why, err := v.because()
-	if err != nil {
-		return v.fail(http.StatusBadRequest, "The zone was not deleted.", sentenceOfField(err)+" Go back, and say why.")
+	why, fault := v.confirmed("number of the zone", strconv.FormatInt(zone.ID, 10))
+	if fault != "" {
+		return v.fail(http.StatusBadRequest, "The zone was not deleted.", fault)
 	}
 	revision, _ := strconv.ParseUint(v.r.PostForm.Get("revision"), 10, 64)
 	if err := v.api.DeleteZone(why, zone.ID, service.Match{Present: revision == 0, Revision: revision}, ""); err != nil {

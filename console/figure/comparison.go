@@ -77,11 +77,10 @@ func average(t service.Totals, days int) service.Totals {
 
 // Series is a line of a chart, as console.js draws it.
 type Series struct {
-	Label  string  `json:"label"`
-	Colour string  `json:"colour"`
-	Fill   string  `json:"fill,omitempty"`
-	Width  float64 `json:"width,omitempty"`
-	Dash   []int   `json:"dash,omitempty"`
+	Label  string `json:"label"`
+	Colour string `json:"colour"`
+	Fill   string `json:"fill,omitempty"`
+	Dash   []int  `json:"dash,omitempty"`
 }
 
 // Chart is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.

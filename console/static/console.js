@@ -199,7 +199,7 @@ function drawCharts(region) {
       legend: { live: true }, cursor: { y: false },
       axes: [{ ...axis, ...(times && { values: times, size: 30 }) }, { ...axis, size: 48 }],
       series: [{ label: 'UTC' }, ...series.map((/** @type {any} */ s) => ({
-        label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: s.width ?? 1.5, dash: s.dash,
+        label: s.label, stroke: paint(s.colour), fill: s.fill ? paint(s.fill) : undefined, width: 1.5, dash: s.dash,
         points: { show: false },
         value: (/** @type {any} */ _, /** @type {number|null} */ v) =>
           v == null ? '–' : `${Math.round(v * 100) / 100}${unit ? ' ' + unit : ''}`,

@@ -17,7 +17,7 @@ import (
 // Funcs returns the functions of templates that say things. Those that return HTML escape all text that they are given.
 func Funcs() template.FuncMap {
 	return template.FuncMap{
-		"visible": Visible, "plain": Plain, "option": option, "zoneChoices": zoneChoices,
+		"visible": Visible, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
 		"when": when, "clock": clock, "until": until, "date": date,
 		"num": Num, "percent": percent, "length": Length, "roughly": roughly, "seconds": service.WholeSeconds,
 		"reason": reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
@@ -70,18 +70,14 @@ func option(value, name, chosen string) template.HTML {
 func zoneChoices(zones []service.Zone, chosen string) template.HTML {
 	var all strings.Builder
 	for _, zone := range zones {
-		all.WriteString(string(option(strconv.FormatInt(zone.ID, 10), zoneName(zone), chosen)))
+		id := strconv.FormatInt(zone.ID, 10)
+		name := id
+		if zone.Description != "" {
+			name += " · " + Plain(zone.Description)
+		}
+		all.WriteString(string(option(id, name, chosen)))
 	}
 	return template.HTML(all.String()) //nolint:gosec // option escapes its text
-}
-
-// zoneName returns a zone's id and the words in which somebody has described it, as text alone.
-func zoneName(zone service.Zone) string {
-	name := strconv.FormatInt(zone.ID, 10)
-	if zone.Description != "" {
-		name += " · " + Plain(zone.Description)
-	}
-	return name
 }
 
 // Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it is.

@@ -1,11 +1,17 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"velocityd/service"
 )
+
+// ZoneName returns the words in which somebody has described a zone, as they were typed, or else its number.
+func ZoneName(zone service.Zone) string {
+	return cmp.Or(zone.Description, fmt.Sprintf("Zone %d", zone.ID))
+}
 
 // limitInWords returns how much a zone lets pass: "5 failures in 1 min".
 func limitInWords(z service.Zone) string {
