@@ -13,6 +13,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Path is where the console begins. Everything below it is the console's.
@@ -120,17 +121,17 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "{$}", (*visit).now)
 	add("GET", "history", (*visit).history)
 	add("GET", "locked", (*visit).locked)
-	add("POST", "locked/release", (*visit).releaseSelected)
-	add("POST", "locked/release-all", (*visit).releaseAll)
+	add("POST", "locked/release", needing(access.ScopeRelease, (*visit).releaseSelected))
+	add("POST", "locked/release-all", needing(access.ScopeRelease, (*visit).releaseAll))
 	add("GET", "zones", (*visit).zones)
-	add("GET", "zones/new", (*visit).newZone)
-	add("POST", "zones/new", (*visit).makeZone)
+	add("GET", "zones/new", needing(access.ScopeZones, (*visit).newZone))
+	add("POST", "zones/new", needing(access.ScopeZones, (*visit).makeZone))
 	add("GET", "zones/{zone}", (*visit).zone)
-	add("GET", "zones/{zone}/edit", (*visit).editZone)
-	add("POST", "zones/{zone}/edit", (*visit).writeZone)
+	add("GET", "zones/{zone}/edit", needing(access.ScopeZones, (*visit).editZone))
+	add("POST", "zones/{zone}/edit", needing(access.ScopeZones, (*visit).writeZone))
 	add("GET", "zones/{zone}/versions", (*visit).versions)
-	add("GET", "zones/{zone}/versions/{change}", (*visit).showRestoration)
-	add("POST", "zones/{zone}/versions/{change}", (*visit).putBack)
+	add("GET", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).showRestoration))
+	add("POST", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).putBack))
 	add("POST", "zones/{zone}/delete", (*visit).dropZone)
 	add("GET", "zones/{zone}/preview/{job}", (*visit).showPreview)
 	add("POST", "zones/{zone}/preview/{job}/cancel", (*visit).cancelPreview)

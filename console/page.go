@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"velocityd/api"
@@ -39,21 +40,22 @@ type page struct {
 // entry is one of the menu.
 type entry struct {
 	Name, Path string
-	needs      access.Scope
+	needs      []access.Scope // any of which is enough
 }
 
-// menu returns all entries. Each page is for readers with its scope.
+// menu returns all entries.
 func menu() []entry {
+	const history, peek, overrides = access.ScopeHistory, access.ScopePeek, access.ScopeOverrides
 	return []entry{
-		{"Now", "", access.ScopeHistory},
-		{"History", "history", access.ScopeHistory},
-		{"Locked", "locked", access.ScopePeek},
-		{"Attacks", "attacks", access.ScopeHistory},
-		{"Zones", "zones", access.ScopeHistory},
-		{"Overrides", "overrides", access.ScopeOverrides},
-		{"Audit", "audit", access.ScopeHistory},
-		{"Tokens", "tokens", access.ScopeAdmin},
-		{"Health", "health", access.ScopeHistory},
+		{"Now", "", []access.Scope{history, peek, access.ScopeMetrics}},
+		{"History", "history", []access.Scope{history}},
+		{"Locked", "locked", []access.Scope{peek}},
+		{"Attacks", "attacks", []access.Scope{history}},
+		{"Zones", "zones", []access.Scope{history, peek, access.ScopeRelease, access.ScopeZones, overrides}},
+		{"Overrides", "overrides", []access.Scope{overrides}},
+		{"Audit", "audit", []access.Scope{history}},
+		{"Tokens", "tokens", []access.Scope{access.ScopeAdmin}},
+		{"Health", "health", []access.Scope{history}},
 	}
 }
 
@@ -124,8 +126,11 @@ func (v *visit) showAs(status int, name, place, title string, content any) error
 		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
 		Notice: notices()[v.r.URL.Query().Get("done")], Content: content,
 	}
+	isEnough := func(scope access.Scope) bool { // tokens are for all zones
+		return v.may(scope) && (scope != access.ScopeAdmin || v.mayEverywhere(scope))
+	}
 	for _, e := range menu() {
-		if v.may(e.needs) && (e.needs != access.ScopeAdmin || v.mayEverywhere(e.needs)) { // tokens are for all zones
+		if slices.ContainsFunc(e.needs, isEnough) {
 			p.Menu = append(p.Menu, e)
 		}
 	}

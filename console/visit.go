@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -69,6 +70,17 @@ func hurried(handle func(*visit) error) func(*visit) error {
 		ctx, cancel := context.WithTimeout(v.r.Context(), visitTimeout)
 		defer cancel()
 		v.r = v.r.WithContext(ctx)
+		return handle(v)
+	}
+}
+
+// needing returns a page or deed that is refused to readers without a scope. It is for forms, which ask the interface for less than
+// they offer.
+func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
+	return func(v *visit) error {
+		if !v.may(scope) {
+			return &api.Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf("It takes the scope %s.", scope)}
+		}
 		return handle(v)
 	}
 }

@@ -10,12 +10,8 @@ import (
 	"velocityd/service/access"
 )
 
-const (
-	// zonesPerPage bounds the zones whose totals one page asks for.
-	zonesPerPage = 25
-	// newestChanges is among how many changes of all zones the newest of each is looked for.
-	newestChanges = 200
-)
+// zonesPerPage bounds the zones whose totals and newest changes one page asks for.
+const zonesPerPage = 25
 
 // zoneList is the content of the page of all zones.
 type zoneList struct {
@@ -29,7 +25,7 @@ type zoneList struct {
 type zoneRow struct {
 	Zone service.Zone
 	Day  day
-	// Last is its newest change, or nil if that is not among the newest ones of all zones.
+	// Last is its newest change, or nil if the audit has none.
 	Last *service.AuditEntry
 }
 
@@ -50,10 +46,6 @@ func (v *visit) zones() error {
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
 	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory)}
-	changes, err := v.lastChanges()
-	if err != nil {
-		return err
-	}
 	for _, zone := range all {
 		switch {
 		case zone.ID <= after:
@@ -62,7 +54,10 @@ func (v *visit) zones() error {
 			list.Next = list.Rows[zonesPerPage-1].Zone.ID
 			return v.show("zones", "Zones", "Zones", list)
 		}
-		row := zoneRow{Zone: zone.WithDefaults(), Last: changes[zone.ID]}
+		row := zoneRow{Zone: zone.WithDefaults()}
+		if row.Last, err = v.lastChange(zone.ID); err != nil {
+			return err
+		}
 		if row.Day, err = v.day(zone.ID); err != nil {
 			return err
 		}
@@ -71,20 +66,16 @@ func (v *visit) zones() error {
 	return v.show("zones", "Zones", "Zones", list)
 }
 
-// lastChanges returns the newest change of each zone, as far as it is among the newest of all zones. It is empty for a reader
-// who may not see them.
-func (v *visit) lastChanges() (map[int64]*service.AuditEntry, error) {
-	changes := map[int64]*service.AuditEntry{}
+// lastChange returns the newest change of a zone, or nil if the audit has none or the reader may not see it.
+func (v *visit) lastChange(zone int64) (last *service.AuditEntry, err error) {
 	if !v.may(access.ScopeHistory) {
-		return changes, nil
+		return last, nil
 	}
-	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{Subjects: []string{"zone"}, Limit: newestChanges})
-	for i, e := range page.Entries {
-		if changes[e.ZoneID] == nil {
-			changes[e.ZoneID] = &page.Entries[i]
-		}
+	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone"}, Limit: 1})
+	if len(page.Entries) > 0 {
+		last = &page.Entries[0]
 	}
-	return changes, err
+	return last, err
 }
 
 // day returns the last 24 hours of a zone, empty for a reader who may not see them.

@@ -98,6 +98,23 @@ test('the filters of the audit swap its rows and stand in the address', async ()
   await context.close();
 });
 
+test('a region that is late says that it loads', async () => {
+  const { context, page, faults } = await open(browser, place.url);
+  await page.goto(`${place.url}/console/audit`);
+  let goOn = () => {};
+  const held = new Promise((done) => { goOn = () => done(undefined); });
+  await page.route('**/console/audit?by=*', async (route) => { await held; await route.continue(); });
+  await page.fill('input[name=by]', 'nobody of this name');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#rows[aria-busy=true]');
+  assert.equal(await page.locator('#said').textContent(), 'Loading …');
+  goOn();
+  await page.waitForURL('**/console/audit?by=nobody**');
+  assert.equal(await page.locator('[aria-busy]').count(), 0);
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('the first page is at most 60 KB over the wire', async () => {
   const { context, page } = await open(browser, place.url);
   const session = await context.newCDPSession(page);

@@ -70,12 +70,18 @@ async function visit(address, selector) {
   asked = new AbortController();
   const { signal } = asked;
   const field = document.activeElement?.closest('form [name]')?.getAttribute('name');
+  const late = setTimeout(() => {
+    document.querySelector(selector)?.setAttribute('aria-busy', 'true');
+    say('Loading …');
+  }, 200);
   let answer;
   try {
     answer = await swap(address, selector, { signal });
   } catch {
     if (!signal.aborted) location.assign(address); // the browser says why there is no answer
     return;
+  } finally {
+    clearTimeout(late);
   }
   history.pushState({ selector }, '', answer.url);
   shown = location.pathname + location.search;
@@ -279,7 +285,7 @@ document.addEventListener('keydown', (event) => {
 
 /** Brings a region to life that has come into the page. @param {ParentNode} region */
 function enliven(region) {
-  for (const button of region.querySelectorAll('[data-pause]')) button.removeAttribute('hidden');
+  for (const button of region.querySelectorAll('[data-pause], [data-all], [data-copy]')) button.removeAttribute('hidden');
   const lives = [...region.querySelectorAll('[data-live]')];
   if (region instanceof Element && region.matches('[data-live]')) lives.push(region);
   for (const live of lives) void renew(live);
