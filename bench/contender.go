@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type contender struct {
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
 	database *database // the schema with a row for every attempt; nil if there is none
+	shares   bool      // its service and database are another contender's
 	records  bool      // it only records: it limits nothing and lets every attempt through
 	logBytes func() (int64, error)
 	// run asks a contender that a load generator cannot ask, because it is a library. It
@@ -38,6 +40,8 @@ const (
 	kindProcedure = "procedure"
 	kindService   = "service"
 	kindLone      = "lone"
+	kindClient    = "client"
+	kindCoalesced = "coalesced"
 	kindHistory   = "history"
 	kindRecording = "recording"
 	kindEcho      = "echo"
@@ -180,7 +184,20 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			return nil, err
 		}
 	}
-	return list, nil
+	return append(list, throughClient(list)...), nil
+}
+
+// throughClient are the ways to ask the service of a list by package client. They share its process and schema.
+func throughClient(list []*contender) []*contender {
+	served := *list[slices.IndexFunc(list, func(c *contender) bool { return c.kind == kindService })]
+	served.logBytes, served.shares = nil, true
+	plain, coalesced := served, served
+	plain.kind, plain.protocol, plain.name = kindClient, round.Client, served.name+", package client"
+	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
+		"its processor time is the generator's"
+	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, round.Coalesced, served.name+", client coalescing"
+	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
+	return []*contender{&plain, &coalesced}
 }
 
 // onNewSchemas makes the schemas without a history and returns their contenders, the

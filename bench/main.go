@@ -237,7 +237,7 @@ func (m *measured) pace(c *contender, order *round.Order) bool {
 // warmUp asks a contender for a second, which does not count, and updates the statistics of its tables, as
 // on a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
-	if c.kind == kindRecording { // the service warms up its tables
+	if c.kind == kindRecording || c.shares { // the service warms up its tables
 		return nil
 	}
 	if c.database != nil {
@@ -294,7 +294,7 @@ func (s *stage) finish(ctx context.Context, m *measured) error {
 	}
 	s.progress("looking for attempts that were let through in excess")
 	for _, c := range s.contenders {
-		if c.database == nil || c.records {
+		if c.database == nil || c.records || c.shares {
 			continue
 		}
 		k, err := c.database.keeps(ctx, c)

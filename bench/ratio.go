@@ -24,6 +24,12 @@ func (m *measured) comparisons(engine localdb.Engine) []comparison {
 		{"64 connections, against rate-limiter-flexible on the same engine", faster(service(in64), of(in64, kindFlexible))},
 		{"the database's CPU for a check at 512, against recording alone", ratio(service(in512), of(inRecording, kindRecording), serverCost)},
 		{"the service's CPU for a check at 512, against Echo alone", ratio(service(in512), of(in512, kindEcho), serviceCost)},
+		{
+			"the service's CPU for a check at 512, by a client that coalesces, against one that does not",
+			ratio(of(in512, kindCoalesced), of(in512, kindClient), serviceCost),
+		},
+		{"the same, the client's and the service's CPU together", ratio(of(in512, kindCoalesced), of(in512, kindClient), webCost)},
+		{"the same, throughput", faster(of(in512, kindCoalesced), of(in512, kindClient))},
 		{"a lone check over HTTP, p50, against the textbook called directly", ratio(of(inLone, kindLone), of(inLone, kindTextbook), medianTime)},
 		{"a lone check of user and address, p50, against one of one bucket", ratio(of(inPairLone, kindLone), of(inLone, kindLone), medianTime)},
 		{"user and address, throughput against one bucket, 64 connections", faster(service(inPair64), service(in64))},

@@ -114,7 +114,7 @@ func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		kindTextbook, kindProcedure, kindService, kindLone, kindHistory, kindRecording, kindEcho,
+		kindTextbook, kindProcedure, kindService, kindLone, kindHistory, kindRecording, kindEcho, kindClient, kindCoalesced,
 		kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}

@@ -72,7 +72,7 @@ func scenarios(overrides int) []scenario {
 			id: inFive, title: "five limits of an account in one check (by second, minute, hour, day and month), 10,000 accounts, 64 callers",
 			callers: 64, contenders: []string{kindService, kindEnvoy, kindRate, kindRateAOF}, draws: five,
 		},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append(web, kindClient, kindCoalesced), draws: users},
 		{
 			id: inRecording, title: "recording alone, as the service records at 512 callers",
 			contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets),

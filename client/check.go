@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -26,7 +28,10 @@ import (
 // While its database is away the service may answer by the settings of the zones: then
 // Decision.Degraded is true. Such an attempt is recorded nowhere and has no txn to report.
 //
-// After an error only the caller can decide what to do. Fail closed: refuse the login;
+// After many failures in a row the Client stops to ask again, until checks succeed, so that its callers do not multiply the load
+// of a service that is down: see budget.
+//
+// After an error only the caller can decide what to do, here or once for all checks by WithOnError. Fail closed: refuse the login;
 // then an attacker who can overload the service locks everybody out. Fail open: let
 // the login pass without a limit; then such an attacker can guess passwords without
 // one. A login server for consumers mostly fails open with a coarse local limit, one
@@ -34,34 +39,97 @@ import (
 // second, and raise an alarm. Errors that wrap service.ErrInvalid or
 // service.ErrNotFound are mistakes in the program or its configuration, which waiting
 // does not mend.
-func (c *Client) Check(ctx context.Context, check service.Check) (service.Decision, error) {
-	if err := check.Validate(); err != nil {
-		return service.Decision{}, fmt.Errorf("check: %w", err)
+func (c *Client) Check(ctx context.Context, check service.Check) (d service.Decision, err error) {
+	began, o := time.Now(), Observation{Action: actionCheck, Batch: 1}
+	failed := error(nil) // is observed also where a policy answers
+	defer func() { c.observe(ctx, began, o, failed) }()
+	if failed = check.Validate(); failed != nil {
+		failed = fmt.Errorf("check: %w", failed)
+		return service.Decision{}, failed
 	}
 	if check.AttemptID == "" {
 		check.AttemptID = rand.Text()
 	}
-	r := request{action: "check", method: http.MethodPost, path: "/v1/check", body: api.NewCheck(check)}
-	var decision service.Decision
-	err := c.insist(ctx, func(ctx context.Context) error {
-		answer, err := ask[api.Decision](ctx, c, r)
-		if err == nil && !fits(answer, check) {
-			err = c.unreadable(r, "the answer does not fit the check")
-		}
-		decision = answer.Decision()
+	failed = c.insist(ctx, &o, func(ctx context.Context) (err error) {
+		d, err = c.try(ctx, check, &o)
 		return err
 	})
+	if failed != nil {
+		d, err = c.decideWithout(ctx, check, failed)
+	}
+	o.Degraded = d.Degraded
+	return d, err
+}
+
+// try asks a check once, alone or along with others.
+func (c *Client) try(ctx context.Context, check service.Check, o *Observation) (service.Decision, error) {
+	if c.lane == nil {
+		return c.askOne(ctx, check)
+	}
+	a, isSent, left := c.lane.check(ctx, check)
+	switch {
+	case left != nil && isSent:
+		return service.Decision{}, c.cutOff(checkRequest(), left)
+	case left != nil:
+		return service.Decision{}, c.unreached(checkRequest(), left)
+	}
+	o.Batch = a.batch
+	return a.decision, a.err
+}
+
+func checkRequest() request {
+	return request{action: actionCheck, method: http.MethodPost, path: "/v1/check"}
+}
+
+// askOne asks a check alone.
+func (c *Client) askOne(ctx context.Context, check service.Check) (service.Decision, error) {
+	r := checkRequest()
+	r.body = api.NewCheck(check)
+	answer, err := ask[api.Decision](ctx, c, r)
+	if err == nil && !fits(answer, check) {
+		err = c.unreadable(r, "the answer does not fit the check")
+	}
 	if err != nil {
 		return service.Decision{}, err
 	}
-	return decision, nil
+	return answer.Decision(), nil
+}
+
+// askParty asks checks of several callers, which are valid, and returns an answer for each.
+func (c *Client) askParty(ctx context.Context, checks []service.Check) []answerOf {
+	answers := make([]answerOf, len(checks))
+	if len(checks) == 1 { // without the detour that the service has for many
+		d, err := c.askOne(ctx, checks[0])
+		return []answerOf{{decision: d, err: err, batch: 1}}
+	}
+	decisions, err := c.checkAll(ctx, checks)
+	for i := range answers {
+		answers[i] = answerOf{err: err, batch: len(checks)}
+		if err != nil {
+			continue
+		}
+		answers[i].decision, answers[i].err = decisions[i], nil
+		if failed := decisions[i].Err; failed != nil {
+			answers[i].decision, answers[i].err = service.Decision{}, c.refusedAmong(failed)
+		}
+	}
+	return answers
 }
 
 // CheckAll implements service.Checker: it asks up to service.MaxChecks checks
 // in one call, in their order. It asks once and repeats nothing. A check whose
 // Decision.Err wraps service.ErrBusy can be asked again. Invalid checks are refused
 // without asking.
-func (c *Client) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (c *Client) CheckAll(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
+	began, o := time.Now(), Observation{Action: actionCheck, Attempts: 1, Batch: len(checks)}
+	defer func() {
+		o.Degraded = slices.ContainsFunc(decisions, func(d service.Decision) bool { return d.Degraded })
+		c.observe(ctx, began, o, err)
+	}()
+	return c.checkAll(ctx, checks)
+}
+
+func (c *Client) checkAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, len(checks))
 	var question api.Checks
 	var asked []int // the indexes in checks of those that are asked

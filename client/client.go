@@ -55,6 +55,10 @@ type Client struct {
 	timeout   time.Duration // of a call
 	tryTime   time.Duration // of one of its tries
 	maxAnswer int64
+	budget    budget
+	onError   OnError  // nil: errors are returned
+	observer  Observer // nil: nobody
+	lane      *lane    // nil: each check is a request
 	pause     func(ctx context.Context, length time.Duration) error
 }
 

@@ -89,12 +89,28 @@ func (c *Client) refused(r request, response *http.Response, text []byte) error 
 		// A proxy has answered. The service may have carried out the request.
 		f.kind = r.whenLost()
 	}
-	switch status {
-	case http.StatusRequestTimeout, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	if mayPass(status) {
 		f.again, f.after = true, retryAfter(response.Header)
 	}
 	return f
+}
+
+// refusedAmong returns the error of one check that was refused among others. It does not say when to ask again.
+func (c *Client) refusedAmong(err error) error {
+	f := c.failure(checkRequest(), nil, err)
+	var problem *api.Problem
+	f.again = errors.As(err, &problem) && mayPass(problem.Status)
+	return f
+}
+
+// mayPass says that a request that was answered with this status may be answered otherwise if it is asked again.
+func mayPass(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // whenLost returns the kind of error of a request whose answer is lost. A request that changes nothing can

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -11,7 +12,9 @@ import (
 
 // Report says how one login ended. Like Check it asks again until the deadline of
 // ctx, because reporting the same outcome again changes nothing.
-func (c *Client) Report(ctx context.Context, report service.Report) error {
+func (c *Client) Report(ctx context.Context, report service.Report) (err error) {
+	began, o := time.Now(), Observation{Action: actionReport, Batch: 1}
+	defer func() { c.observe(ctx, began, o, err) }()
 	if err := report.Validate(); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
@@ -22,7 +25,7 @@ func (c *Client) Report(ctx context.Context, report service.Report) error {
 	if report.AttemptID != "" {
 		r.action, r.path = "report outcome of an attempt", attemptPath(report.AttemptID)+"/outcome"
 	}
-	return c.insist(ctx, func(ctx context.Context) error {
+	return c.insist(ctx, &o, func(ctx context.Context) error {
 		answer, err := ask[api.Report](ctx, c, r)
 		if err == nil && answer.Report() != report {
 			err = c.unreadable(r, "the answer does not fit the report")
@@ -33,7 +36,9 @@ func (c *Client) Report(ctx context.Context, report service.Report) error {
 
 // ReportAll implements service.OutcomeStore: it reports up to service.MaxReports
 // outcomes in one call. It asks once and repeats nothing.
-func (c *Client) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (c *Client) ReportAll(ctx context.Context, reports []service.Report) (errs []error, err error) {
+	began, o := time.Now(), Observation{Action: actionReport, Attempts: 1, Batch: len(reports)}
+	defer func() { c.observe(ctx, began, o, err) }()
 	r := request{
 		action: fmt.Sprintf("report %d outcomes", len(reports)), method: http.MethodPost, path: "/v1/outcomes",
 		body: api.NewReports(reports),
@@ -45,7 +50,7 @@ func (c *Client) ReportAll(ctx context.Context, reports []service.Report) ([]err
 	if len(answer.Results) != len(reports) {
 		return nil, c.unreadable(r, fmt.Sprintf("%d answers to %d reports", len(answer.Results), len(reports)))
 	}
-	errs := make([]error, len(reports))
+	errs = make([]error, len(reports))
 	for i, receipt := range answer.Results {
 		switch {
 		case receipt.Problem != nil:

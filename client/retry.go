@@ -23,16 +23,24 @@ const (
 const longestTry = 2 * time.Second
 
 // insist tries until there is an answer, or until the deadline of ctx would pass before
-// the next try. If an earlier try may have been counted, insist returns its error and
-// not a later ErrBusy, which would mean that nothing was counted.
-func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error) error {
+// the next try, or until the budget of tries is spent. If an earlier try may have been counted, insist
+// returns its error and not a later ErrBusy, which would mean that nothing was counted. It counts the tries
+// in o.
+func (c *Client) insist(ctx context.Context, o *Observation, try func(ctx context.Context) error) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	var lost error
+	paid := 0.0
 	for tries := 0; ; tries++ {
 		err := within(ctx, c.tryTime, try)
+		o.Attempts++
+		share := 1 / float64(max(o.Batch, 1))
 		var failed *failure
-		if err == nil || !errors.As(err, &failed) {
+		switch {
+		case err == nil:
+			c.budget.reward(max(paid, tryReward*share))
+			return nil
+		case !errors.As(err, &failed):
 			return err
 		}
 		busy := errors.Is(err, service.ErrBusy)
@@ -52,6 +60,10 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 		if deadline, _ := ctx.Deadline(); time.Until(deadline) <= length {
 			return err
 		}
+		if !c.budget.take(share) {
+			return fmt.Errorf("%w; not asked again, because too much has failed lately", err)
+		}
+		paid = retryPrice * share
 		if interrupted := c.pause(ctx, length); interrupted != nil {
 			return fmt.Errorf("%w; not asked again: %w", err, interrupted)
 		}

@@ -129,8 +129,14 @@ func programRules() map[string]rule {
 	return map[string]rule{
 		"bench":         {ours: []string{"bench/history", "bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/history": {never: []string{"net", sql, http}},
-		"bench/load":    {ours: []string{"bench/round"}, theirs: []string{driver}},
-		"bench/round":   {},
+		"bench/load": {
+			ours: []string{
+				"bench/round", "client", "api", "service", "service/access", "service/backtest", "service/barred", "service/event",
+				"service/explain", "service/webhook",
+			},
+			theirs: []string{driver},
+		},
+		"bench/round": {},
 		"db/dbtest/vitess/cluster": {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/bench/round"
+	"velocityd/client"
 )
 
 // patience bounds the generator's wait for an answer after the round's end. After a call without an answer
@@ -193,6 +194,10 @@ func newDialer(order round.Order) (dialer, error) {
 		return newSQLDialer(order)
 	case round.Service:
 		return webDialer{address: order.Address, path: "/v1/check", language: serviceLanguage{}}, nil
+	case round.Client:
+		return newClientDialer(order.Address)
+	case round.Coalesced:
+		return newClientDialer(order.Address, client.WithCoalescing())
 	case round.Envoy:
 		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
 	}

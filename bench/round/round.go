@@ -9,6 +9,8 @@ const (
 	Procedure = "procedure" // CALL check_velocity, ours or the textbook's
 	Recording = "recording" // INSERT INTO zone_txn and COMMIT, without any check
 	Service   = "service"   // POST /v1/check
+	Client    = "client"    // POST /v1/check by package client, one for all callers
+	Coalesced = "coalesced" // the same, and checks that meet share a request
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
 	Library   = "library"   // no address: the contender's process asks itself
 )
