@@ -175,9 +175,15 @@ func reach(zone service.Zone) time.Duration {
 	return max(zone.Window, zone.LockoutMax+zone.LockoutDecay)
 }
 
-// window returns for how long an attempt counts at most, in any zone.
-func (s Setup) window() time.Duration {
-	return max(s.longest(func(zone service.Zone) time.Duration { return zone.Window }), s.longestOverride())
+// windowOf returns for how long an attempt in a zone counts at most.
+func (s Setup) windowOf(zoneID int64) time.Duration {
+	ofZone := func(zone service.Zone) time.Duration {
+		if zone.ID != zoneID {
+			return 0
+		}
+		return zone.Window
+	}
+	return max(s.longest(ofZone), s.longestOverride())
 }
 
 // decay returns for how long a lockout that ended makes the next one longer, at most.

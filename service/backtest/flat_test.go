@@ -49,3 +49,21 @@ func TestABusyBucketKeepsNoOldEntries(t *testing.T) {
 		t.Errorf("a bucket of 600 attempts in its window holds %d", n)
 	}
 }
+
+// TestAZoneWithAShortWindowIsForgottenBesideALongOne has a window of a day in another zone of the checks.
+func TestAZoneWithAShortWindowIsForgottenBesideALongOne(t *testing.T) {
+	t.Parallel()
+	short, long := service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: 24 * time.Hour}
+	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{short}, Past: Past{Zones: []service.Zone{short, long}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	for i := range 20_000 {
+		at = at.Add(time.Second)
+		r.Add(Attempt{At: at, Places: []Place{{Bucket: service.Bucket{ZoneID: 1, Key: fmt.Sprint(i)}}, {Bucket: service.Bucket{ZoneID: 2, Key: "a"}}}})
+		if len(r.buckets) > firstSweep+1 {
+			t.Fatalf("after %d keys %d buckets are held", i, len(r.buckets))
+		}
+	}
+}

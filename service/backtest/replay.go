@@ -16,13 +16,13 @@ type Replay struct {
 	setup    Setup
 	settings *settings
 	demands  []demand
-	// horizon is how long an attempt can count at most, and memory how long a lockout can, after its end.
-	horizon, memory time.Duration
-	buckets         map[service.Bucket]*bucket
-	sweepAt         int // buckets
-	returns         returns
-	desk            desk
-	counts          counts
+	horizons map[int64]time.Duration // of the zones that were met: how long an attempt can count at most
+	memory   time.Duration           // how long a lockout has an effect after its end, at most
+	buckets  map[service.Bucket]*bucket
+	sweepAt  int // buckets
+	returns  returns
+	desk     desk
+	counts   counts
 }
 
 // firstSweep is how many buckets are held before those that are over are looked for.
@@ -46,7 +46,7 @@ func New(s Setup) (*Replay, error) {
 	}
 	r := &Replay{
 		setup: s, settings: newSettings(s), demands: demandsOf(s), buckets: map[service.Bucket]*bucket{}, sweepAt: firstSweep,
-		horizon: s.window(), memory: s.decay(),
+		horizons: map[int64]time.Duration{}, memory: s.decay(),
 	}
 	r.counts = newCounts(r.settings.plans())
 	return r, nil
@@ -157,7 +157,7 @@ func (r *Replay) record(a Attempt, held []*bucket, ruling service.Ruling) {
 			e.lanes |= r.demandLanes(a)
 		}
 		if e.lanes != 0 {
-			held[j].add(e, r.lanes(), at-r.horizon.Microseconds())
+			held[j].add(e, r.lanes(), at-r.horizon(place.Bucket.ZoneID).Microseconds())
 		}
 		r.settle(a, place, held[j], counted, ruling)
 	}
@@ -222,11 +222,22 @@ func (r *Replay) isLate(a Attempt, plan int, at time.Time) bool {
 	})
 }
 
+// horizon returns for how long an attempt in a zone counts at most. A bucket of a short window must not be kept as long as
+// one of another zone's long window.
+func (r *Replay) horizon(zoneID int64) time.Duration {
+	horizon, isKnown := r.horizons[zoneID]
+	if !isKnown {
+		horizon = r.setup.windowOf(zoneID)
+		r.horizons[zoneID] = horizon
+	}
+	return horizon
+}
+
 // sweep forgets the buckets in which nothing counts any more.
 func (r *Replay) sweep(now time.Time) {
-	horizon, locks := now.Add(-r.horizon).UnixMicro(), now.Add(-r.memory).UnixMicro()
+	locks := now.Add(-r.memory).UnixMicro()
 	for of, b := range r.buckets {
-		if b.isOver(horizon, locks) {
+		if b.isOver(now.Add(-r.horizon(of.ZoneID)).UnixMicro(), locks) {
 			r.end(b)
 			delete(r.buckets, of)
 		}
