@@ -34,7 +34,10 @@ func zones() []service.Zone {
 	return []service.Zone{
 		{ID: logins, Rate: 3, Window: time.Hour, Keys: names, Lockout: 2 * time.Hour, Totals: true},
 		{ID: addresses, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}},
-		{ID: hidden, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
+		{
+			ID: hidden, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree,
+			Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
+		},
 		{ID: failures, Rate: 2, Window: time.Hour, Keys: names, Counts: service.CountsFailures, RecordBlocked: 1},
 	}
 }
