@@ -151,9 +151,6 @@ func (k keyPage) Folded() []folding {
 // IsTyped reports whether somebody has typed the key. Otherwise a zone has it so.
 func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
-// IsPseudonym reports whether the key is one.
-func (k keyPage) IsPseudonym() bool { return service.IsPseudonym(k.Asked.Key) }
-
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.
 func (k keyPage) Worst() *standing {
 	var worst *standing

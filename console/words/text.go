@@ -17,7 +17,7 @@ import (
 // Funcs returns the functions of templates that say things. Those that return HTML escape all text that they are given.
 func Funcs() template.FuncMap {
 	return template.FuncMap{
-		"visible": Visible, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
+		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
 		"when": when, "clock": clock, "until": until, "date": date,
 		"num": Num, "percent": percent, "length": Length, "roughly": roughly, "seconds": service.WholeSeconds,
 		"reason": reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
@@ -41,6 +41,14 @@ func Visible(text string) template.HTML {
 	}
 	b.WriteString("</bdi>")
 	return template.HTML(b.String()) //nolint:gosec // everything in it is escaped
+}
+
+// key returns a key as Visible does, and says of a pseudonym that it is one.
+func key(text string) template.HTML {
+	if service.IsPseudonym(text) {
+		return Visible(text) + ` <span class="chip note">pseudonym</span>`
+	}
+	return Visible(text)
 }
 
 // Plain is Visible for the places where a browser takes text alone, such as the choices of a field.
