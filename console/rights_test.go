@@ -116,7 +116,8 @@ func TestAReaderOfOneScopeGetsEachPageOfHisMenu(t *testing.T) {
 		people[scope] = p.person(t, string(scope), scope)
 	}
 	for scope, least := range map[access.Scope]int{
-		access.ScopePeek: 3, access.ScopeRelease: 1, access.ScopeZones: 1, access.ScopeOverrides: 2, access.ScopeHistory: 6, access.ScopeMetrics: 1, access.ScopeAdmin: 9,
+		access.ScopePeek: 3, access.ScopeRelease: 1, access.ScopeZones: 1, access.ScopeOverrides: 2, access.ScopeHistory: 6,
+		access.ScopeMetrics: 1, access.ScopeAdmin: 9,
 	} {
 		b := people[scope]
 		_, page := b.logIn(t).get(t, "")
