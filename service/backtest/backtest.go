@@ -5,6 +5,7 @@
 package backtest
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -175,15 +176,13 @@ func reach(zone service.Zone) time.Duration {
 	return max(zone.Window, zone.LockoutMax+zone.LockoutDecay)
 }
 
-// windowOf returns for how long an attempt in a zone counts at most.
-func (s Setup) windowOf(zoneID int64) time.Duration {
-	ofZone := func(zone service.Zone) time.Duration {
-		if zone.ID != zoneID {
-			return 0
-		}
-		return zone.Window
+// windows returns for how long an attempt counts at most in each zone.
+func (s Setup) windows() map[int64]time.Duration {
+	override, longest := s.longestOverride(), map[int64]time.Duration{}
+	for zone := range s.everyZone() {
+		longest[zone.ID] = max(longest[zone.ID], zone.Window, override)
 	}
-	return max(s.longest(ofZone), s.longestOverride())
+	return longest
 }
 
 // decay returns for how long a lockout that ended makes the next one longer, at most.
@@ -191,19 +190,30 @@ func (s Setup) decay() time.Duration {
 	return s.longest(func(zone service.Zone) time.Duration { return zone.LockoutDecay })
 }
 
-// longest returns the longest length of all zones as they ever are, with every setting spelt out.
+// longest returns the longest length of all zones as they ever are.
 func (s Setup) longest(length func(service.Zone) time.Duration) (longest time.Duration) {
-	for _, list := range [][]service.Zone{s.Proposals, s.Zones} {
-		for _, zone := range list {
-			longest = max(longest, length(zone.WithDefaults()))
-		}
-	}
-	for _, c := range s.Changes {
-		if c.Zone != nil {
-			longest = max(longest, length(c.Zone.WithDefaults()))
-		}
+	for zone := range s.everyZone() {
+		longest = max(longest, length(zone))
 	}
 	return longest
+}
+
+// everyZone yields all zones as they ever are, with every setting spelt out.
+func (s Setup) everyZone() iter.Seq[service.Zone] {
+	return func(yield func(service.Zone) bool) {
+		for _, list := range [][]service.Zone{s.Proposals, s.Zones} {
+			for _, zone := range list {
+				if !yield(zone.WithDefaults()) {
+					return
+				}
+			}
+		}
+		for _, c := range s.Changes {
+			if c.Zone != nil && !yield(c.Zone.WithDefaults()) {
+				return
+			}
+		}
+	}
 }
 
 // longestOverride returns the longest window of the overrides.

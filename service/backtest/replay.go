@@ -16,8 +16,10 @@ type Replay struct {
 	setup    Setup
 	settings *settings
 	demands  []demand
-	horizons map[int64]time.Duration // of the zones that were met: how long an attempt can count at most
-	memory   time.Duration           // how long a lockout has an effect after its end, at most
+	// horizons are how long an attempt can count at most, in each zone: a bucket of a short window must not be kept as long as
+	// one of another zone's long window.
+	horizons map[int64]time.Duration
+	memory   time.Duration // how long a lockout has an effect after its end, at most
 	buckets  map[service.Bucket]*bucket
 	sweepAt  int // buckets
 	returns  returns
@@ -46,7 +48,7 @@ func New(s Setup) (*Replay, error) {
 	}
 	r := &Replay{
 		setup: s, settings: newSettings(s), demands: demandsOf(s), buckets: map[service.Bucket]*bucket{}, sweepAt: firstSweep,
-		horizons: map[int64]time.Duration{}, memory: s.decay(),
+		horizons: s.windows(), memory: s.decay(),
 	}
 	r.counts = newCounts(r.settings.plans())
 	return r, nil
@@ -157,7 +159,7 @@ func (r *Replay) record(a Attempt, held []*bucket, ruling service.Ruling) {
 			e.lanes |= r.demandLanes(a)
 		}
 		if e.lanes != 0 {
-			held[j].add(e, r.lanes(), at-r.horizon(place.Bucket.ZoneID).Microseconds())
+			held[j].add(e, r.lanes(), at-r.horizons[place.Bucket.ZoneID].Microseconds())
 		}
 		r.settle(a, place, held[j], counted, ruling)
 	}
@@ -222,22 +224,11 @@ func (r *Replay) isLate(a Attempt, plan int, at time.Time) bool {
 	})
 }
 
-// horizon returns for how long an attempt in a zone counts at most. A bucket of a short window must not be kept as long as
-// one of another zone's long window.
-func (r *Replay) horizon(zoneID int64) time.Duration {
-	horizon, isKnown := r.horizons[zoneID]
-	if !isKnown {
-		horizon = r.setup.windowOf(zoneID)
-		r.horizons[zoneID] = horizon
-	}
-	return horizon
-}
-
 // sweep forgets the buckets in which nothing counts any more.
 func (r *Replay) sweep(now time.Time) {
 	locks := now.Add(-r.memory).UnixMicro()
 	for of, b := range r.buckets {
-		if b.isOver(now.Add(-r.horizon(of.ZoneID)).UnixMicro(), locks) {
+		if b.isOver(now.Add(-r.horizons[of.ZoneID]).UnixMicro(), locks) {
 			r.end(b)
 			delete(r.buckets, of)
 		}
