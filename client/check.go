@@ -97,21 +97,22 @@ func (c *Client) askOne(ctx context.Context, check service.Check) (service.Decis
 
 // askParty asks checks of several callers, which are valid, and returns an answer for each.
 func (c *Client) askParty(ctx context.Context, checks []service.Check) []answerOf {
-	answers := make([]answerOf, len(checks))
 	if len(checks) == 1 { // without the detour that the service has for many
 		d, err := c.askOne(ctx, checks[0])
 		return []answerOf{{decision: d, err: err, batch: 1}}
 	}
 	decisions, err := c.checkAll(ctx, checks)
+	answers := make([]answerOf, len(checks))
 	for i := range answers {
-		answers[i] = answerOf{err: err, batch: len(checks)}
-		if err != nil {
-			continue
+		a := answerOf{err: err, batch: len(checks)}
+		switch {
+		case err != nil:
+		case decisions[i].Err != nil:
+			a.err = c.refusedAmong(decisions[i].Err)
+		default:
+			a.decision = decisions[i]
 		}
-		answers[i].decision, answers[i].err = decisions[i], nil
-		if failed := decisions[i].Err; failed != nil {
-			answers[i].decision, answers[i].err = service.Decision{}, c.refusedAmong(failed)
-		}
+		answers[i] = a
 	}
 	return answers
 }
