@@ -371,8 +371,8 @@ func (d *decider) account(bucket Bucket, known BucketState) account {
 		a.tried = &tried{known: *known.Imprints, charged: map[Imprint]bool{}}
 	}
 	if a.counts && zone.Concurrent > 0 {
-		a.open = &open{}
-		a.open.count, a.open.oldest = countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
+		count, oldest := countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
+		a.open = &open{count, oldest}
 	}
 	return a
 }
