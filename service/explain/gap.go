@@ -45,7 +45,8 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	} else if d.hidesCause {
 		add(PartCheck, "another bucket of the check decided it too, and its attempt is counted in a txn of an earlier check")
 	}
-	if since := d.keptSince(x); d.isShort(x) && x.Since.Before(since) {
+	// The first instant that counts is a microsecond after Since.
+	if since := d.keptSince(x); d.isShort(x) && x.Since.Add(time.Microsecond).Before(since) {
 		add(PartRows, "no txn from before %s needs to be there any more, so the window may have had more rows", moment(since, at))
 	}
 	if cut := d.Buckets[d.lead(i)].Cut; d.isShort(x) && cut.After(x.Since) {
