@@ -29,6 +29,7 @@ async function person(preset, options) {
   await opened.page.keyboard.type(tokens[preset]);
   await opened.page.keyboard.press('Enter');
   await opened.page.waitForSelector('input.search');
+  await opened.page.waitForLoadState(); // the script listens to keys by then
   return opened;
 }
 
