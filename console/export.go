@@ -8,6 +8,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/client/inside"
 )
 
 // exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format, the
@@ -36,7 +37,7 @@ func (v *visit) stream(path, name string) error {
 	if v.token != "" {
 		r.Header.Set("Authorization", "Bearer "+v.token)
 	}
-	asked := inside{v.API, v.r}.asReader(r)
+	asked := inside.Transport{API: v.API, Caller: v.r}.AsCaller(r)
 	asked.Proto, asked.ProtoMajor, asked.ProtoMinor = v.r.Proto, v.r.ProtoMajor, v.r.ProtoMinor // HTTP/1.0 has no streams
 	w := &refusable{ResponseWriter: v.w, name: name}
 	v.API.ServeHTTP(w, asked)
@@ -47,7 +48,7 @@ func (v *visit) stream(path, name string) error {
 type refusable struct {
 	http.ResponseWriter
 	name    string // of the file, for the browser
-	refusal *answer
+	refusal *inside.Answer
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -55,7 +56,7 @@ func (w *refusable) WriteHeader(status int) {
 	switch {
 	case w.refusal != nil:
 	case status >= http.StatusBadRequest:
-		w.refusal = &answer{status: status}
+		w.refusal = &inside.Answer{Status: status}
 		w.Header().Del("Content-Length")
 	default:
 		w.Header().Set("Content-Disposition", `attachment; filename="`+w.name+`"`)
@@ -90,8 +91,8 @@ func (w *refusable) err() error {
 		return nil
 	}
 	problem := new(api.Problem)
-	if err := json.Unmarshal(w.refusal.body.Bytes(), problem); err != nil {
-		return fmt.Errorf("the stream was refused with status %d", w.refusal.status)
+	if err := json.Unmarshal(w.refusal.Body.Bytes(), problem); err != nil {
+		return fmt.Errorf("the stream was refused with status %d", w.refusal.Status)
 	}
 	return problem
 }

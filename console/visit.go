@@ -10,6 +10,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/client/inside"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -31,7 +32,7 @@ type visit struct {
 // interface, and wraps access.ErrUnauthenticated for a reader who is not known.
 func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
 	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
-		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inside{c.API, r}}))
+		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inside.Transport{API: c.API, Caller: r}}))
 	if err != nil {
 		return nil, access.ErrUnauthenticated // text that no header can hold is no token
 	}

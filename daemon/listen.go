@@ -108,13 +108,13 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
 	if l.admin == nil {
-		whole, err := s.withConsole(handlers.New(options))
+		whole, err := s.withConsole(s.withWforce(handlers.New(options)))
 		return []door{s.newDoor(whole, l.main, l, s.connectionsAt(1))}, err
 	}
 	calls, admin := handlers.NewSplit(options)
 	most := s.connectionsAt(2)
-	admin, err := s.withConsole(admin)
-	return []door{s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)}, err
+	admin, err := s.withConsole(s.withWforce(admin))
+	return []door{s.newDoor(s.withWforce(calls), l.main, l, most), s.newDoor(admin, l.admin, l, most)}, err
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Makes the gateways available that stand in front of velocityd in the tests of deploy/doors: `scripts/doors.sh` prints the
-# folder that has nginx, haproxy, caddy, freeradius and radclient, and, built from source, caddy-module, traefik-forward and
-# envoy-lint.
+# folder that has nginx, haproxy, caddy, freeradius, radclient, dovecot and doveadm, and, built from source, caddy-module,
+# traefik-forward and envoy-lint.
 # `make test-doors` runs it.
 #
-# The first five come from the distribution's packages, which are unpacked and not installed: no system service starts, and
+# The first seven come from the distribution's packages, which are unpacked and not installed: no system service starts, and
 # nothing outside of the cache changes. Each is started through a small program in this folder, with the libraries that it
-# came with. Debian's caddy is older than the one that people install today, so that one is built as well, in the version that
-# tools/caddy/go.mod pins. Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's
-# configuration. Building them takes minutes once.
+# came with. Dovecot looks for its parts at fixed paths, so its programs run in a mount namespace that has them there. Debian's
+# caddy is older than the one that people install today, so that one is built as well, in the version that tools/caddy/go.mod pins.
+# Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's configuration.
+# Building them takes minutes once.
 #
 # All is kept in the cache, ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/doors, under names that say of
 # what it was made. `rm -r` removes it. Nothing here starts a server.
@@ -17,8 +18,9 @@ shopt -s inherit_errexit
 # shellcheck source=scripts/engines.sh
 source "$(dirname "${BASH_SOURCE[0]}")/engines.sh"
 
-readonly packages=(nginx haproxy caddy freeradius freeradius-config freeradius-rest freeradius-utils)
+readonly packages=(nginx haproxy caddy freeradius freeradius-config freeradius-rest freeradius-utils dovecot-core dovecot-imapd)
 readonly programs=(usr/sbin/nginx usr/sbin/haproxy usr/bin/caddy usr/sbin/freeradius usr/bin/radclient)
+readonly bound_programs=(usr/sbin/dovecot usr/bin/doveadm)
 readonly wait_limit=3600 # seconds that another run may take
 
 say() { printf 'doors: %s\n' "$*" >&2; }
@@ -28,7 +30,7 @@ say() { printf 'doors: %s\n' "$*" >&2; }
 needed() {
   apt-get -c "$1/apt.conf" -s -q --no-install-recommends install "${packages[@]}" |
     sed -nE 's/^Inst ([^ ]+) \(([^ ]+) .*/\1=\2/p' |
-    grep -E '^(lib|zlib1g|nginx|haproxy|caddy|freeradius)' | grep -Ev '^(libperl|[^=]*-perl=|libpam|libdebconf|libsemanage)'
+    grep -E '^(lib|zlib1g|nginx|haproxy|caddy|freeradius|dovecot)' | grep -Ev '^(libperl|[^=]*-perl=|libpam|libdebconf|libsemanage)'
 }
 
 # unpack_packages DIR: downloads the packages and unpacks them into DIR/root.
@@ -58,6 +60,21 @@ exec "\$loader" --library-path "\$libs:\$root/usr/lib/freeradius" "\$root/$2" "\
 WRAPPER
 }
 
+# wrap_bound ROOT PROGRAM: writes ROOT/bin/NAME, which runs the program in a mount namespace where the packages' files are at the
+# paths that they would be installed at, in front of the machine's.
+wrap_bound() {
+  write_program "$1/bin/${2##*/}" <<WRAPPER
+#!/bin/sh
+# Written by doors.sh: runs a program of the packages beside it in a mount namespace that has them at their paths.
+root=\$(CDPATH='' cd -- "\${0%/*}/.." && pwd -P) || exit 1
+map=--map-root-user
+if [ "\$(id -u)" = 0 ]; then map=; fi
+exec unshare \$map --mount sh -ec '
+  for part in lib bin; do mount -t overlay overlay -o "lowerdir=\$0/usr/\$part:/usr/\$part" "/usr/\$part"; done
+  exec "\$@"' "\$root" "\$root/$2" "\$@"
+WRAPPER
+}
+
 # provide_packages: the folder $folder is there afterwards. It appears under its name only when it is whole.
 provide_packages() {
   local program
@@ -67,6 +84,7 @@ provide_packages() {
   trap 'rm -rf "$tmp"' EXIT
   unpack_packages "$tmp" || die "fetching the packages did not work"
   for program in "${programs[@]}"; do wrap "$tmp/root" "$program" || die "$program cannot be wrapped"; done
+  for program in "${bound_programs[@]}"; do wrap_bound "$tmp/root" "$program"; done
   chmod 755 "$tmp/root"
   mv -T "$tmp/root" "$folder"
   rm -rf "$tmp"

@@ -151,7 +151,7 @@ func TestOnlyDaemonAndCmdImportDbAndHandlers(t *testing.T) {
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			private := path == module+"/db" && room != "doctor" || path == module+"/handlers"
-			served := (room == "client" || room == "console" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
+			served := slices.Contains([]string{"client", "console", "wforce", "examples/go"}, room) && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
 				t.Errorf("%s must not import %s: only daemon and cmd may", room, path)
 			}

@@ -53,9 +53,14 @@ func rules() map[string]rule {
 				"service", "service/memory", "service/access", "service/barred", "service/event", "service/webhook", "service/explain",
 			},
 		},
-		"front":            {ours: []string{"service", "service/access"}, never: []string{sql, http}},
-		"api":              {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
-		"client":           {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
+		"front":         {ours: []string{"service", "service/access"}, never: []string{sql, http}},
+		"api":           {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
+		"client":        {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
+		"client/inside": {},
+		"wforce": {ours: []string{
+			"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "front",
+			"api", "client", "client/inside",
+		}, never: []string{sql}},
 		"migrations":       {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
@@ -64,7 +69,7 @@ func rules() map[string]rule {
 				"service/rewind", "service/feed", "service/queue", "front",
 				"api", "db", "db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject", "db/totals",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "console", "console/figure", "console/settings", "console/words",
+				"handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted", "client", "client/inside", "wforce", "console", "console/figure", "console/settings", "console/words",
 			},
 			never: []string{sql},
 		},
@@ -117,7 +122,7 @@ func consoleRules() map[string]rule {
 		"console": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"console/figure", "console/settings", "console/words", "front", "api", "client",
+				"console/figure", "console/settings", "console/words", "front", "api", "client", "client/inside",
 			},
 			theirs: []string{text}, never: []string{sql},
 		},
@@ -143,7 +148,7 @@ func programRules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint", "service/rewind",
-				"service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
+				"service/feed", "service/queue", "front", "api", "client", "client/inside", "wforce", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
@@ -154,7 +159,7 @@ func programRules() map[string]rule {
 		"cmd/velocityd/ask": {
 			ours: []string{
 				"service", "service/event", "service/webhook", "service/access", "service/proof", "service/barred", "service/firewall", "service/backtest", "service/explain", "service/lint",
-				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
+				"service/rewind", "service/feed", "service/queue", "front", "api", "client", "client/inside", "wforce", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",

@@ -14,7 +14,7 @@ import (
 // prologue is one line of shell before each block. It holds make against the Makefile in place of running it, and lets radclient
 // find its dictionaries.
 const prologue = `set -eu; cd "$PROJECT"; velocityd() { bin/velocityd-doors "$@"; }; make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
-	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; `
+	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; doveadm() { "$DOORS/doveadm" "$@"; }; `
 
 // TestTheBlocksOfEachPageRun runs the shell of a page against the gateway that the page configures, and holds what it prints
 // against the block of text behind it. That the page shows the files of this folder, a test of docs holds.
@@ -24,17 +24,21 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 		t.Helper()
 		return "http://" + startFreeRADIUS(t, w).address
 	}
+	mail := func(t *testing.T, w *world, _ ...string) string {
+		t.Helper()
+		return startDovecot(t, w).configuration
+	}
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
-		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius,
+		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.app.report = nil
 			listen := strings.TrimPrefix(start(t, w), "http://")
-			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen)...))
+			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth")...))
 		})
 	}
 }

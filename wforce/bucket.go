@@ -1,0 +1,71 @@
+package wforce
+
+import (
+	"context"
+	"fmt"
+
+	"velocityd/service"
+)
+
+// resetReason is the reason of releases over this protocol, which has none.
+const resetReason = "reset by the protocol of weakforced"
+
+// named is the buckets that the call names by login and ip.
+func (c *call) named() ([]service.Bucket, error) {
+	var buckets []service.Bucket
+	if c.tuple.Login != "" && c.user > 0 {
+		buckets = append(buckets, service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)})
+	}
+	if c.tuple.IP != "" && c.address > 0 {
+		buckets = append(buckets, service.Bucket{ZoneID: c.address, Key: string(c.tuple.IP)})
+	}
+	if len(buckets) == 0 {
+		return nil, fmt.Errorf("%w: no ip or login is given for which the path names a zone", service.ErrInvalid)
+	}
+	return buckets, nil
+}
+
+// reset releases the buckets of a login and of an address. Entries of black lists stay.
+func (c *call) reset(ctx context.Context) (any, error) {
+	buckets, err := c.named()
+	for _, b := range buckets {
+		if err = c.api.Release(ctx, b, "", resetReason); err != nil {
+			return nil, err
+		}
+	}
+	return done(), err
+}
+
+// stats shows the buckets of a login and of an address, as one that is black- or whitelisted if any of them is.
+func (c *call) stats(ctx context.Context) (any, error) {
+	buckets, err := c.named()
+	if err != nil {
+		return nil, err
+	}
+	numbers := map[string]map[string]int64{}
+	shown := map[string]any{"blacklisted": false, "whitelisted": false, "stats": numbers}
+	for _, b := range buckets {
+		name, list := "login", ""
+		if b.ZoneID == c.address {
+			name = "ip"
+		}
+		peek, err := c.api.Peek(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		shown[name] = peek.Bucket.Key
+		numbers[name] = map[string]int64{
+			"velocity": int64(peek.Velocity), "rate": int64(peek.Rate), "window": service.WholeSeconds(peek.Window),
+			"retry_after": service.WholeSeconds(peek.RetryAfter),
+		}
+		if o := peek.Override; o != nil {
+			list = map[service.OverrideAction]string{service.OverrideDeny: "bl", service.OverrideAllow: "wl"}[o.Action]
+		}
+		if list != "" {
+			entry := c.entry(*peek.Override)
+			shown[map[string]string{"bl": "blacklisted", "wl": "whitelisted"}[list]] = true
+			shown[list+"_reason"], shown[list+"_expire"] = entry["reason"], entry["expiration"]
+		}
+	}
+	return shown, nil
+}

@@ -1,0 +1,93 @@
+package wforce
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"velocityd/service"
+)
+
+// denial is shown to the user by Dovecot. It is the same for everybody, also for users who do not exist.
+const denial = "Too many attempts. Try again later."
+
+// verdict is the answer to the command allow.
+type verdict struct {
+	Status     int               `json:"status"` // -1: refuse; 0: go on. Others would let the login pass after some seconds
+	Message    string            `json:"msg"`
+	Attributes map[string]string `json:"r_attrs"`
+}
+
+func verdictOn(d service.Decision) verdict {
+	v := verdict{Attributes: map[string]string{}}
+	if d.Blocked {
+		v.Status, v.Message = -1, denial
+	}
+	return v
+}
+
+// allow answers whether a login may go on. Dovecot asks again after a right password: that is the same attempt.
+func (c *call) allow(ctx context.Context) (any, error) {
+	id, open, err := c.place(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case open != nil:
+		return verdictOn(*open), nil
+	}
+	d, err := c.check(ctx, id)
+	return verdictOn(d), err
+}
+
+// place returns the id of the attempt that the call is about, and the answer to it if it is open.
+func (c *call) place(ctx context.Context) (id string, open *service.Decision, err error) {
+	for {
+		a, open, err := c.search(ctx, c.notes.isUsedUp)
+		switch {
+		case errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
+			return rand.Text(), nil, nil // the zones may have an answer for while the database is away
+		case err != nil:
+			return "", nil, err
+		}
+		if isFree, err := c.notes.use(a); isFree || err != nil { // calls of the same tuple may have come first
+			return a.id(), open, err
+		}
+	}
+}
+
+// report takes the outcome of a login. The answer is the same whether or not there was an attempt.
+func (c *call) report(ctx context.Context) (any, error) {
+	if c.tuple.PolicyReject || c.tuple.FailType == "policy" || c.tuple.FailType == "internal" {
+		return done(), nil // no password was looked at
+	}
+	outcome := service.OutcomeFailure
+	if c.tuple.Success {
+		outcome = service.OutcomeSuccess
+	}
+	for {
+		a, open, err := c.search(ctx, c.notes.isReported)
+		if err != nil {
+			return nil, err
+		}
+		if isFirst, err := c.notes.report(a); err != nil {
+			return nil, err
+		} else if !isFirst { // reports of the same tuple may have come first
+			continue
+		}
+		return done(), c.settle(ctx, a, open, outcome)
+	}
+}
+
+// settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only reports.
+func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, outcome service.Outcome) error {
+	if open == nil {
+		if d, err := c.check(ctx, a.id()); err != nil || d.Blocked || d.Degraded {
+			return err
+		}
+	}
+	err := c.api.Report(ctx, service.Report{AttemptID: a.id(), Outcome: outcome})
+	if errors.Is(err, service.ErrConflict) { // the zone's reserve_ttl is over, so the attempt has failed
+		return nil
+	}
+	return err
+}

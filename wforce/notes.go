@@ -1,0 +1,102 @@
+package wforce
+
+import (
+	"sync"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// mostNotes bounds the attempts that are remembered of openFor: 8,700 logins a second.
+	mostNotes = 1 << 18
+	// mostUses is how often an attempt is asked for by Dovecot: before it looks at the password, and after a right one.
+	mostUses = 2
+)
+
+// notes remembers the attempts that this instance has to do with, for openFor and at most twice as long. It is stricter than the
+// database, and never laxer: it keeps guesses that come at once, or whose report was lost, from passing as one attempt.
+type notes struct {
+	most     int
+	mu       sync.Mutex
+	turnedAt time.Time
+	young    map[attempt]note
+	old      map[attempt]note
+}
+
+// note is what is remembered of an attempt.
+type note struct {
+	uses     int8
+	reported bool
+}
+
+func newNotes(most int) *notes { return &notes{most: most} }
+
+// of returns the note of an attempt. The lock must be held.
+func (n *notes) of(a attempt) note {
+	if now := time.Now(); now.Sub(n.turnedAt) > openFor {
+		if n.old = n.young; now.Sub(n.turnedAt) > 2*openFor {
+			n.old = nil
+		}
+		n.young, n.turnedAt = map[attempt]note{}, now
+	}
+	if found, ok := n.young[a]; ok {
+		return found
+	}
+	return n.old[a]
+}
+
+// isNoted reports whether this instance has let the attempt pass lately.
+func (n *notes) isNoted(a attempt) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.of(a).uses > 0
+}
+
+// isUsedUp reports whether the attempt must not be asked for again.
+func (n *notes) isUsedUp(a attempt) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found := n.of(a)
+	return found.reported || found.uses >= mostUses
+}
+
+// isReported reports whether this instance has reported the attempt, be it that the report was lost.
+func (n *notes) isReported(a attempt) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.of(a).reported
+}
+
+// use takes one of the times that the attempt may be asked for. It returns false if there is none left, and an error that wraps
+// service.ErrBusy if too many attempts are remembered.
+func (n *notes) use(a attempt) (bool, error) {
+	return n.change(a, func(found *note) bool {
+		found.uses++
+		return !found.reported && found.uses <= mostUses
+	})
+}
+
+// report remembers that the attempt is being reported. It returns false if it was before.
+func (n *notes) report(a attempt) (bool, error) {
+	return n.change(a, func(found *note) bool {
+		wasReported := found.reported
+		found.reported = true
+		return !wasReported
+	})
+}
+
+// change keeps a changed note if change returns true.
+func (n *notes) change(a attempt, change func(*note) bool) (bool, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found := n.of(a)
+	if !change(&found) {
+		return false, nil
+	}
+	if _, isYoung := n.young[a]; !isYoung && len(n.young) >= n.most {
+		return false, service.NewBusyError(service.BusyRetryAfter, "too many logins at once")
+	}
+	n.young[a] = found
+	return true, nil
+}

@@ -1,0 +1,170 @@
+package wforce_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"velocityd/front"
+	"velocityd/handlers"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/memory"
+	"velocityd/wforce"
+)
+
+const (
+	userZone    = 1
+	addressZone = 2
+	userRate    = 3
+	denial      = "Too many attempts. Try again later."
+)
+
+// place is the door over the reference store, on a real socket.
+type place struct {
+	*memory.Store
+	credentials *memory.Credentials
+	url         string
+	token       string // "": nobody is asked who he is
+}
+
+// open returns a door that asks nobody who he is.
+func open(t *testing.T, change ...func(*wforce.Options)) *place {
+	t.Helper()
+	return newPlace(t, nil, change...)
+}
+
+// guarded returns a door whose callers must have a token, and gives one of these scopes.
+func guarded(t *testing.T, scopes ...access.Scope) *place {
+	t.Helper()
+	credentials := new(memory.Credentials)
+	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: scopes})
+	p := newPlace(t, credentials)
+	p.token = token.Reveal()
+	return p
+}
+
+func newPlace(t *testing.T, credentials *memory.Credentials, change ...func(*wforce.Options)) *place {
+	t.Helper()
+	p := &place{Store: memory.New(), credentials: credentials}
+	for _, zone := range []service.Zone{
+		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}},
+	} {
+		if _, err := p.PutZone(t.Context(), zone, service.Match{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.url = p.instance(t, change...).url
+	return p
+}
+
+// instance starts another instance over p's store.
+func (p *place) instance(t *testing.T, change ...func(*wforce.Options)) *place {
+	t.Helper()
+	o := handlers.Options{
+		Limiter: service.NewLimiter(p.Store, service.LimiterOptions{Zones: p.Store, Timeout: time.Minute}), Reader: p.Store,
+		Writer: p.Store, Exports: p.Store, Retention: p.Store, Webhooks: p.Store,
+	}
+	if p.credentials != nil {
+		cache := access.NewCache(p.credentials, access.Options{})
+		t.Cleanup(cache.Close)
+		o.Auth = handlers.Auth{Admission: front.Admission{Callers: cache, Txns: p.Store}}
+	}
+	door := wforce.Options{API: handlers.New(o), Attempts: p.Store}
+	for _, c := range change {
+		c(&door)
+	}
+	server := httptest.NewServer(wforce.New(door))
+	t.Cleanup(server.Close)
+	other := *p
+	other.url = server.URL
+	return &other
+}
+
+// tuple is the members of a request, by their names.
+type tuple map[string]any
+
+// login is the request of Dovecot for a login of a connection.
+func login(session, user, password string) tuple {
+	return tuple{
+		"device_id": "", "login": user, "protocol": "imap", "pwhash": password, "remote": "203.0.113.9", "session_id": session, "tls": false,
+	}
+}
+
+// ended is the same with an outcome.
+func (t tuple) ended(success bool) tuple {
+	ended := tuple{"success": success, "policy_reject": false}
+	for name, value := range t {
+		ended[name] = value
+	}
+	return ended
+}
+
+// answer is what the door says.
+type answer struct {
+	status int // of HTTP
+	header http.Header
+	body   map[string]any
+}
+
+// verdict is the member status of an answer to allow.
+func (a answer) verdict(t *testing.T) int {
+	t.Helper()
+	status, ok := a.body["status"].(float64)
+	if a.status != http.StatusOK || !ok {
+		t.Fatalf("status %d, %v; want an answer to allow", a.status, a.body)
+	}
+	return int(status)
+}
+
+// say sends a command as Dovecot does.
+func (p *place) say(t *testing.T, command string, body tuple) answer {
+	t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.send(t, http.MethodPost, fmt.Sprintf("/wforce/%d/%d/?command=%s", userZone, addressZone, command), text)
+}
+
+func (p *place) send(t *testing.T, method, path string, body []byte) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.token != "" {
+		r.SetBasicAuth("wforce", p.token)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: response.StatusCode, header: response.Header}
+	if err := json.Unmarshal(text, &a.body); err != nil {
+		t.Fatalf("%s %s: %d %s: %v", method, path, a.status, text, err)
+	}
+	return a
+}
+
+// of returns the txns of a user, and how many of them count.
+func (p *place) of(user string) (txns []service.Txn, counted int) {
+	txns = p.Txns(service.Bucket{ZoneID: userZone, Key: user})
+	for _, txn := range txns {
+		if txn.Counted {
+			counted++
+		}
+	}
+	return txns, counted
+}

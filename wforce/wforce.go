@@ -1,0 +1,158 @@
+// Package wforce owns the paths below /wforce/: the protocol of weakforced, which Dovecot speaks as its auth policy. It is a client
+// of the HTTP interface, in process and with the caller's credential, so rights, limits and the log are those of the interface. It
+// must not know SQL or how a check is decided: it adds no rule but which questions are about one attempt.
+package wforce
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"velocityd/api"
+	"velocityd/client"
+	"velocityd/client/inside"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// Path is where the door begins. Everything below it is the door's.
+const Path = "/wforce/"
+
+// deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
+const deadline = 1800 * time.Millisecond
+
+// Attempts recalls attempts by their ids: see service.Recall. The error wraps service.ErrNotFound for an id that is not remembered.
+type Attempts interface {
+	Attempt(ctx context.Context, id string) (service.Recall, error)
+}
+
+// Options are the parts of New. Both are required.
+type Options struct {
+	// API is the HTTP interface, of which the door is a client.
+	API http.Handler
+	// Attempts is asked for attempts of the door alone, under ids that only the caller of the attempt leads to. It is not asked
+	// over the HTTP interface, because a mail server must not have the scope that reads everybody's attempts.
+	Attempts Attempts
+}
+
+// New returns the handler of everything below Path. Each answer is there within 1.8 s.
+func New(o Options) http.Handler {
+	d := &door{Options: o, notes: newNotes(mostNotes), large: make(chan struct{}, mostLarge)}
+	mux := http.NewServeMux()
+	mux.HandleFunc(Path+"{user}/{address}", d.answer)
+	mux.HandleFunc(Path+"{user}/{address}/{$}", d.answer)
+	mux.HandleFunc(Path+"{user}/{address}/command/{command}", d.answer)
+	mux.HandleFunc("/", d.answer)
+	return http.TimeoutHandler(mux, deadline, `{"status":"failure","reason":"The answer did not come in time."}`)
+}
+
+// door is the state that all calls share.
+type door struct {
+	Options
+	notes *notes
+	large chan struct{} // has room for the large bodies that may be read at once
+}
+
+// call is one request of a caller who is known.
+type call struct {
+	*door
+	api    *client.Client
+	tuple  tuple
+	secret string // goes into attempt ids: see attempt
+	// user and address are the zones that the path names; 0 leaves one out.
+	user, address int64
+}
+
+// commands returns what can be asked, by method and name.
+func commands() map[string]func(*call, context.Context) (any, error) {
+	return map[string]func(*call, context.Context) (any, error){
+		"POST allow":      (*call).allow,
+		"POST report":     (*call).report,
+		"POST reset":      (*call).reset,
+		"POST getDBStats": (*call).stats,
+		"POST addBLEntry": addsEntry(service.OverrideDeny),
+		"POST delBLEntry": dropsEntry(service.OverrideDeny),
+		"POST addWLEntry": addsEntry(service.OverrideAllow),
+		"POST delWLEntry": dropsEntry(service.OverrideAllow),
+		"GET getBL":       listsEntries(service.OverrideDeny, "bl_entries"),
+		"GET getWL":       listsEntries(service.OverrideAllow, "wl_entries"),
+		"GET ping":        func(*call, context.Context) (any, error) { return done(), nil },
+	}
+}
+
+// done is the answer of a command that has nothing else to tell.
+func done() any { return map[string]string{"status": "ok"} }
+
+// errUnknown is the error of a path or command that does not exist.
+var errUnknown = errors.New("no such command: the path is /wforce/{zone of users}/{zone of addresses}/?command={command}")
+
+// answer answers one request.
+func (d *door) answer(w http.ResponseWriter, r *http.Request) {
+	answer, err := d.carryOut(w, r)
+	status := http.StatusOK
+	if err != nil {
+		status, answer = failure(err)
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="velocityd"`) // Basic is taken, too, and a browser must not ask for it
+	}
+	w.Header().Set("Content-Type", api.MediaJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // to somebody who has gone
+}
+
+// carryOut finds out who asks, before it reads a body, and carries his command out.
+func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
+	asker, err := client.New("http://velocityd", client.WithUserAgent("velocityd-wforce"),
+		client.WithHTTPClient(&http.Client{Transport: inside.Transport{API: d.API, Caller: r}}))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := asker.Identity(r.Context(), ""); err != nil {
+		return nil, err
+	}
+	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
+	carryOut := commands()[r.Method+" "+name]
+	c := &call{door: d, api: asker, secret: secretOf(r)}
+	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
+		return nil, errUnknown
+	}
+	if r.Method == http.MethodPost {
+		if c.tuple, err = d.readTuple(w, r); err != nil {
+			return nil, err
+		}
+	}
+	return carryOut(c, r.Context())
+}
+
+// zoneIn reads the zone at a place of the path.
+func zoneIn(r *http.Request, place string, zone *int64) (ok bool) {
+	n, err := strconv.ParseInt(r.PathValue(place), 10, 64)
+	*zone = n
+	return err == nil && n >= 0
+}
+
+// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then does as if nobody had
+// answered.
+func failure(err error) (status int, answer any) {
+	reason := err.Error()
+	kind, _ := api.KindOf(err)
+	status = kind.Status
+	var problem *api.Problem
+	switch {
+	case errors.Is(err, errUnknown):
+		status = http.StatusNotFound
+	case errors.Is(err, access.ErrUnauthenticated):
+		reason = "Unauthorized" // as weakforced says it
+	case errors.As(err, &problem):
+		reason = problem.Detail
+	case kind.Detail != "":
+		reason = kind.Detail
+	}
+	return status, map[string]string{"status": "failure", "reason": reason}
+}

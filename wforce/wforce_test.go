@@ -1,0 +1,157 @@
+package wforce_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+func TestBothFormsOfThePathAndEveryCredentialAreTaken(t *testing.T) {
+	t.Parallel()
+	p := guarded(t, access.ScopeCheck, access.ScopeReport)
+	body := []byte(`{"login":"alice","remote":"::ffff:203.0.113.9","attrs":{"a":[1]}}`)
+	for _, path := range []string{"/1/2/?command=allow", "/1/2?command=allow", "/1/2/command/allow", "/0/2/?command=allow", "/1/0/?command=allow"} {
+		if a := p.send(t, http.MethodPost, "/wforce"+path, body); a.verdict(t) != 0 {
+			t.Errorf("%s: %v", path, a.body)
+		}
+	}
+	if n := len(p.Txns(service.Bucket{ZoneID: addressZone, Key: "203.0.113.9"})); n != 3 {
+		t.Errorf("the address has %d txns, want 2 of the three that ask the same, and 1", n)
+	}
+	for name, value := range map[string]string{"X-API-Key": p.token, "Authorization": "Bearer " + p.token} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/wforce/1/2/?command=ping", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(name, value)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d, want 200", name, response.StatusCode)
+		}
+	}
+}
+
+func TestRequestsThatAreNotCarriedOutSayWhyInTheProtocolsForm(t *testing.T) {
+	t.Parallel()
+	p := guarded(t, access.ScopeCheck)
+	stranger := *p
+	stranger.token = access.NewToken().Reveal()
+	for _, asked := range []struct {
+		by           *place
+		method, path string
+		body         string
+		status       int
+	}{
+		{&stranger, "POST", "/wforce/1/2/?command=allow", "{}", 401},
+		{&stranger, "POST", "/wforce/9/8/nowhere", "{", 401},
+		{p, "POST", "/wforce/1/2/?command=allow", "{", 400},
+		{p, "POST", "/wforce/1/2/?command=allow", "[]", 400},
+		{p, "POST", "/wforce/1/2/?command=allow", string(bytes.Repeat([]byte(" "), 64<<10+1)), 413},
+		{p, "POST", "/wforce/1/2/?command=nothing", "{}", 404},
+		{p, "GET", "/wforce/1/2/?command=allow", "", 404},
+		{p, "POST", "/wforce/1/?command=allow", "{}", 404},
+		{p, "POST", "/wforce/0/0/?command=allow", "{}", 404},
+		{p, "POST", "/wforce/-1/2/?command=allow", "{}", 404},
+		{p, "POST", "/wforce/77/0/?command=allow", `{"login":"alice"}`, 404},
+		{p, "POST", "/wforce/1/2/?command=report", `{"login":"alice","remote":"192.0.2.1"}`, 403},
+		{p, "POST", "/wforce/1/2/?command=reset", `{"login":"alice"}`, 403},
+	} {
+		a := asked.by.send(t, asked.method, asked.path, []byte(asked.body))
+		if a.status != asked.status || a.body["status"] != "failure" || a.body["reason"] == "" {
+			t.Errorf("%s %s: %d %v, want %d", asked.method, asked.path, a.status, a.body, asked.status)
+		}
+		if a.status == http.StatusUnauthorized && (a.body["reason"] != "Unauthorized" || a.header.Get("WWW-Authenticate") == "") {
+			t.Errorf("a stranger: %v %v", a.header, a.body)
+		}
+	}
+}
+
+func TestEntriesOfListsAreOverrides(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	say := func(command string, body tuple) {
+		t.Helper()
+		if a := p.say(t, command, body); a.status != http.StatusOK || a.body["status"] != "ok" {
+			t.Fatalf("%s: %d %v", command, a.status, a.body)
+		}
+	}
+	say("addBLEntry", tuple{"login": "Mallory", "expire_secs": 60, "reason": "first"})
+	say("addBLEntry", tuple{"login": "mallory", "expire_secs": 3600, "reason": "again"})
+	say("addBLEntry", tuple{"netmask": "203.0.113.7/24", "expire_secs": 3600})
+	say("addBLEntry", tuple{"netmask": "203.0.113.0/24", "expire_secs": 3600, "reason": "net"})
+	say("addWLEntry", tuple{"ip": "203.0.113.9", "expire_secs": 3600, "reason": "office"})
+	if a := p.say(t, "allow", login("s", "mallory", "0f24")); a.verdict(t) != -1 || a.body["msg"] != denial {
+		t.Errorf("a login of the black list: %v", a.body)
+	}
+	lists := map[string]string{
+		"getBL": "map[bl_entries:[map[expiration:T login:mallory reason:again] map[expiration:T netmask:203.0.113.0/24 reason:net]]]",
+		"getWL": "map[wl_entries:[map[expiration:T ip:203.0.113.9 reason:office]]]",
+	}
+	for command, want := range lists {
+		a := p.send(t, http.MethodGet, "/wforce/1/2/command/"+command, nil)
+		for _, list := range a.body {
+			for _, entry := range list.([]any) {
+				entry.(map[string]any)["expiration"] = "T"
+			}
+		}
+		if got := fmt.Sprint(a.body); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	say("delWLEntry", tuple{"login": "mallory"}) // he is on the other list
+	say("delBLEntry", tuple{"login": "mallory"})
+	say("delBLEntry", tuple{"netmask": "203.0.113.0/24"})
+	say("delWLEntry", tuple{"ip": "203.0.113.9"})
+	if a := p.say(t, "allow", login("s", "mallory", "0f24")); a.verdict(t) != 0 {
+		t.Errorf("a login that is on no list any more: %v", a.body)
+	}
+	for _, wrong := range []tuple{
+		{"expire_secs": 60},
+		{"login": "a", "ip": "203.0.113.9", "expire_secs": 60},
+		{"ja3": "x", "expire_secs": 60},
+		{"login": "a"},
+		{"netmask": "here", "expire_secs": 60},
+	} {
+		if a := p.say(t, "addBLEntry", wrong); a.status != http.StatusBadRequest {
+			t.Errorf("%v: %d %v, want 400", wrong, a.status, a.body)
+		}
+	}
+}
+
+func TestResetReleasesAndStatsPeek(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for range userRate {
+		p.say(t, "report", login("", "alice", "0f24").ended(false))
+	}
+	who := tuple{"login": "Alice", "ip": "203.0.113.9"}
+	const full = "map[blacklisted:false ip:203.0.113.9 login:alice stats:map[ip:map[rate:100 retry_after:0 velocity:3 window:3600] " +
+		"login:map[rate:3 retry_after:3600 velocity:3 window:3600]] whitelisted:false]"
+	if got := fmt.Sprint(p.say(t, "getDBStats", who).body); got != full {
+		t.Errorf("stats %s, want %s", got, full)
+	}
+	if a := p.say(t, "reset", who); a.body["status"] != "ok" {
+		t.Errorf("reset: %d %v", a.status, a.body)
+	}
+	if _, counted := p.of("alice"); counted != 0 {
+		t.Errorf("%d txns count after the reset", counted)
+	}
+	if txns := p.Txns(service.Bucket{ZoneID: addressZone, Key: "203.0.113.9"}); txns[0].Counted {
+		t.Error("the address was not released")
+	}
+	if a := p.say(t, "reset", tuple{}); a.status != http.StatusBadRequest {
+		t.Errorf("reset of nothing: %d %v, want 400", a.status, a.body)
+	}
+	p.say(t, "addWLEntry", tuple{"login": "alice", "expire_secs": 60, "reason": "trusted"})
+	if a := p.say(t, "getDBStats", tuple{"login": "alice"}); a.body["whitelisted"] != true || a.body["wl_reason"] != "trusted" {
+		t.Errorf("stats of a login of the white list: %v", a.body)
+	}
+}
