@@ -23,7 +23,7 @@ const (
 	// shownKeys is how many of them are shown where the list is one of two beside each other.
 	shownKeys = 10
 	// fewRows is how many attempts a report looks at unless the reader wants more: an answer at once.
-	fewRows = 20_000
+	fewRows = 10_000
 )
 
 // attacks is the content of the page of attacks.

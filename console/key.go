@@ -14,7 +14,7 @@ import (
 
 const (
 	// mostLines bounds the attempts of a key that its time line draws, in all zones together, and mostRows those of its table.
-	mostLines, mostRows = 1000, 20
+	mostLines, mostRows = 600, 20
 	// leastLines is how many of them each zone may have at least.
 	leastLines = 50
 )
@@ -191,7 +191,7 @@ const (
 	// mostChecks bounds the checks whose other buckets a page looks up, and besideTime ends that early: the first is always
 	// looked up.
 	mostChecks = 8
-	besideTime = 60 * time.Millisecond
+	besideTime = 40 * time.Millisecond
 )
 
 // beside are the other buckets of the newest checks of a key: the addresses of a user, or the users of an address.
