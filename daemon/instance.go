@@ -174,7 +174,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	s.announce(ctx, l)
 	background.Go(func() { report(s.attend(running, err)) })
 	if l.certificates != nil {
-		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
+		background.Go(func() { l.certificates.Watch(running, s.logger, l.hangups) })
 	}
 	if gates := s.options.Gates; gates != nil {
 		gates.observe = s.metrics.NoteGates

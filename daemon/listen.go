@@ -140,7 +140,7 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 		o.Proxies = nil // it is for those who look after the service, and not for proxies
 	}
 	if l.certificates != nil {
-		o.TLS = l.certificates.config()
+		o.TLS = l.certificates.Config()
 	}
 	return door{server: server, listener: wire.NewListener(listener, o)}
 }

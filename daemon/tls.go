@@ -40,9 +40,9 @@ func LoadCertificates(files TLSFiles) (*Certificates, error) {
 	return c, c.load()
 }
 
-// config returns the settings of TLS for a listener. Each handshake uses the
+// Config returns the settings of TLS for a listener. Each handshake uses the
 // certificate that was loaded last. Connections that were made before go on.
-func (c *Certificates) config() *tls.Config {
+func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
@@ -104,9 +104,9 @@ func (c *Certificates) use(read contents) error {
 // expires returns when the certificate in force expires.
 func (c *Certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
 
-// watch loads files that have changed, and all files on each hangup, until ctx ends. It
+// Watch loads files that have changed, and all files on each hangup, until ctx ends. It
 // logs the certificate that it has loaded, and errors, those of unchanged files once.
-func (c *Certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
+func (c *Certificates) Watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
 	poll(ctx, every(lookAgain), hangups, func(isWoken bool) {
 		if read, err := c.read(); isWoken || c.tried.changes(read.sum(err)) {
 			c.reload(ctx, logger)

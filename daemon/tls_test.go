@@ -33,7 +33,7 @@ func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		log := new(bytes.Buffer)
 		hangups := make(chan os.Signal)
-		go c.watch(ctx, slog.New(slog.NewJSONHandler(log, nil)), hangups)
+		go c.Watch(ctx, slog.New(slog.NewJSONHandler(log, nil)), hangups)
 		for i, step := range []struct {
 			change func()
 			want   string // the name in force

@@ -92,6 +92,7 @@ func rules() map[string]rule {
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
+		"proxy":         {ours: []string{"service", "service/access", "front", "handlers/gate", "spelling"}, theirs: []string{strict}, never: []string{sql}},
 		"handlers/wire": {
 			ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
@@ -151,7 +152,7 @@ func programRules() map[string]rule {
 				"service/feed", "service/queue", "front", "api", "client", "client/inside", "wforce", "console", "console/figure", "console/settings", "console/words", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
-				"courier", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
+				"courier", "proxy", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/ask", "cmd/velocityd/shell", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},

@@ -16,9 +16,11 @@ type authFlags struct {
 }
 
 // proxies returns the networks of --trusted-proxies.
-func (f authFlags) proxies() front.Proxies {
-	var list front.Proxies
-	for _, network := range f.TrustedProxies {
+func (f authFlags) proxies() front.Proxies { return networks(f.TrustedProxies) }
+
+// networks returns the networks of a flag.
+func networks(flags []networkFlag) (list front.Proxies) {
+	for _, network := range flags {
 		list = append(list, netip.Prefix(network))
 	}
 	return list

@@ -8,9 +8,15 @@ import (
 	"velocityd/cmd/velocityd/shell"
 )
 
+// logFlags say how a serving command logs.
+type logFlags struct {
+	LogFormat string   `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
+	LogLevel  logLevel `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+}
+
 // newLogger returns the logger of a serving command, which writes to stderr. If the
 // format is JSON, the error that the command ends with is logged as well.
-func newLogger(p *shell.Process, f serviceFlags) *slog.Logger {
+func newLogger(p *shell.Process, f logFlags) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: durationAsText}
 	if f.LogFormat == "text" || f.LogFormat == "auto" && shell.IsTerminal(p.Stderr) {
 		return slog.New(slog.NewTextHandler(p.Stderr, options))

@@ -14,7 +14,7 @@ func TestLogIsJSONWhereNoTerminalIs(t *testing.T) {
 	for format, want := range map[string]string{"auto": `"msg":"hello"`, "json": `"msg":"hello"`, "text": "msg=hello"} {
 		stderr := newOutput()
 		p := &shell.Process{Stderr: stderr}
-		logger := newLogger(p, serviceFlags{LogFormat: format, LogLevel: logLevel(slog.LevelWarn)})
+		logger := newLogger(p, logFlags{LogFormat: format, LogLevel: logLevel(slog.LevelWarn)})
 		logger.Info("unheard")
 		logger.Warn("hello")
 		if got := stderr.String(); !strings.Contains(got, want) || strings.Contains(got, "unheard") {
@@ -31,7 +31,7 @@ func TestDurationsInTheLogAreText(t *testing.T) {
 	for format, want := range map[string]string{"json": `"check_timeout":"5s"`, "text": "check_timeout=5s"} {
 		stderr := newOutput()
 		p := &shell.Process{Stderr: stderr}
-		newLogger(p, serviceFlags{LogFormat: format}).LogAttrs(t.Context(), slog.LevelInfo, "configuration",
+		newLogger(p, logFlags{LogFormat: format}).LogAttrs(t.Context(), slog.LevelInfo, "configuration",
 			slog.Group("limits", slog.Duration("check_timeout", 5*time.Second)), slog.Duration("check_timeout", 5*time.Second))
 		if got := stderr.String(); strings.Count(got, want) != 2 {
 			t.Errorf("%s: %s", format, got)

@@ -88,7 +88,7 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 // tell makes the log, the metrics and the traces of the service. The log begins with the settings:
 // those of f, and more.
 func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *daemon.Options, more ...slog.Attr) error {
-	o.Logger = newLogger(p, f)
+	o.Logger = newLogger(p, f.logFlags)
 	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
 		o.Tracing, err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})

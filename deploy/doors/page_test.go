@@ -31,7 +31,7 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
-		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail,
+		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "proxy.md": startProxy,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()

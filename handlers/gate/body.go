@@ -23,8 +23,6 @@ func (r *Request) form() (url.Values, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case strings.HasPrefix(media, "multipart/"):
-		return nil, errors.New("cannot be read, because the form is sent as multipart: gates read application/x-www-form-urlencoded")
 	}
 	text, err := r.body()
 	switch {
@@ -32,6 +30,12 @@ func (r *Request) form() (url.Values, error) {
 		return nil, err
 	case len(text) > 0 && isJSON(media):
 		return nil, errOtherKind
+	case strings.HasPrefix(media, "multipart/"):
+		var ok bool
+		if r.fields, ok = multipartFields(r.HTTP.Header.Get("Content-Type"), string(text)); !ok {
+			return nil, errors.New("cannot be read, because the form is sent as multipart, and not in the way of browsers")
+		}
+		return r.fields, nil
 	}
 	if r.fields, err = url.ParseQuery(string(text)); err != nil {
 		r.fields = nil

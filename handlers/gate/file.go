@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/service"
@@ -211,26 +209,13 @@ func (p *parser) source(node *yaml.Node, of string) (s Source) {
 		return s
 	}
 	for kind, m := range members {
-		s = Source{Kind(kind), p.text(m, of)}
-		switch s.Kind {
-		case Header:
-			s.Name = textproto.CanonicalMIMEHeaderKey(s.Name)
-			if !isName(s.Name) || s.Name == "Host" { // net/http keeps Host apart
-				p.fault(m.value, "%s: header must be 1 to 64 letters, digits, '-' and '_', such as X-User, and not Host", of)
-			}
-		case JSON:
-			if !jsontext.Pointer(s.Name).IsValid() || s.Name == "" {
-				p.fault(m.value, "%s: json must be a JSON pointer, such as /username", of)
-			}
-		case Basic:
-			if s.Name != "user" {
-				p.fault(m.value, "%s: basic can only be user", of)
-			}
-		case Client:
-			if s.Name != "address" {
-				p.fault(m.value, "%s: client can only be address", of)
-			}
-		case Query, Form:
+		text := p.text(m, of)
+		if text == "" {
+			return s
+		}
+		var err error
+		if s, err = NewSource(Kind(kind), text); err != nil {
+			p.fault(m.value, "%s: %v", of, err)
 		}
 	}
 	return s

@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/textproto"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Kind is a kind of place in a request.
@@ -29,6 +32,31 @@ func kinds() []string {
 type Source struct {
 	Kind Kind
 	Name string // of the header, parameter or field; the pointer; "user" or "address"
+}
+
+// NewSource returns the place of a kind with this name. The error says which names the kind has.
+func NewSource(kind Kind, name string) (Source, error) {
+	switch kind {
+	case Header:
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if !isName(name) || name == "Host" { // net/http keeps Host apart
+			return Source{}, errors.New("header must be 1 to 64 letters, digits, '-' and '_', such as X-User, and not Host")
+		}
+	case JSON:
+		if !jsontext.Pointer(name).IsValid() || name == "" {
+			return Source{}, errors.New("json must be a JSON pointer, such as /username")
+		}
+	case Basic:
+		if name != "user" {
+			return Source{}, errors.New("basic can only be user")
+		}
+	case Client:
+		if name != "address" {
+			return Source{}, errors.New("client can only be address")
+		}
+	case Query, Form:
+	}
+	return Source{kind, name}, nil
 }
 
 // String returns the name of the place in a sentence.

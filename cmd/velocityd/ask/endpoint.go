@@ -4,7 +4,6 @@ package ask
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/barred"
-	"velocityd/trusted"
 )
 
 // Deadlines of calls.
@@ -30,20 +28,16 @@ const (
 
 // Flags tell whether to ask a running service or the database itself.
 type Flags struct {
-	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
-	CA            string `name:"ca" env:"VELOCITY_CA" placeholder:"FILE" help:"With --url https://...: certificates, in PEM, of those who may sign the service's. Left out: those that this machine trusts."`
-	TokenFlags    `embed:""`
+	ServiceFlags  `embed:""`
 	DatabaseFlags `embed:""`
 	KeyFlags      `embed:""`
-	version       string // of the program
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
 // wins over all environment variables: with a flag of the database, VELOCITY_URL is not
 // meant.
 func (f *Flags) AfterApply(command *kong.Context, p *shell.Process) error {
-	f.version = p.Version
-	f.inherited, _ = p.LookupEnv("VELOCITY_TOKEN")
+	f.ServiceFlags.inherit(p)
 	switch byURL, byDatabase := shell.Given(command, "url"), shell.Given(command, "dsn", "dsn-file", "data"); {
 	case byURL && byDatabase:
 		return shell.Usagef("--url names a service, and --dsn, --dsn-file and --data a database: leave one out")
@@ -105,22 +99,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 
 // openService returns the service at --url. It connects to nothing.
 func (f Flags) openService() (Endpoint, error) {
-	token, err := f.token()
-	if err != nil {
-		return Endpoint{}, err
-	}
-	options := []client.Option{client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/" + f.version), client.WithToken(token)}
-	if f.CA != "" {
-		roots, err := ReadRoots(f.CA)
-		if err != nil {
-			return Endpoint{}, shell.Usagef("--ca (VELOCITY_CA): %w", err)
-		}
-		options = append(options, client.WithRootCAs(roots))
-	}
-	remote, err := client.New(f.URL, options...)
-	if errors.Is(err, service.ErrInvalid) {
-		return Endpoint{}, shell.Usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
-	}
+	remote, err := f.Client(client.WithTimeout(remoteTimeout))
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -128,19 +107,6 @@ func (f Flags) openService() (Endpoint, error) {
 		Reader: remote, Writer: remote, Checker: remote, Txns: remote, EventLog: remote, Webhooks: remote, Full: remote.Full,
 		timeout: remoteTimeout, Close: remote.Close,
 	}, nil
-}
-
-// ReadRoots returns the certificates of a file.
-func ReadRoots(path string) (*x509.CertPool, error) {
-	text, err := trusted.Read(path, trusted.LongLimit)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", path)
-	}
-	return roots, nil
 }
 
 // Zone returns a zone. If there is none, the error says where to look.

@@ -1,0 +1,164 @@
+// Package proxy is a reverse proxy for the login path of an application that cannot be changed. It asks a service before a login
+// reaches the application, and reports how it ended by the application's answer. All other requests pass as they are. It
+// must not know how a check is decided.
+package proxy
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"velocityd/front"
+	"velocityd/handlers/gate"
+	"velocityd/service"
+)
+
+// Limits of logins.
+const (
+	// mostLogins bounds the logins that are worked on at once, and with them the memory of their bodies.
+	mostLogins = 2048
+	// mostReports bounds the reports under way.
+	mostReports = 1024
+	// reportTimeout is the deadline of a report, with all its tries.
+	reportTimeout = 5 * time.Second
+	// bodyTimeout is how long a client may take to send the body of a login.
+	bodyTimeout = 10 * time.Second
+)
+
+// Service answers checks and takes reports. Its Check returns an error only if the check itself is at fault.
+type Service interface {
+	Check(ctx context.Context, check service.Check) (service.Decision, error)
+	Report(ctx context.Context, report service.Report) error
+}
+
+// Options are the settings of a Proxy.
+type Options struct {
+	Service  Service
+	Upstream *url.URL       // of the application: scheme and host
+	Roots    *x509.CertPool // of the application's certificate; nil: those that the machine trusts
+	Logins   []Login
+	Users    []gate.Source // places where the user may stand
+	// UserZone and AddressZone are the zones of a check; 0 leaves one out.
+	UserZone, AddressZone int64
+	// AnyUser lets a login without a user count for its address alone. Otherwise it is refused.
+	AnyUser       bool
+	Proxies       front.Proxies // whose word on the client's address is believed
+	Rules         Rules
+	Pages         Pages
+	MaxBody       int64         // of a login, in bytes
+	CheckTimeout  time.Duration // of a check, with all its tries
+	AnswerTimeout time.Duration // of the application's answer to a login
+	Logger        *slog.Logger  // nil means no log
+	AccessLog     bool
+}
+
+// Proxy is the handler of all requests to an application.
+type Proxy struct {
+	Options
+	gate      gate.Gate
+	forwarder *httputil.ReverseProxy
+	faults    front.FaultLog
+	logins    chan struct{} // has an element for each login under way
+	reporting chan struct{} // and for each report
+	reports   sync.WaitGroup
+	draining  atomic.Bool
+}
+
+// New returns a Proxy. It connects to nothing. Close ends the idle connections to the application.
+func New(o Options) *Proxy {
+	p := &Proxy{
+		Options: o, faults: front.FaultLog{Logger: o.Logger},
+		logins: make(chan struct{}, mostLogins), reporting: make(chan struct{}, mostReports),
+	}
+	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
+	if o.UserZone != 0 {
+		for _, place := range o.Users {
+			p.gate.Buckets = append(p.gate.Buckets, gate.Bucket{Zone: o.UserZone, Key: place, IsOptional: true})
+		}
+	}
+	if o.AddressZone != 0 {
+		p.gate.Buckets = append(p.gate.Buckets, gate.Bucket{Zone: o.AddressZone, Key: gate.Source{Kind: gate.Client, Name: "address"}})
+	}
+	p.forwarder = p.newForwarder()
+	return p
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := &attempt{}
+	if p.AccessLog && p.Logger != nil {
+		seen := &watchedWriter{ResponseWriter: w}
+		defer p.logRequest(r, a, seen, time.Now())
+		w = seen
+	}
+	switch {
+	case p.answerHealth(w, r):
+	case r.Method == http.MethodConnect, r.URL.Opaque != "", !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
+		// Nothing would say which path an application sees.
+		http.Error(w, "The address of this request has no path.", http.StatusBadRequest)
+	case p.isLogin(r):
+		p.login(w, r, a)
+	default:
+		p.forwarder.ServeHTTP(w, r)
+	}
+}
+
+// isLogin reports whether an application may take a request for a login. Where the user stands in Authorization: Basic
+// alone, a request without that is none.
+func (p *Proxy) isLogin(r *http.Request) bool {
+	paths := readings(r.URL)
+	if !slices.ContainsFunc(p.Logins, func(l Login) bool { return l.matches(r, paths) }) {
+		return false
+	}
+	isOther := func(s gate.Source) bool { return s.Kind != gate.Basic }
+	if len(p.Users) == 0 || slices.ContainsFunc(p.Users, isOther) {
+		return true
+	}
+	return slices.ContainsFunc(r.Header.Values("Authorization"), func(value string) bool {
+		value = strings.TrimSpace(value)
+		return len(value) >= len("basic") && strings.EqualFold(value[:len("basic")], "basic")
+	})
+}
+
+// Paths that the proxy answers itself.
+const (
+	pathLive  = "/velocityd/livez"
+	pathReady = "/velocityd/readyz"
+)
+
+// answerHealth answers whether the proxy runs, and whether it takes new requests, if a request asks that.
+func (p *Proxy) answerHealth(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.URL.Path != pathLive && r.URL.Path != pathReady {
+		return false
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	if r.URL.Path == pathReady && p.draining.Load() {
+		http.Error(w, "The proxy is stopping.", http.StatusServiceUnavailable)
+		return true
+	}
+	w.WriteHeader(http.StatusOK)
+	return true
+}
+
+// client returns the address that a request comes from, and whether the peer is a proxy that is believed.
+func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, err error) {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}, false, errors.New("the peer has no address")
+	}
+	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))
+	if !ok {
+		err = errors.New("X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them")
+	}
+	return client, p.Proxies.Trust(peer.Addr()), err
+}

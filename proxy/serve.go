@@ -1,0 +1,110 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Limits of clients' connections. Nothing bounds a whole request or answer: downloads, streams and websockets last.
+const (
+	headerTimeout  = 10 * time.Second
+	clientIdleTime = 2 * time.Minute
+	maxHeaderBytes = 64 << 10
+)
+
+// Stop says how Serve ends.
+type Stop struct {
+	DrainDelay time.Duration // between not being ready and taking no more connections
+	Timeout    time.Duration // of the requests under way
+}
+
+// Serve answers on a listener, which it closes, until ctx ends. Without secure it speaks plain HTTP. It then lets
+// requests under way end, but for websockets, and sends the reports that are due.
+func (p *Proxy) Serve(ctx context.Context, listener net.Listener, secure *tls.Config, stop Stop) error {
+	server := &http.Server{
+		Handler: p, TLSConfig: secure, ReadHeaderTimeout: headerTimeout, IdleTimeout: clientIdleTime, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: log.New(faultWriter{p}, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() {
+		if secure == nil {
+			served <- server.Serve(listener)
+			return
+		}
+		served <- server.ServeTLS(listener, "", "")
+	}()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	p.draining.Store(true)
+	time.Sleep(stop.DrainDelay)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stop.Timeout)
+	defer cancel()
+	err := server.Shutdown(ending)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("cut off requests that had not ended after %s: %w", stop.Timeout, err), server.Close())
+	}
+	p.reports.Wait() // each has its deadline
+	return err
+}
+
+// faultWriter takes the lines of net/http about connections.
+type faultWriter struct{ p *Proxy }
+
+// Write implements io.Writer.
+func (f faultWriter) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if i := strings.IndexAny(text, `(["`); i > 0 {
+		text = text[:i] // the rest may be a client's
+	}
+	f.p.faults.ReportConnection("http", text)
+	return len(line), nil
+}
+
+// watchedWriter notes the status and the length of an answer.
+type watchedWriter struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *watchedWriter) WriteHeader(status int) {
+	if w.status < http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *watchedWriter) Write(part []byte) (int, error) {
+	w.status = max(w.status, http.StatusOK)
+	n, err := w.ResponseWriter.Write(part)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// logRequest writes the line of a request. It names no path, no user and no address.
+func (p *Proxy) logRequest(r *http.Request, a *attempt, w *watchedWriter, began time.Time) {
+	attrs := []slog.Attr{
+		slog.String("method", r.Method), slog.Int("status", w.status), slog.Int64("bytes", w.bytes),
+		slog.Duration("duration", time.Since(began)),
+	}
+	if a.id != "" {
+		attrs = append(attrs, slog.String("attempt_id", a.id), slog.String("verdict", a.verdict), slog.String("outcome", string(a.outcome)))
+	}
+	p.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "request", attrs...)
+}

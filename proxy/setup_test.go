@@ -1,0 +1,245 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/handlers/gate"
+	"velocityd/proxy"
+	"velocityd/service"
+	"velocityd/service/memory"
+)
+
+// Zones of the tests, and their rates.
+const (
+	userZone    = 1
+	addressZone = 2
+	userRate    = 3
+	addressRate = 20
+)
+
+const patience = time.Minute
+
+// direct is a service in this process: the reference store behind the real rules for keys. held, if there is one, holds
+// reports up.
+type direct struct {
+	limiter  *service.Limiter
+	store    *memory.Store
+	held     chan struct{}
+	reported chan service.Report
+}
+
+func newDirect(t *testing.T) *direct {
+	t.Helper()
+	store := memory.New()
+	store.SetZone(t, service.Zone{
+		ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
+	store.SetZone(t, service.Zone{ID: addressZone, Rate: addressRate, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: patience})
+	return &direct{limiter: limiter, store: store, reported: make(chan service.Report, 100)}
+}
+
+// Check implements proxy.Service.
+func (d *direct) Check(ctx context.Context, check service.Check) (service.Decision, error) {
+	decisions, err := d.limiter.CheckAll(ctx, []service.Check{check})
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return decisions[0], decisions[0].Err
+}
+
+// Report implements proxy.Service.
+func (d *direct) Report(ctx context.Context, report service.Report) error {
+	if d.held != nil {
+		<-d.held
+	}
+	errs, err := d.store.ReportAll(ctx, []service.Report{report})
+	if err == nil {
+		err = errs[0]
+	}
+	d.reported <- report
+	return err
+}
+
+// next returns the outcome that is reported next.
+func (d *direct) next(t *testing.T) service.Outcome {
+	t.Helper()
+	select {
+	case report := <-d.reported:
+		return report.Outcome
+	case <-time.After(patience):
+		t.Fatal("nothing was reported")
+		return ""
+	}
+}
+
+// log is what a proxy has logged.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// front is a proxy that answers on a socket.
+type front struct {
+	url     string
+	service *direct
+	log     *log
+}
+
+// place returns a place of users.
+func place(t testing.TB, kind gate.Kind, name string) gate.Source {
+	t.Helper()
+	s, err := gate.NewSource(kind, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func logins(t testing.TB, texts ...string) (list []proxy.Login) {
+	t.Helper()
+	for _, text := range texts {
+		l, err := proxy.ParseLogin(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+func rules(t testing.TB, texts ...string) (list []proxy.Rule) {
+	t.Helper()
+	for _, text := range texts {
+		r, err := proxy.ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// newOptions returns the settings of a proxy whose users log in by a form at /login.
+func newOptions(t *testing.T, app string) proxy.Options {
+	t.Helper()
+	upstream, err := url.Parse(app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := proxy.ParsePages("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy.Options{
+		Service: newDirect(t), Upstream: upstream, Logins: logins(t, "POST /login"), Users: []gate.Source{place(t, gate.Form, "user")},
+		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience, AnswerTimeout: patience,
+		Rules:     proxy.Rules{Success: rules(t, "status:200"), Failure: rules(t, "status:401")},
+		AccessLog: true,
+	}
+}
+
+// stand puts a proxy in front of an application until the end of the test.
+func stand(t *testing.T, app http.Handler, change ...func(*proxy.Options)) *front {
+	t.Helper()
+	server := httptest.NewServer(app)
+	t.Cleanup(server.Close)
+	o := newOptions(t, server.URL)
+	f := &front{log: &log{}}
+	o.Logger = slog.New(slog.NewJSONHandler(f.log, nil))
+	for _, apply := range change {
+		apply(&o)
+	}
+	f.service, _ = o.Service.(*direct)
+	own := httptest.NewServer(proxy.New(o))
+	t.Cleanup(own.Close)
+	f.url = own.URL
+	return f
+}
+
+// reply is an answer as a client sees it.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request with headers in pairs.
+func (f *front) send(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{response.StatusCode, response.Header, string(text)}
+}
+
+const ofForm = "application/x-www-form-urlencoded"
+
+// try sends a login by a form.
+func (f *front) try(t *testing.T, user, password string, headers ...string) reply {
+	t.Helper()
+	form := url.Values{"user": {user}, "password": {password}}
+	return f.send(t, http.MethodPost, "/login", form.Encode(), append([]string{"Content-Type", ofForm}, headers...)...)
+}
+
+// application answers 200 to the right password and 401 to others, and notes what it got.
+type application struct {
+	mu     sync.Mutex
+	bodies []string
+	heads  []http.Header
+}
+
+func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	a.bodies, a.heads = append(a.bodies, string(body)), append(a.heads, r.Header)
+	a.mu.Unlock()
+	if !strings.Contains(string(body), "right") {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	_, _ = io.WriteString(w, "the application")
+}
+
+func (a *application) seen() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bodies
+}
