@@ -1,19 +1,16 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/engine"
@@ -284,168 +281,11 @@ func nothingInto(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE FALSE"
 }
 
-const (
-	errStack       = 1436
-	errNoPartition = 1526
-	errNoNextID    = 1467
-)
-
 // lastIDs is how many ids before the last one of zone_txn are as good as none: at 10,000
 // a second they are used up in two minutes.
 const lastIDs = 1 << 20
 
-const noIDsLeft = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
-	"and set AUTO_INCREMENT of the table back"
-
 func lookForLastIDs(r *session.Reading) {
 	r.SQL(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
 	r.Each(1, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
-}
-
-// obstacle is an error of something that a decision needs.
-type obstacle struct {
-	right  string // what the account needs for it
-	object string // on what
-	way    string // what is not possible without; empty for checks
-	error
-}
-
-func (o obstacle) Unwrap() error { return o.error }
-
-// proof collects the statements that prove one thing each, and sends them as one packet.
-type proof struct {
-	session.Reading
-	steps []obstacle // of each result set
-}
-
-// add adds the statements that write writes, each with a result set.
-func (p *proof) add(right, object string, write func(*session.Reading)) {
-	write(&p.Reading)
-	for len(p.steps) < len(p.Readers) {
-		p.steps = append(p.steps, obstacle{right: right, object: object})
-	}
-}
-
-// read adds a statement that answers with rows, or with none.
-func (p *proof) read(object, statement string) {
-	p.add("SELECT", object, func(r *session.Reading) {
-		r.SQL(statement).SQL(";")
-		r.Skip()
-	})
-}
-
-// write adds a statement that returns no rows. The row of a SELECT behind it tells that it is done.
-func (p *proof) write(right, object, statement string) {
-	p.add(right, object, func(r *session.Reading) {
-		r.SQL(statement).SQL("; SELECT 1;")
-		r.Skip()
-	})
-}
-
-// ask sends the packet. The error is an obstacle.
-func (p *proof) ask(ctx context.Context, conn *session.Conn) error {
-	err := p.Send(ctx, conn)
-	if err == nil {
-		return nil
-	}
-	at := p.steps[min(p.Answered, len(p.steps)-1)]
-	at.error = err
-	return at
-}
-
-// UnreadyError says why checks cannot be decided, and what to do about it, in words
-// that are fit for any caller: they name no host, account or key. It wraps the error
-// that it was concluded from, which may.
-type UnreadyError struct {
-	reason string
-	cause  error
-}
-
-// NewUnreadyError returns an error with a reason that is fit for any caller, and its cause or nil.
-func NewUnreadyError(reason string, cause error) *UnreadyError {
-	return &UnreadyError{reason: reason, cause: cause}
-}
-
-// Error implements error.
-func (u *UnreadyError) Error() string { return u.reason }
-
-// Unwrap returns the cause.
-func (u *UnreadyError) Unwrap() error { return u.cause }
-
-// Unready returns the *UnreadyError of an error of connecting or of looking something up
-// with ctx, or nil for nil.
-func Unready(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	var o obstacle
-	errors.As(err, &o)
-	unready, known := &UnreadyError{cause: err}, new(UnreadyError)
-	var told *mysql.MySQLError
-	switch {
-	case errors.As(err, &known):
-		unready.reason = known.reason
-	case errors.Is(err, session.ErrOtherDatabase):
-		unready.reason = "the address of the database leads to another database than before: restart the service if that is meant, and otherwise take it out of the DSN"
-	case errors.Is(err, service.ErrPaused):
-		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
-	case errors.Is(err, session.ErrUnlisted):
-		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
-			"Instances that have listed them before go on"
-	case errors.Is(err, engine.ErrSharded):
-		unready.reason = engine.ErrSharded.Error()
-	case session.IsNumber(err, errNoNextID):
-		unready.reason = noIDsLeft
-	case errors.As(err, &told):
-		unready.reason = o.reason(told.Number)
-	case ctx.Err() != nil:
-		unready.reason = "the database did not answer in time"
-	case session.IsUnverified(err):
-		unready.reason = "the certificate of the database's server is not believed"
-	case session.IsLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, session.ErrUnsent), errors.Is(err, session.ErrUnreached):
-		unready.reason = "the database cannot be reached"
-	default:
-		unready.reason = "checks cannot be decided"
-	}
-	return unready
-}
-
-// reason says what an engine's error number means for whoever needs the object.
-func (o obstacle) reason(number uint16) string {
-	o.object = cmp.Or(o.object, "the database")
-	isProcedure := strings.HasPrefix(o.object, "procedure ")
-	switch {
-	case slices.Contains(session.RefusedAccount(), number), o.right == "" && slices.Contains(session.LackingRight(), number):
-		return "the database refuses the service's account: look at its password, its host and its rights"
-	case number == 1049:
-		return "the database does not exist: make it and run 'velocityd migrate up'"
-	case slices.Contains([]uint16{1040, 1203, 1226}, number):
-		return "the database takes no more connections: raise its limit or close some"
-	case slices.Contains(session.ReadOnly(), number):
-		return "the database is read-only: let the service connect to the primary, or end read_only and super_read_only there"
-	case number == session.NumberLockWait, number == session.NumberNoWait:
-		return o.object + " is locked: a change of a table, a backup or FLUSH TABLES WITH READ LOCK is under way and must end"
-	case isProcedure && number != 1370 && slices.Contains(session.LackingRight(), number):
-		return "the owner (definer) of " + o.object + " lacks a right on its tables: grant it"
-	case slices.Contains(session.LackingRight(), number):
-		return "the service's account lacks the right " + o.right + " on " + o.object + ": grant it"
-	case number == session.NumberNoSuchProcedure:
-		return o.object + ", or one that it calls, is missing: run 'velocityd migrate up' as the owner of the schema"
-	case number == 1449:
-		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner, " +
-			"or run 'velocityd migrate up' as another account, which is the owner then"
-	case number == session.NumberNoSuchTable && isProcedure:
-		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
-	case number == session.NumberNoSuchTable:
-		return o.object + " is missing: rename it back, restore it or, on Vitess, run 'velocityd migrate up'"
-	case number == session.NumberAmbiguous:
-		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
-	case number == errStack:
-		return "the server's thread_stack is too small for " + cmp.Or(o.way, "checks") + ": set it to 1M in its configuration, and start it again"
-	case number == errNoPartition:
-		return "zone_txn has no partition for the txns of now: run ALTER TABLE zone_txn ADD PARTITION (PARTITION later VALUES LESS THAN (MAXVALUE))"
-	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):
-		return o.object + " is not as this program needs it: 'velocityd doctor' names what is different, and what mends it"
-	}
-	return fmt.Sprintf("%s fail: the database answers with error %d", cmp.Or(o.way, "checks"), number)
 }
