@@ -85,6 +85,27 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// TestEachPlaybookLeadsFromTheSignsToTheProof follows the table of playbooks: each has what it looks like, a query or a command
+// for it, what to do, and how to see that it worked, in this order.
+func TestEachPlaybookLeadsFromTheSignsToTheProof(t *testing.T) {
+	t.Parallel()
+	text := readPage(t, "docs/playbooks.md")
+	rows := regexp.MustCompile(`(?m)^\| .* \| \[(.+)\]\(#.+\) \|$`).FindAllStringSubmatch(text, -1)
+	if len(rows) != strings.Count(text, "\n## ") {
+		t.Errorf("the table has %d playbooks, and the page %d", len(rows), strings.Count(text, "\n## "))
+	}
+	for _, row := range rows {
+		_, rest, _ := strings.Cut(strings.ToLower(text), "\n## "+row[1]+"\n")
+		playbook, _, _ := strings.Cut(rest, "\n## ")
+		for _, part := range []string{"**looks like**", "\n```", "**do**", "\n```", "**it worked**"} {
+			var found bool
+			if _, playbook, found = strings.Cut(playbook, part); !found {
+				t.Errorf("%s lacks %q, or has it too early", row[1], part)
+			}
+		}
+	}
+}
+
 func readPage(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile("../" + page)
