@@ -6,10 +6,10 @@
 #
 # The first seven come from the distribution's packages, which are unpacked and not installed: no system service starts, and
 # nothing outside of the cache changes. Each is started through a small program in this folder, with the libraries that it
-# came with. Dovecot looks for its parts at fixed paths, so its programs run in a mount namespace that has them there. Debian's
-# caddy is older than the one that people install today, so that one is built as well, in the version that tools/caddy/go.mod pins.
-# Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's configuration.
-# Building them takes minutes once.
+# came with. Dovecot looks for its parts at fixed paths, so its programs run as root, in a mount namespace that has them there.
+# Debian's caddy is older than the one that people install today, so that one is built as well, in the version that
+# tools/caddy/go.mod pins. Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's
+# configuration. Building them takes minutes once.
 #
 # All is kept in the cache, ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/doors, under names that say of
 # what it was made. `rm -r` removes it. Nothing here starts a server.
@@ -67,9 +67,7 @@ wrap_bound() {
 #!/bin/sh
 # Written by doors.sh: runs a program of the packages beside it in a mount namespace that has them at their paths.
 root=\$(CDPATH='' cd -- "\${0%/*}/.." && pwd -P) || exit 1
-map=--map-root-user
-if [ "\$(id -u)" = 0 ]; then map=; fi
-exec unshare \$map --mount sh -ec '
+exec unshare --mount sh -ec '
   for part in lib bin; do mount -t overlay overlay -o "lowerdir=\$0/usr/\$part:/usr/\$part" "/usr/\$part"; done
   exec "\$@"' "\$root" "\$root/$2" "\$@"
 WRAPPER

@@ -36,16 +36,13 @@ func (c *call) reset(ctx context.Context) (any, error) {
 	return done(), err
 }
 
-// stats shows the buckets of a login and of an address, as one that is black- or whitelisted if any of them is.
+// stats shows the buckets of a login and of an address, as black- or whitelisted if any of them is.
 func (c *call) stats(ctx context.Context) (any, error) {
 	buckets, err := c.named()
-	if err != nil {
-		return nil, err
-	}
 	numbers := map[string]map[string]int64{}
 	shown := map[string]any{"blacklisted": false, "whitelisted": false, "stats": numbers}
 	for _, b := range buckets {
-		name, list := "login", ""
+		name := "login"
 		if b.ZoneID == c.address {
 			name = "ip"
 		}
@@ -58,14 +55,21 @@ func (c *call) stats(ctx context.Context) (any, error) {
 			"velocity": int64(peek.Velocity), "rate": int64(peek.Rate), "window": service.WholeSeconds(peek.Window),
 			"retry_after": service.WholeSeconds(peek.RetryAfter),
 		}
-		if o := peek.Override; o != nil {
-			list = map[service.OverrideAction]string{service.OverrideDeny: "bl", service.OverrideAllow: "wl"}[o.Action]
-		}
-		if list != "" {
-			entry := c.entry(*peek.Override)
-			shown[map[string]string{"bl": "blacklisted", "wl": "whitelisted"}[list]] = true
-			shown[list+"_reason"], shown[list+"_expire"] = entry["reason"], entry["expiration"]
+		if peek.Override != nil {
+			c.showEntry(shown, *peek.Override)
 		}
 	}
-	return shown, nil
+	return shown, err
+}
+
+// showEntry adds to stats what an override of theirs says, if it is an entry of a list.
+func (c *call) showEntry(shown map[string]any, o service.Override) {
+	e := c.entry(o)
+	switch o.Action {
+	case service.OverrideDeny:
+		shown["blacklisted"], shown["bl_reason"], shown["bl_expire"] = true, e["reason"], e["expiration"]
+	case service.OverrideAllow:
+		shown["whitelisted"], shown["wl_reason"], shown["wl_expire"] = true, e["reason"], e["expiration"]
+	case service.OverrideLimit:
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"velocityd/service"
@@ -71,6 +72,32 @@ func TestRequestsThatAreNotCarriedOutSayWhyInTheProtocolsForm(t *testing.T) {
 		if a.status == http.StatusUnauthorized && (a.body["reason"] != "Unauthorized" || a.header.Get("WWW-Authenticate") == "") {
 			t.Errorf("a stranger: %v %v", a.header, a.body)
 		}
+	}
+}
+
+func TestAWebPageOfAnotherOriginChangesNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	for command, body := range map[string]string{
+		"allow": `{"login":"alice","remote":"203.0.113.9"}`, "report": `{"login":"alice","remote":"203.0.113.9","success":false}`,
+		"reset": `{"login":"alice"}`, "addBLEntry": `{"login":"alice","expire_secs":60}`,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/wforce/1/2/?command="+command, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: status %d, want 403", command, response.StatusCode)
+		}
+	}
+	if len(p.Buckets()) > 0 || len(p.Audits()) > 2 { // two zones were made
+		t.Errorf("buckets %v, changes %v", p.Buckets(), p.Audits())
 	}
 }
 

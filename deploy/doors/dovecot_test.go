@@ -35,9 +35,9 @@ ssl = no
 disable_plaintext_auth = no
 auth_mechanisms = plain login cram-md5
 auth_failure_delay = 0
-default_internal_user = USER
-default_internal_group = GROUP
-default_login_user = USER
+default_internal_user = nobody
+default_internal_group = nogroup
+default_login_user = nobody
 first_valid_uid = 0
 first_valid_gid = 0
 mail_max_userip_connections = 100
@@ -48,7 +48,7 @@ passdb {
 }
 userdb {
   driver = static
-  args = uid=USER gid=GROUP home=FOLDER/mail
+  args = uid=nobody gid=nogroup home=FOLDER/mail
 }
 service anvil {
   chroot =
@@ -74,29 +74,14 @@ type dovecot struct {
 
 func startDovecot(t *testing.T, w *world, replace ...string) dovecot {
 	t.Helper()
+	if program := gateway(t, "dovecot"); os.Geteuid() != 0 {
+		t.Skip(program + " runs as root alone")
+	}
 	d := dovecot{doveadm: gateway(t, "doveadm"), address: freeAddress(t)}
-	folder, err := os.MkdirTemp("", "dovecot") //nolint:usetesting // short, because the paths of sockets are bounded
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	user, group := "nobody", "nogroup"
-	if os.Geteuid() != 0 {
-		user, group = "root", "root" // as which Dovecot sees the user of the test
-	}
-	for _, name := range []string{"run", "mail"} {
-		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{folder, filepath.Join(folder, "mail")} {
-		if err := os.Chmod(name, 0o777); err != nil { //nolint:gosec // Dovecot drops its rights
-			t.Fatal(err)
-		}
-	}
+	folder := sharedFolder(t)
 	_, port, _ := strings.Cut(d.address, ":")
 	policy := w.configure(t, "dovecot/velocityd.conf", d.address, replace...)
-	text := strings.NewReplacer("FOLDER", folder, "USER", user, "GROUP", group, "PORT", port, "POLICY", policy).Replace(dovecotMain)
+	text := strings.NewReplacer("FOLDER", folder, "PORT", port, "POLICY", policy).Replace(dovecotMain)
 	d.configuration = filepath.Join(folder, "dovecot.conf")
 	if err := os.WriteFile(d.configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -108,6 +93,20 @@ func startDovecot(t *testing.T, w *world, replace ...string) dovecot {
 	})
 	d.server.await(t, d.address)
 	return d
+}
+
+// sharedFolder returns a folder for Dovecot, which drops its rights. It has a short path, because those of sockets are bounded.
+func sharedFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "dovecot") //nolint:usetesting // see above
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if err := os.Chmod(folder, 0o777); err != nil { //nolint:gosec // see above
+		t.Fatal(err)
+	}
+	return folder
 }
 
 // authTestAddress is the address that users of authTest come from.
@@ -209,7 +208,7 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 			t.Parallel()
 			from := map[string]string{"plain": "127.0.1.1", "cram-md5": "127.0.1.2"}[name]
 			for i := range 2*userRate + 1 {
-				if got := logIn(d.connect(t, from), t, "alice-"+name, "right"); !strings.HasPrefix(got, "OK") {
+				if got := logIn(d.connect(t, from), t, "alice-"+name, right); !strings.HasPrefix(got, "OK") {
 					t.Fatalf("login %d: %s, want OK: a success gives its place back", i+1, got)
 				}
 			}
@@ -226,7 +225,7 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 					w.hasOutcomes(t, mallory, 0, guesses, 0)
 				}
 			}
-			if got := logIn(d.connect(t, from), t, mallory, "right"); got != "NO [ALERT] Too many attempts. Try again later." {
+			if got := logIn(d.connect(t, from), t, mallory, right); got != "NO [ALERT] Too many attempts. Try again later." {
 				t.Errorf("the right password beyond the rate: %s", got)
 			}
 			w.hasOutcomes(t, mallory, 0, userRate, 1)
@@ -234,7 +233,7 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 			s := d.connect(t, from)
 			logIn(s, t, "carol-"+name, "guess")
 			w.hasOutcomes(t, "carol-"+name, 0, 1, 0)
-			if got := logIn(s, t, "carol-"+name, "right"); !strings.HasPrefix(got, "OK") {
+			if got := logIn(s, t, "carol-"+name, right); !strings.HasPrefix(got, "OK") {
 				t.Errorf("the right password after a wrong one: %s", got)
 			}
 			w.hasOutcomes(t, "carol-"+name, 1, 1, 0)
@@ -247,7 +246,7 @@ func TestDoveadmTellsARefusedLogin(t *testing.T) {
 	w := newWorld(t, "--require-auth")
 	d := startDovecot(t, w)
 	for i := range userRate + 1 { // without a session, and with a right password
-		if ok, reason := d.authTest(t, "alice", "right"); !ok {
+		if ok, reason := d.authTest(t, "alice", right); !ok {
 			t.Fatalf("login %d is refused: %s", i+1, reason)
 		}
 	}
@@ -258,11 +257,11 @@ func TestDoveadmTellsARefusedLogin(t *testing.T) {
 		}
 		w.hasOutcomes(t, "mallory", 0, i+1, 0)
 	}
-	if ok, reason := d.authTest(t, "mallory", "right"); ok || reason != "Too many attempts. Try again later." {
+	if ok, reason := d.authTest(t, "mallory", right); ok || reason != "Too many attempts. Try again later." {
 		t.Errorf("beyond the rate: %v %q", ok, reason)
 	}
 	w.run(t, "override", "set", fmt.Sprint(userZone), "eve", "--action", "deny", "--reason", "left")
-	if ok, reason := d.authTest(t, "eve", "right"); ok || reason != "Too many attempts. Try again later." {
+	if ok, reason := d.authTest(t, "eve", right); ok || reason != "Too many attempts. Try again later." {
 		t.Errorf("a blocked user: %v %q", ok, reason)
 	}
 	if n := len(w.db.Txns(t, service.Bucket{ZoneID: addressZone, Key: authTestAddress})); n != 2*userRate+3 {
@@ -277,20 +276,43 @@ func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
 	for name, at := range map[string]string{
 		"refuses connections": freeAddress(t), "is silent": silent(t), "is busy": strings.TrimPrefix(busy.URL, "http://"),
 	} {
-		if ok, _ := startDovecot(t, away(t, at)).authTest(t, "alice", "right"); ok {
+		if ok, _ := startDovecot(t, away(t, at)).authTest(t, "alice", right); ok {
 			t.Errorf("velocityd %s: the login passes", name)
 		}
-		if ok, reason := startDovecot(t, away(t, at), open()...).authTest(t, "alice", "right"); !ok {
+		if ok, reason := startDovecot(t, away(t, at), open()...).authTest(t, "alice", right); !ok {
 			t.Errorf("velocityd %s, fail open: %s", name, reason)
 		}
 	}
+}
+
+// TestDovecotAsksOverTLSWithTheTokenInTheAddress has Dovecot ask with Basic, as weakforced wants it.
+func TestDovecotAsksOverTLSWithTheTokenInTheAddress(t *testing.T) {
+	t.Parallel()
+	w, certificates := newWorld(t), newCertificates(t)
+	secure := *w
+	secure.address = freeAddress(t)
+	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey)
+	ca := filepath.Join(sharedFolder(t), "ca.pem")
+	text, err := os.ReadFile(certificates.ca)
+	if err == nil {
+		err = os.WriteFile(ca, text, 0o644) //nolint:gosec // Dovecot reads it with few rights
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := startDovecot(t, &secure, "http://127.0.0.1:8080", "https://dovecot:"+w.token+"@"+secure.address,
+		"auth_policy_server_api_header", "#", "# tls: ", "", "/etc/dovecot/velocityd-ca.pem", ca)
+	if ok, reason := d.authTest(t, "alice", right); !ok {
+		t.Fatalf("the login is refused: %s", reason)
+	}
+	w.hasOutcomes(t, "alice", 1, 0, 0)
 }
 
 func TestDovecotsLogNamesAWrongToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	d := startDovecot(t, away(t, w.address))
-	if ok, _ := d.authTest(t, "alice", "right"); ok {
+	if ok, _ := d.authTest(t, "alice", right); ok {
 		t.Error("the login passes")
 	}
 	d.server.awaitLine(t, "Policy server HTTP error: 401")
