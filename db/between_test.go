@@ -47,6 +47,11 @@ func begun(t *testing.T, store *Store, conn *session.Conn, buckets ...service.Bu
 	return b, ruling
 }
 
+// locking is a zone whose first check begins a lockout, and so is an event.
+func locking() service.Zone {
+	return service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Hour}
+}
+
 // isFree says that nobody holds the lock of a bucket.
 func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 	t.Helper()
@@ -69,12 +74,15 @@ func wantNothing(t *testing.T, d *dbtest.Database) {
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
 		t.Errorf("%d txns were recorded", n)
 	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'"); n != 0 {
+		t.Errorf("%d events tell of what was not recorded", n)
+	}
 }
 
 func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, locking())
 		for _, bucket := range []service.Bucket{user("new"), user("known")} {
 			if bucket == user("known") {
 				d.Hold(t, bucket)() // makes its row
@@ -115,7 +123,7 @@ func wantSilence(t *testing.T, conn *session.Conn) {
 func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, locking())
 		first := laneOf(t, store)
 		other := laneOf(t, store)
 		b, ruling := begun(t, store, first, user("alice"))

@@ -110,6 +110,18 @@ func TestEachBadRowIsFound(t *testing.T) {
 			},
 			{"totals counted more", "INSERT INTO zone_hour (zone_id, hour, attempts, allowed, blocked, would_block, successes, failures, final) " +
 				"SELECT 2, DATE_FORMAT(MAX(created_at), '%Y-%m-%d %H:00:00'), 99, 99, 0, 0, 0, 0, TRUE FROM zone_txn", []limits.Kind{limits.KindCount}},
+			{
+				"a bucket without room let an attempt pass", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+					"SELECT MAX(created_at), 2, '192.0.2.2', 0, 1, 0 FROM zone_txn", []limits.Kind{limits.KindFullPassed},
+			},
+			{
+				"a bucket with room blocked an attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+					"SELECT MAX(created_at), 2, '192.0.2.2', 1, 0, 0 FROM zone_txn", []limits.Kind{limits.KindCauseless},
+			},
+			{
+				"an id twice", "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+					"SELECT MAX(id), MAX(created_at) + INTERVAL 1 SECOND, 2, '192.0.2.2', 0, 0, 1 FROM zone_txn", []limits.Kind{limits.KindTwice},
+			},
 		} {
 			restore := keepTables(t, d, "zone_txn", "zone_hour")
 			dbtest.Exec(t, d.SQL, c.statement)
@@ -121,6 +133,55 @@ func TestEachBadRowIsFound(t *testing.T) {
 				t.Errorf("%s: proved %+v", c.name, result)
 			}
 			restore()
+		}
+	})
+}
+
+// TestTheAuditTellsWhichLimitHeldWhen narrows a zone two hours ago, and ends an override half an hour ago: rows that were put
+// in since and before are proven by the limit of their time.
+func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
+	t.Parallel()
+	eachProven(t, func(t *testing.T, d *dbtest.Database, store *Store) {
+		d.LeaveUnaudited()
+		ctx := t.Context()
+		zone := service.Zone{ID: 1, Rate: 4, Window: time.Minute}
+		_, err := store.PutZone(ctx, zone, service.Match{}, "ann")
+		o := service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 1, Reason: "test"}
+		if err == nil {
+			o, err = store.AddOverride(ctx, o, "ann")
+		}
+		zone.Rate = 2
+		if err == nil {
+			_, err = store.PutZone(ctx, zone, service.Match{}, "ann")
+		}
+		if err == nil {
+			err = store.DeleteOverride(ctx, 1, o.ID, "ann")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', 240, "+
+			"IF(action = 'update', 120, 30)) MINUTE")
+		over := []limits.Kind{limits.KindOverRate}
+		for _, c := range []struct {
+			key          string
+			minutes, txn int
+			want         []limits.Kind
+		}{
+			{"bob", 180, 4, nil}, {"bob", 180, 5, over},
+			{"bob", 60, 2, nil}, {"bob", 60, 3, over},
+			{"alice", 180, 1, nil}, {"alice", 180, 2, over},
+			{"alice", 60, 1, nil}, {"alice", 60, 2, over},
+			{"alice", 10, 2, nil}, {"alice", 10, 3, over},
+		} {
+			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+			for range c.txn {
+				dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+					"VALUES (UTC_TIMESTAMP(6) - INTERVAL ? MINUTE, 1, ?, 0, 0, 1)", c.minutes, c.key)
+			}
+			if kinds, result := proveAll(t, store, prover.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
+				t.Errorf("%d txns of %s %d minutes ago: found %v in %+v, want %v", c.txn, c.key, c.minutes, kinds, result, c.want)
+			}
 		}
 	})
 }
