@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -40,7 +40,7 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 	}
 	return &httputil.ReverseProxy{
 		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.note, ErrorHandler: p.lose, FlushInterval: -1,
-		ErrorLog: log.New(io.Discard, "", 0), // a client that goes away, and nothing else
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a client that goes away, and nothing else
 	}
 }
 

@@ -27,7 +27,7 @@ func TestAWebsocketPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	for _, text := range []string{"one", "two"} {
 		var got string
 		if err := websocket.Message.Send(conn, text); err != nil {
@@ -42,7 +42,7 @@ func TestAWebsocketPasses(t *testing.T) {
 func TestAnotherProtocolThanWebsocketDoesNotPass(t *testing.T) {
 	t.Parallel()
 	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%q %q %q", r.Header["Upgrade"], r.Header["Connection"], r.Header["Http2-Settings"])
+		fmt.Fprintf(w, "%q %q %q", r.Header["Upgrade"], r.Header["Connection"], r.Header["Http2-Settings"]) //nolint:gosec // for this test alone
 	}))
 	r := f.send(t, http.MethodGet, "/", "", "Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA")
 	if r.body != "[] [] []" {
@@ -54,27 +54,30 @@ func TestAnotherProtocolThanWebsocketDoesNotPass(t *testing.T) {
 func TestAStreamPassesAsItComes(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})
-	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
+	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		if length := r.URL.Query().Get("length"); length != "" {
+			w.Header().Set("Content-Length", length)
+		}
 		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
+			fmt.Fprintf(w, "data: %d\n", i)
 			_ = http.NewResponseController(w).Flush()
 			<-next
 		}
 	}))
-	response, err := http.Get(f.url + "/events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for i := range 3 {
-		for lines.Scan() && lines.Text() == "" {
+	for _, query := range []string{"type=text/event-stream", "type=text/plain&length=24"} {
+		response, err := http.Get(f.url + "/events?" + query)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if want := fmt.Sprint("data: ", i); lines.Text() != want {
-			t.Errorf("got %q, want %q", lines.Text(), want)
+		defer response.Body.Close()
+		lines := bufio.NewScanner(response.Body)
+		for i := range 3 {
+			if want := fmt.Sprint("data: ", i); !lines.Scan() || lines.Text() != want {
+				t.Errorf("%s: got %q, want %q", query, lines.Text(), want)
+			}
+			next <- struct{}{}
 		}
-		next <- struct{}{}
 	}
 }
 
@@ -128,7 +131,7 @@ func TestTheApplicationAsksForABodyThatIsHeldBack(t *testing.T) {
 func TestPathQueryAndHostPassAsTheyWere(t *testing.T) {
 	t.Parallel()
 	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, r.RequestURI, " ", r.Host)
+		fmt.Fprint(w, r.RequestURI, " ", r.Host) //nolint:gosec // for this test alone
 	}))
 	for _, uri := range []string{"/a%2Fb//c/../d;x=1?y=%zz;z&a=b+c", "/%6Cogin/x", "/?", "/x?%"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
@@ -213,7 +216,7 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 func TestAClientSpeaksHTTP2WithTLS(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, r.Proto, " ", r.Header.Get("X-Forwarded-Proto"))
+		fmt.Fprint(w, r.Proto, " ", r.Header.Get("X-Forwarded-Proto")) //nolint:gosec // for this test alone
 	}))
 	t.Cleanup(app.Close)
 	own := httptest.NewUnstartedServer(proxy.New(newOptions(t, app.URL)))

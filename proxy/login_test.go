@@ -94,11 +94,14 @@ func TestTheApplicationGetsTheVeryBody(t *testing.T) {
 	app := &application{}
 	f := stand(t, app)
 	const body = "password=right&user=%61lice&x=%C3%A9+"
-	if r := f.send(t, http.MethodPost, "/login?a=%41", body, "Content-Type", ofForm, "Expect", "100-continue"); r.status != http.StatusOK {
+	if r := f.send(t, http.MethodPost, "/login?a=%41", body, "Content-Type", ofForm, "Expect", "100-continue", "Accept-Encoding", "gzip"); r.status != http.StatusOK {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	if got := app.seen()[0]; got != body {
 		t.Errorf("the application got %q", got)
+	}
+	if head := app.heads[0]; head["Expect"] != nil || head.Get("Accept-Encoding") != "gzip" || head.Get("Content-Length") != strconv.Itoa(len(body)) {
+		t.Errorf("the application got the head %q", head)
 	}
 }
 
@@ -252,7 +255,7 @@ func TestASlowReportDelaysNoAnswer(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
 	f := stand(t, &application{}, func(o *proxy.Options) {
-		o.Service.(*direct).held = held //nolint:errcheck,forcetypeassert // newOptions has made it
+		o.Service.(*direct).held = held //nolint:forcetypeassert // newOptions has made it
 	})
 	if r := f.try(t, "alice", "right"); r.status != http.StatusOK {
 		t.Errorf("%d", r.status)
@@ -264,34 +267,43 @@ func TestASlowReportDelaysNoAnswer(t *testing.T) {
 }
 
 // TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong has a client leave while the application thinks, and another one in the
-// middle of the answer that tells.
+// middle of the answer that tells. The application goes on when the proxy has noticed.
 func TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{"before the answer": "", "in the answer": strings.Repeat("x", 1<<10)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked, left := make(chan struct{}), make(chan struct{})
-			f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked, noticed := make(chan struct{}), make(chan struct{})
+			app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, begin)
 				if begin != "" {
 					_ = http.NewResponseController(w).Flush()
 				}
 				close(asked)
-				<-left
-				for range 200 { // more than the client's kernel would keep
+				<-noticed
+				for range 500 {
 					_, _ = io.WriteString(w, strings.Repeat("y", 64))
+					_ = http.NewResponseController(w).Flush()
 				}
 				_, _ = io.WriteString(w, "wrong password")
-			}), func(o *proxy.Options) { o.Rules.Failure = rules(t, "body:wrong%20password") })
-			conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+			}))
+			t.Cleanup(app.Close)
+			o := newOptions(t, app.URL)
+			o.Rules.Failure = rules(t, "body:wrong%20password")
+			p := proxy.New(o)
+			own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				context.AfterFunc(r.Context(), func() { close(noticed) })
+				p.ServeHTTP(w, r)
+			}))
+			t.Cleanup(own.Close)
+			conn, err := net.Dial("tcp", own.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: "+ofForm+"\r\nContent-Length: 7\r\n\r\nuser=al")
 			<-asked
 			_ = conn.Close()
-			close(left)
-			if got := f.service.next(t); got != service.OutcomeFailure {
+			if got := o.Service.(*direct).next(t); got != service.OutcomeFailure { //nolint:forcetypeassert // newOptions has made it
 				t.Errorf("reported %s", got)
 			}
 		})

@@ -103,8 +103,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case p.answerHealth(w, r):
-	case r.Method == http.MethodConnect, r.URL.Opaque != "", !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
-		// Nothing would say which path an application sees.
+	case !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
+		// It is CONNECT, or has no path (http:login). Nothing says which path an application sees.
 		http.Error(w, "The address of this request has no path.", http.StatusBadRequest)
 	case p.isLogin(r):
 		p.login(w, r, a)

@@ -73,6 +73,15 @@ func TestAnAnswerTellsTheOutcomeByTheRules(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsLookedAtHasNoCoding(t *testing.T) {
+	t.Parallel()
+	app := &application{}
+	f := stand(t, app, func(o *proxy.Options) { o.Rules.Success = rules(t, "body:application") })
+	if r := f.try(t, "alice", "right", "Accept-Encoding", "gzip"); r.status != http.StatusOK || app.heads[0]["Accept-Encoding"] != nil {
+		t.Errorf("%d, and the application got %q", r.status, app.heads[0])
+	}
+}
+
 func TestARuleThatSaysNothingIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", " ", "status", "status:", "status:20", "status:abc", "status:2000", "json:status", "json:", "Status:200", "header:x", "body:%", "!"} {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,9 +28,11 @@ type Stop struct {
 // Serve answers on a listener, which it closes, until ctx ends. Without secure it speaks plain HTTP. It then lets
 // requests under way end, but for websockets, and sends the reports that are due.
 func (p *Proxy) Serve(ctx context.Context, listener net.Listener, secure *tls.Config, stop Stop) error {
+	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
+	faults.SetOutput(faultWriter{p})
 	server := &http.Server{
 		Handler: p, TLSConfig: secure, ReadHeaderTimeout: headerTimeout, IdleTimeout: clientIdleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: log.New(faultWriter{p}, "", 0),
+		ErrorLog: faults,
 	}
 	served := make(chan error, 1)
 	go func() {

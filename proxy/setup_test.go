@@ -110,33 +110,33 @@ type front struct {
 }
 
 // place returns a place of users.
-func place(t testing.TB, kind gate.Kind, name string) gate.Source {
-	t.Helper()
+func place(tb testing.TB, kind gate.Kind, name string) gate.Source {
+	tb.Helper()
 	s, err := gate.NewSource(kind, name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
 
-func logins(t testing.TB, texts ...string) (list []proxy.Login) {
-	t.Helper()
+func logins(tb testing.TB, texts ...string) (list []proxy.Login) {
+	tb.Helper()
 	for _, text := range texts {
 		l, err := proxy.ParseLogin(text)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		list = append(list, l)
 	}
 	return list
 }
 
-func rules(t testing.TB, texts ...string) (list []proxy.Rule) {
-	t.Helper()
+func rules(tb testing.TB, texts ...string) (list []proxy.Rule) {
+	tb.Helper()
 	for _, text := range texts {
 		r, err := proxy.ParseRule(text)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		list = append(list, r)
 	}

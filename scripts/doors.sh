@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the gateways available that stand in front of velocityd in the tests of deploy/doors: `scripts/doors.sh` prints the
 # folder that has nginx, haproxy, caddy, freeradius, radclient, dovecot and doveadm, and, built from source, caddy-module,
-# traefik-forward and envoy-lint.
+# traefik-forward, envoy-lint and kratos.
 # `make test-doors` runs it.
 #
 # The first seven come from the distribution's packages, which are unpacked and not installed: no system service starts, and
@@ -9,7 +9,7 @@
 # came with. Dovecot looks for its parts at fixed paths, so its programs run as root, in a mount namespace that has them there.
 # Debian's caddy is older than the one that people install today, so that one is built as well, in the version that
 # tools/caddy/go.mod pins. Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's
-# configuration. Building them takes minutes once.
+# configuration. tools/kratos is Ory Kratos, an application behind the proxy. Building them takes minutes once.
 #
 # All is kept in the cache, ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/doors, under names that say of
 # what it was made. `rm -r` removes it. Nothing here starts a server.
@@ -156,6 +156,7 @@ main() {
   provide_packages
   provide caddy-module caddy github.com/caddyserver/caddy/v2/cmd/caddy
   provide envoy-lint envoy .
+  provide kratos kratos .
   provide traefik-forward traefik . copy_lego
   exec 9>&-
   printf '%s\n' "$folder/bin"

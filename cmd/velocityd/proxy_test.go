@@ -151,6 +151,19 @@ func TestAStoppedProxyAnswersWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+func TestAProxyThatDrainsIsNotReadyAndAnswers(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--drain-delay", "1h") // the second signal, at the end, does not wait
+	p.cancel()
+	eventuallyStatus(t, p.url+"/velocityd/readyz", http.StatusServiceUnavailable)
+	if r, err := request(p.url+"/velocityd/livez", ""); err != nil || r.status != http.StatusOK {
+		t.Errorf("livez: %d (%v)", r.status, err)
+	}
+	if r, err := request(p.url+"/", ""); err != nil || r.status != http.StatusUnauthorized {
+		t.Errorf("a page: %d (%v), want the application's 401", r.status, err)
+	}
+}
+
 func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
