@@ -11,8 +11,10 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/websocket"
 
@@ -27,7 +29,6 @@ func TestAWebsocketPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close() }()
 	for _, text := range []string{"one", "two"} {
 		var got string
 		if err := websocket.Message.Send(conn, text); err != nil {
@@ -35,6 +36,14 @@ func TestAWebsocketPasses(t *testing.T) {
 		}
 		if err := websocket.Message.Receive(conn, &got); err != nil || got != text {
 			t.Errorf("got %q (%v), want %q", got, err, text)
+		}
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	for end := time.Now().Add(patience); !strings.Contains(f.log.String(), `"status":101`); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("the log lacks the websocket:\n%s", f.log)
 		}
 	}
 }

@@ -100,8 +100,12 @@ func (w *watchedWriter) Write(part []byte) (int, error) {
 
 // logRequest writes the line of a request. It names no path, no user and no address.
 func (p *Proxy) logRequest(r *http.Request, a *attempt, w *watchedWriter, began time.Time) {
+	status := w.status
+	if status == 0 && r.Header.Get("Upgrade") != "" {
+		status = http.StatusSwitchingProtocols // written to the connection itself
+	}
 	attrs := []slog.Attr{
-		slog.String("method", r.Method), slog.Int("status", w.status), slog.Int64("bytes", w.bytes),
+		slog.String("method", r.Method), slog.Int("status", status), slog.Int64("bytes", w.bytes),
 		slog.Duration("duration", time.Since(began)),
 	}
 	if a.id != "" {
