@@ -93,8 +93,13 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 			list[0].State.Error == "" || list[0].State.Lag < time.Minute {
 			t.Fatalf("the states are %+v, %v", list, err)
 		}
+		dead, err := store.Deliveries(ctx, made.ID, 0)
+		if err != nil || len(dead) != 3 || dead[0].Tries != webhook.MostTries || !dead[0].NextAt.IsZero() ||
+			dead[0].Error != "the receiver answered 500" || dead[0].Type != event.BucketLocked {
+			t.Fatalf("the dead one and those behind it: %+v, %v", dead, err)
+		}
 		box.refuses = false
-		if n, err := store.Resend(ctx, made.ID, 0); err != nil || n != 1 {
+		if n, err := store.Resend(ctx, made.ID, dead[0].EventID); err != nil || n != 1 {
 			t.Errorf("%d are sent again, %v", n, err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6)")
@@ -112,6 +117,105 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		}
 		if err := store.RemoveWebhook(ctx, made.ID, "bob"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("removed again: %v", err)
+		}
+	})
+}
+
+// TestASecondInstanceSendsNoEventBesideTheFirst holds the first one at its first event until the second one has had its turn.
+func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		ctx, second := t.Context(), f.connect(t, d, session.Options{})
+		if _, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		keys := []string{"alice", "bob"}
+		for range 2 {
+			for _, key := range keys {
+				if _, err := store.CheckAll(ctx, service.Call{Checks: check(user(key))}); err != nil {
+					t.Fatal(err)
+				}
+				if err := store.Release(ctx, user(key), "ann", "test"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		box, beside := &inbox{}, &inbox{}
+		begun, goOn, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+		go func() {
+			defer close(done)
+			var once sync.Once
+			_, err := store.Deliverer(func(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {
+				once.Do(func() { close(begun); <-goOn })
+				return box.send(ctx, w, secret, e)
+			}).Turn(ctx)
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		select {
+		case <-begun:
+		case <-done:
+			t.Fatal("the first instance has sent nothing")
+		}
+		beside.deliver(t, d, second)
+		close(goOn)
+		<-done
+		beside.deliver(t, d, second)
+		if len(beside.got) > 0 {
+			t.Errorf("the second instance has sent %v", beside.got)
+		}
+		for _, key := range keys {
+			var want, got []string
+			for _, of := range typesOf(t, d, user(key)) {
+				want = append(want, key+" "+string(of))
+			}
+			for _, line := range box.got {
+				if strings.HasPrefix(line, key) {
+					got = append(got, line)
+				}
+			}
+			if len(want) != 6 || !slices.Equal(got, want) {
+				t.Errorf("sent %v, want %v", got, want)
+			}
+		}
+	})
+}
+
+// TestAnEventThatIsCommittedLateIsNotPassedOver has one whose id is taken, and which is committed after a later one.
+func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		ctx, box := t.Context(), &inbox{}
+		if _, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		late, err := d.SQL.BeginTx(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = late.Rollback() }()
+		dbtest.Exec(t, late, "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data) "+
+			"VALUES (UTC_TIMESTAMP(6), 'bucket.released', 1, 'late', '{}')")
+		if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("bob"))}); err != nil {
+			t.Fatal(err)
+		}
+		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
+		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
+			t.Errorf("sent %v before what has a lower id was committed: %v, %v", box.got, runs, err)
+		}
+		if err := late.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 2 HOUR")
+		box.deliver(t, d, store)
+		slices.Sort(box.got)
+		if want := []string{"bob bucket.locked", "late bucket.released"}; !slices.Equal(box.got, want) {
+			t.Errorf("sent %v, want %v", box.got, want)
 		}
 	})
 }

@@ -130,7 +130,7 @@ func TestALockRowThatACheckHoldsIsWaitedForByNobody(t *testing.T) {
 	})
 }
 
-func TestExpiredAttemptsOverridesAndOldAuditLeave(t *testing.T) {
+func TestExpiredAttemptsOverridesAndOldAuditAndEventsLeave(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
@@ -143,8 +143,12 @@ func TestExpiredAttemptsOverridesAndOldAuditLeave(t *testing.T) {
 			(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY), (1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR), (1, 'for ever', 'deny', NULL)`)
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 2 WHERE id = 1")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 50 DAY")
-		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 50 DAY WHERE type <> 'zone.updated'")
+		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40, event_days = 40")
 		finish(t, d, "")
+		if got := texts(t, d, "SELECT type FROM zone_event ORDER BY id"); !slices.Equal(got, []string{"zone.updated", "override.deleted"}) {
+			t.Errorf("left events are %q, want the young one and that of the override that leaves", got)
+		}
 		if got := texts(t, d, "SELECT attempt_id FROM zone_attempt"); !slices.Equal(got, []string{"fresh"}) {
 			t.Errorf("left attempts are %q", got)
 		}
