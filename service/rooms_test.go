@@ -57,6 +57,12 @@ func rules() map[string]rule {
 		"api":           {ours: []string{"service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred"}},
 		"client":        {ours: []string{"api", "service", "service/event", "service/webhook", "service/backtest", "service/explain", "service/access", "service/barred", "service/firewall"}},
 		"client/inside": {},
+		"client/fake": {ours: []string{
+			"service", "service/access", "service/barred", "service/event", "service/webhook", "service/explain", "service/memory",
+		}},
+		"client/echolimit": {ours: []string{
+			"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "api", "client",
+		}},
 		"wforce": {ours: []string{
 			"service", "service/event", "service/webhook", "service/access", "service/barred", "service/firewall", "service/backtest", "service/explain", "front",
 			"api", "client", "client/inside",
