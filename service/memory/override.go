@@ -49,7 +49,7 @@ func (m *Store) overrideIndex(zoneID int64, id uint64) (int, error) {
 // AddOverride adds an override, and removes an expired one of the same key or prefix.
 // It returns ErrInvalid, ErrNotFound for an unknown zone, or ErrConflict if the zone has
 // an override of the same key or prefix that has not expired.
-func (m *Store) AddOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+func (m *Store) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -62,7 +62,7 @@ func (m *Store) AddOverride(_ context.Context, o service.Override, principal str
 	if err := m.makeRoom(o); err != nil {
 		return service.Override{}, err
 	}
-	m.audit(Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: o.Reason})
+	m.audit(Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return m.add(o), nil
 }
 
@@ -99,7 +99,7 @@ func sameTarget(a, b service.Override) bool {
 // SetOverride replaces the override with the id of o. It returns ErrInvalid,
 // ErrNotFound, or ErrConflict if another override has the same key or prefix. An empty
 // CreatedBy keeps the stored one.
-func (m *Store) SetOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+func (m *Store) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -119,19 +119,19 @@ func (m *Store) SetOverride(_ context.Context, o service.Override, principal str
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.changedOverride(m.overrides[i])
 	m.overrides[i] = o
-	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: o.Reason})
+	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return o, nil
 }
 
 // DeleteOverride removes one override, or returns ErrNotFound.
-func (m *Store) DeleteOverride(_ context.Context, zoneID int64, id uint64, principal string) error {
+func (m *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := m.overrideIndex(zoneID, id)
 	if err != nil {
 		return err
 	}
-	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal})
+	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	m.dropOverrides(func(o service.Override) bool { return o.ID == id })
 	return nil
 }
