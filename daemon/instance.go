@@ -214,6 +214,9 @@ func (s *Instance) announce(ctx context.Context, l *Listeners) {
 	if l.admin != nil {
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
 	}
+	if l.grpc != nil {
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for Envoy", slog.String("address", l.grpc.Addr().String()))
+	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", l.main.Addr().String()))
 	if s.options.Listening != nil {
 		s.options.Listening(ctx)

@@ -26,6 +26,7 @@ const spareFiles = 192
 type Listeners struct {
 	main         net.Listener
 	admin        net.Listener   // nil without --admin-listen
+	grpc         net.Listener   // for Envoy; nil without --grpc-listen
 	certificates *Certificates  // nil without TLS
 	hangups      chan os.Signal // ask for the certificate to be loaded again; nil without TLS
 }
@@ -51,6 +52,12 @@ func Listen(ctx context.Context, address, admin string, certificates *Certificat
 	return l, nil
 }
 
+// AddGRPC binds the address for Envoy.
+func (l *Listeners) AddGRPC(ctx context.Context, address string) (err error) {
+	l.grpc, err = bind(ctx, address, "--grpc-listen")
+	return err
+}
+
 // Addr returns the address for callers.
 func (l *Listeners) Addr() net.Addr { return l.main.Addr() }
 
@@ -74,6 +81,9 @@ func (l *Listeners) reachable() []net.Addr {
 	if l.admin != nil {
 		addresses = append(addresses, l.admin.Addr())
 	}
+	if l.grpc != nil {
+		addresses = append(addresses, l.grpc.Addr())
+	}
 	return slices.DeleteFunc(addresses, IsLoopback)
 }
 
@@ -88,15 +98,25 @@ func bind(ctx context.Context, address, flag string) (net.Listener, error) {
 // Close closes the addresses that nobody serves on.
 func (l *Listeners) Close() error {
 	signal.Stop(l.hangups)
-	if l.admin == nil {
-		return l.main.Close()
+	err := l.main.Close()
+	for _, other := range []net.Listener{l.admin, l.grpc} {
+		if other != nil {
+			err = errors.Join(err, other.Close())
+		}
 	}
-	return errors.Join(l.main.Close(), l.admin.Close())
+	return err
+}
+
+// server is an http.Server, or that of gRPC.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+	Close() error
 }
 
 // door is an address and the server that answers on it.
 type door struct {
-	server   *http.Server
+	server   server
 	listener net.Listener
 }
 
@@ -107,14 +127,21 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 		l.certificates.observe = s.metrics.NoteTLS
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
+	addresses := 1
+	for _, other := range []net.Listener{l.admin, l.grpc} {
+		if other != nil {
+			addresses++
+		}
+	}
+	most := s.connectionsAt(addresses)
+	doors := s.grpcDoors(ctx, options, l, most)
 	if l.admin == nil {
-		whole, err := s.withConsole(s.withWforce(handlers.New(options)))
-		return []door{s.newDoor(whole, l.main, l, s.connectionsAt(1))}, err
+		whole, err := s.withConsole(handlers.New(options))
+		return append(doors, s.newDoor(whole, l.main, l, most)), err
 	}
 	calls, admin := handlers.NewSplit(options)
-	most := s.connectionsAt(2)
-	admin, err := s.withConsole(s.withWforce(admin))
-	return []door{s.newDoor(s.withWforce(calls), l.main, l, most), s.newDoor(admin, l.admin, l, most)}, err
+	admin, err := s.withConsole(admin)
+	return append(doors, s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)), err
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

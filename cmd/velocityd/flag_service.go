@@ -124,7 +124,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("drain_delay", f.DrainDelay), slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-		slog.String("admin_listen", f.AdminListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
+		slog.String("admin_listen", f.AdminListen), slog.String("grpc_listen", f.GRPCListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
 		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
 		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
 		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),

@@ -1,0 +1,105 @@
+// Package envoy owns the questions of Envoy over gRPC: its Rate Limit Service, version 3, beside health and reflection. It must not
+// know how a check is decided, SQL, or HTTP.
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"velocityd/front"
+	"velocityd/service"
+)
+
+const (
+	// Streams is how many calls one connection may have under way at once.
+	Streams = 64
+	// maxMessage is the longest message that a caller may send, in bytes.
+	maxMessage = 64 << 10
+	// window is how many bytes that nobody has read yet a connection may hold, in all its calls.
+	window           = 64 << 10
+	handshakeTimeout = 5 * time.Second
+	idleTimeout      = 10 * time.Minute
+	// A caller that does not answer pings is gone. It may send pings as often as leastPing itself.
+	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
+)
+
+// Options are the parts of New. All but TLS and Logger are required.
+type Options struct {
+	// Limiter decides the checks. It must normalise their keys, and end each call in bounded time.
+	Limiter service.Checker
+	// Admission says whose calls are answered.
+	Admission front.Admission
+	// Ready returns nil if checks can be decided now. It must end in bounded time.
+	Ready func(context.Context) error
+	// Running ends when the service begins to stop. Watchers of its health are then told so, and leave.
+	Running context.Context
+	// TLS makes connections speak TLS. Nil means plain text.
+	TLS *tls.Config
+	// Logger gets a line for each fault that a call meets and for each call that is refused, the same one at most once a second.
+	Logger *slog.Logger
+}
+
+// Server answers Envoy. It is a server of New.
+type Server struct {
+	inner  *grpc.Server
+	faults *front.FaultLog
+}
+
+// New returns a server that is not started.
+func New(o Options) *Server {
+	s := &Server{faults: &front.FaultLog{Logger: o.Logger}}
+	settings := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(Streams), grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingAfter, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+	}
+	if o.TLS != nil {
+		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
+	}
+	s.inner = grpc.NewServer(settings...)
+	ratelimit.RegisterRateLimitServiceServer(s.inner, &limits{options: o, faults: s.faults})
+	grpc_health_v1.RegisterHealthServer(s.inner, &health{ready: o.Ready, running: o.Running})
+	reflection.Register(s.inner)
+	return s
+}
+
+// Serve answers on the connections of a listener until Shutdown or Close, and then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.inner.Serve(l); err != nil {
+		return fmt.Errorf("serve gRPC at %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown accepts no more connections and calls, and waits for the calls in flight until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.inner.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close ends all connections at once.
+func (s *Server) Close() error {
+	s.inner.Stop()
+	return nil
+}

@@ -1,0 +1,277 @@
+package envoy_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"velocityd/envoy"
+	"velocityd/front"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/memory"
+)
+
+// failing is a Checker that ends in an error.
+type failing struct{ err error }
+
+func (f failing) CheckAll(context.Context, []service.Check) ([]service.Decision, error) {
+	return nil, f.err
+}
+
+// limiter returns the rules in memory, with zone 1 of two attempts an hour and zone 2 of five in 90 s.
+func limiter(t *testing.T) service.Checker {
+	t.Helper()
+	store := memory.New()
+	for _, z := range []service.Zone{{ID: 1, Rate: 2, Window: time.Hour}, {ID: 2, Rate: 5, Window: 90 * time.Second}} {
+		if _, err := store.PutZone(t.Context(), z, service.Match{}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: 10 * time.Second})
+}
+
+// dial starts a server on the loopback, and returns a connection to it.
+func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
+	t.Helper()
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
+	}
+	if o.Running == nil {
+		o.Running = t.Context()
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := envoy.New(o)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		_ = server.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return conn, server
+}
+
+// of returns a descriptor of pairs of keys and values.
+func of(pairs ...string) *common.RateLimitDescriptor {
+	d := &common.RateLimitDescriptor{}
+	for pair := range slices.Chunk(pairs, 2) {
+		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: pair[0], Value: pair[1]})
+	}
+	return d
+}
+
+func request(descriptors ...*common.RateLimitDescriptor) *ratelimit.RateLimitRequest {
+	return &ratelimit.RateLimitRequest{Domain: "login", Descriptors: descriptors}
+}
+
+func TestOneRequestIsOneCheckOfAllItsDescriptors(t *testing.T) {
+	t.Parallel()
+	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	ask := ratelimit.NewRateLimitServiceClient(conn)
+	asked := request(of("zone_1", "alice"), of("generic_key", "x"), of("zone_2", "192.0.2.1"))
+	for i, want := range []struct {
+		code          ratelimit.RateLimitResponse_Code
+		first, second uint32 // remaining
+	}{
+		{ratelimit.RateLimitResponse_OK, 1, 4}, {ratelimit.RateLimitResponse_OK, 0, 3},
+		{ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3}, {ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3},
+	} {
+		got, err := ask.ShouldRateLimit(t.Context(), asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := got.GetStatuses()
+		if len(s) != 3 || got.GetOverallCode() != want.code || s[0].GetCode() != want.code || s[0].GetLimitRemaining() != want.first ||
+			s[1].GetCode() != ratelimit.RateLimitResponse_OK || s[1].GetCurrentLimit() != nil ||
+			s[2].GetCode() != ratelimit.RateLimitResponse_OK || s[2].GetLimitRemaining() != want.second {
+			t.Fatalf("request %d: %v", i+1, got)
+		}
+		isBlocked := want.code == ratelimit.RateLimitResponse_OVER_LIMIT
+		isTold := len(got.GetResponseHeadersToAdd()) == 1 && len(got.GetRawBody()) > 0
+		if isBlocked != isTold || isBlocked == (len(got.GetRequestHeadersToAdd()) == 1) {
+			t.Errorf("request %d: headers and body are %v", i+1, got)
+		}
+		hour, odd := s[0].GetCurrentLimit(), s[2].GetCurrentLimit()
+		if hour.GetUnit() != ratelimit.RateLimitResponse_RateLimit_HOUR || hour.GetRequestsPerUnit() != 2 ||
+			odd.GetUnit() != ratelimit.RateLimitResponse_RateLimit_SECOND || odd.GetUnitMultiplier().GetValue() != 90 {
+			t.Errorf("request %d: the limits are %v and %v", i+1, hour, odd)
+		}
+		if reset := s[0].GetDurationUntilReset().AsDuration(); reset <= 0 || reset > time.Hour {
+			t.Errorf("request %d: %s until reset", i+1, reset)
+		}
+	}
+}
+
+func TestAnAttemptIdIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	for range 4 {
+		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice", "attempt_id", "a-1")))
+		if err != nil || got.GetStatuses()[0].GetLimitRemaining() != 1 {
+			t.Fatalf("%v %v", got, err)
+		}
+	}
+}
+
+func TestAQuestionThatIsNoCheckIsRefused(t *testing.T) {
+	t.Parallel()
+	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	good := func() *common.RateLimitDescriptor { return of("zone_1", "alice") }
+	with := func(change func(*common.RateLimitDescriptor)) *ratelimit.RateLimitRequest {
+		d := good()
+		change(d)
+		return request(d)
+	}
+	for name, c := range map[string]struct {
+		request *ratelimit.RateLimitRequest
+		want    codes.Code
+	}{
+		"no domain":       {&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
+		"no descriptor":   {request(), codes.InvalidArgument},
+		"two hits":        {&ratelimit.RateLimitRequest{Domain: "x", HitsAddend: 2, Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
+		"no hits":         {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(0) }), codes.InvalidArgument},
+		"negative":        {with(func(d *common.RateLimitDescriptor) { d.IsNegativeHits = true }), codes.InvalidArgument},
+		"a limit":         {with(func(d *common.RateLimitDescriptor) { d.Limit = &common.RateLimitDescriptor_RateLimitOverride{} }), codes.InvalidArgument},
+		"zone 0":          {request(of("zone_0", "alice")), codes.InvalidArgument},
+		"zone x":          {request(of("zone_x", "alice")), codes.InvalidArgument},
+		"an entry beside": {request(of("zone_1", "alice", "path", "/")), codes.InvalidArgument},
+		"two attempt ids": {request(of("zone_1", "a", "attempt_id", "1"), of("zone_2", "b", "attempt_id", "2")), codes.InvalidArgument},
+		"an empty key":    {request(of("zone_1", "")), codes.InvalidArgument},
+		"no such zone":    {request(of("zone_7", "alice")), codes.NotFound},
+	} {
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), c.request); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestEachKindOfErrorHasItsCode(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want codes.Code
+	}{
+		{service.NewBusyError(0, "queue"), codes.Unavailable}, {service.ErrUndecided, codes.DeadlineExceeded},
+		{service.ErrForbidden, codes.Internal}, {errors.New("anything"), codes.Internal}, {service.ErrConflict, codes.FailedPrecondition},
+	} {
+		conn, _ := dial(t, envoy.Options{Limiter: failing{c.err}})
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice"))); status.Code(err) != c.want {
+			t.Errorf("%v: %v", c.err, err)
+		}
+	}
+}
+
+func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
+	t.Parallel()
+	known := &memory.Credentials{}
+	cache := access.NewCache(known, access.Options{})
+	t.Cleanup(cache.Close)
+	conn, _ := dial(t, envoy.Options{Limiter: limiter(t), Admission: front.Admission{Callers: cache}})
+	token := func(scope access.Scope, zones ...int64) string {
+		return "Bearer " + known.AddToken(access.Caller{Name: "envoy", Scopes: []access.Scope{scope}, Zones: zones}).Reveal()
+	}
+	for name, c := range map[string]struct {
+		authorization string
+		want          codes.Code
+	}{
+		"none": {"", codes.Unauthenticated}, "unknown": {"Bearer " + access.NewToken().Reveal(), codes.Unauthenticated},
+		"another scope": {token(access.ScopeReport), codes.PermissionDenied}, "another zone": {token(access.ScopeCheck, 2), codes.PermissionDenied},
+		"right": {token(access.ScopeCheck, 1), codes.OK},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", c.authorization)
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request(of("zone_1", "alice"))); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
+	t.Parallel()
+	var isAway atomic.Bool
+	running, stop := context.WithCancel(t.Context())
+	conn, server := dial(t, envoy.Options{Limiter: limiter(t), Running: running, Ready: func(context.Context) error {
+		if isAway.Load() {
+			return service.ErrAway
+		}
+		return nil
+	}})
+	ask := grpc_health_v1.NewHealthClient(conn)
+	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
+			if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != want {
+				t.Errorf("%q: %v %v", name, got, err)
+			}
+		}
+	}
+	is(grpc_health_v1.HealthCheckResponse_SERVING)
+	watch, err := ask.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("%v %v", got, err)
+	}
+	isAway.Store(true)
+	is(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Fatalf("%v %v", got, err)
+	}
+	stop()
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watcher is told %v", err)
+	}
+	if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(err) != codes.NotFound {
+		t.Errorf("another service: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		t.Errorf("the server does not stop: %v", err)
+	}
+}
+
+func TestReflectionListsTheServices(t *testing.T) {
+	t.Parallel()
+	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
+	if err := stream.Send(list); err != nil {
+		t.Fatal(err)
+	}
+	got, err := stream.Recv()
+	isOurs := func(s *grpc_reflection_v1.ServiceResponse) bool {
+		return s.GetName() == "envoy.service.ratelimit.v3.RateLimitService"
+	}
+	if err != nil || !slices.ContainsFunc(got.GetListServicesResponse().GetService(), isOurs) {
+		t.Errorf("%v %v", got, err)
+	}
+}

@@ -1,0 +1,85 @@
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"velocityd/api"
+	"velocityd/front"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// codeOf returns the code of gRPC for a kind of error, by its status of HTTP (google/rpc/code.proto).
+func codeOf(kind api.Kind) codes.Code {
+	if errors.Is(kind.Err, service.ErrForbidden) { // of the service's account at the database
+		return codes.Internal
+	}
+	switch kind.Status {
+	case http.StatusBadRequest:
+		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusNotFound:
+		return codes.NotFound
+	case http.StatusConflict:
+		return codes.FailedPrecondition
+	case http.StatusServiceUnavailable:
+		return codes.Unavailable
+	case http.StatusGatewayTimeout:
+		return codes.DeadlineExceeded
+	}
+	return codes.Internal
+}
+
+// statusOf returns the status of gRPC of an error; nil stays nil. It has the text that HTTP callers get.
+func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	kind, _ := api.KindOf(err)
+	text := cmp.Or(kind.Detail, strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1))
+	return status.Error(codeOf(kind), text)
+}
+
+// faultOf returns the fault that an error is for the log.
+func faultOf(err error) front.Fault {
+	kind, _ := api.KindOf(err)
+	f := front.Fault{Kind: front.Refused, Code: kind.Code, Text: err.Error()}
+	switch codeOf(kind) {
+	case codes.Unavailable:
+		f.Kind = front.Busy
+	case codes.Internal, codes.DeadlineExceeded:
+		f.Kind = front.Failed
+	}
+	return f
+}
+
+// credentialIn returns the digest of a call's credential: a token in the metadata authorization, or the client certificate that TLS
+// has verified. given is false if it has none that could be one of ours.
+func credentialIn(ctx context.Context) (digest access.Digest, given bool) {
+	if lines := metadata.ValueFromIncomingContext(ctx, "authorization"); len(lines) == 1 {
+		token, ok := front.TokenIn(lines[0])
+		return token.Digest(), ok
+	}
+	caller, _ := peer.FromContext(ctx)
+	if caller == nil {
+		return access.Digest{}, false
+	}
+	secure, ok := caller.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(secure.State.VerifiedChains) == 0 {
+		return access.Digest{}, false
+	}
+	return access.SubjectDigest(access.CertificateSubject(secure.State.VerifiedChains[0][0])), true
+}

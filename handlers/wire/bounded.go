@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"net"
+	"sync"
+
+	"velocityd/front"
+)
+
+// NewBounded returns a listener for a protocol other than HTTP that closes connections above MaxConnections and
+// MaxConnectionsPerPeer of o. Each connection takes so many places. Of o it uses the bounds and the Logger alone.
+func NewBounded(inner net.Listener, o Options, each int) net.Listener {
+	return &bounded{
+		listener: listener{
+			Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
+			places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
+		},
+		each: each,
+	}
+}
+
+type bounded struct {
+	listener
+	each int
+}
+
+// Accept implements net.Listener.
+func (l *bounded) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		peer := peerOf(inner.RemoteAddr())
+		if l.places.take(peer, l.each) {
+			return &placed{Conn: inner, giveBack: sync.OnceFunc(func() { l.places.giveBack(peer, l.each) })}, nil
+		}
+		_ = inner.Close()
+		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
+	}
+}
+
+// placed is a connection whose first Close gives back its places.
+type placed struct {
+	net.Conn
+	giveBack func()
+}
+
+// Close implements net.Conn.
+func (c *placed) Close() error {
+	c.giveBack()
+	return c.Conn.Close()
+}
