@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { launch, open, serve, shots } from './place.mjs';
 
 /** @type {Awaited<ReturnType<typeof serve>>} */ let place;
+/** The velocityd serve that people use. @type {Awaited<ReturnType<typeof place.beside>>} */ let service;
 /** @type {import('playwright-core').Browser} */ let browser;
 /** @type {Record<string, string>} */ const tokens = {};
 
@@ -15,16 +16,18 @@ before(async () => {
     tokens[preset] = text.match(/vd[A-Za-z0-9_]*_[A-Za-z0-9_-]+|\b[A-Za-z0-9_-]{40,}\b/)?.[0] ?? '';
     assert.ok(tokens[preset], text);
   }
+  service = await place.beside('--require-auth');
 });
 after(async () => {
   await browser?.close();
+  await service?.stop();
   await place?.stop();
 });
 
-/** Logs in by the keyboard. @param {string} preset @param {import('playwright-core').BrowserContextOptions} [options] */
-async function person(preset, options) {
-  const opened = await open(browser, place.url, options);
-  await opened.page.goto(`${place.url}/console/`);
+/** Logs in by the keyboard. @param {string} preset @param {string} [url] of an instance */
+async function person(preset, url = service.url) {
+  const opened = await open(browser, url);
+  await opened.page.goto(`${url}/console/`);
   await opened.page.waitForSelector('#token:focus');
   await opened.page.keyboard.type(tokens[preset]);
   await opened.page.keyboard.press('Enter');
@@ -34,8 +37,8 @@ async function person(preset, options) {
 }
 
 test('a token that does not hold is refused in words', async () => {
-  const { context, page } = await open(browser, place.url);
-  await page.goto(`${place.url}/console/`);
+  const { context, page } = await open(browser, service.url);
+  await page.goto(`${service.url}/console/`);
   await page.waitForSelector('#token:focus');
   await page.keyboard.type('nothing');
   await page.keyboard.press('Enter');
@@ -79,9 +82,9 @@ test('the analyst is shown no deed that his credential does not allow', async ()
   const { context, page } = await person('analyst');
   const menu = await page.locator('nav').innerText();
   assert.ok(!/Tokens|Overrides/.test(menu), menu);
-  await page.goto(`${place.url}/console/locked`);
+  await page.goto(`${service.url}/console/locked`);
   assert.equal(await page.locator('summary:has-text("Release")').count(), 0);
-  const answer = await page.goto(`${place.url}/console/tokens`);
+  const answer = await page.goto(`${service.url}/console/tokens`);
   assert.equal(answer?.status(), 403);
   await context.close();
 });
@@ -91,12 +94,12 @@ test('hostile names are shown as text', async () => {
   const admin = { Authorization: `Bearer ${tokens.admin}`, 'Content-Type': 'application/json' };
   place.run('zone', 'set', '3', '--rate', '9', '--window', '60'); // keys stay as they are
   for (const key of hostile) {
-    const answer = await fetch(`${place.url}/v1/check`, { method: 'POST', headers: admin, body: JSON.stringify({ zone_id: 3, bucket_key: key }) });
+    const answer = await fetch(`${service.url}/v1/check`, { method: 'POST', headers: admin, body: JSON.stringify({ zone_id: 3, bucket_key: key }) });
     assert.ok(answer.ok || answer.status === 400, `${key}: ${answer.status}`);
   }
   const { context, page, faults } = await person('admin');
   page.on('dialog', (dialog) => faults.push(`dialog: ${dialog.message()}`));
-  await page.goto(`${place.url}/console/history`);
+  await page.goto(`${service.url}/console/history`);
   const text = await page.locator('main').innerText();
   assert.match(text, /<img src=x onerror=alert\(1\)>/);
   assert.match(text, /U\+202E/);
@@ -110,7 +113,7 @@ test('hostile names are shown as text', async () => {
 
 test('a reader who chooses a filter stays at it', async () => {
   const { context, page, faults } = await person('analyst');
-  await page.goto(`${place.url}/console/attacks`);
+  await page.goto(`${service.url}/console/attacks`);
   await page.focus('select[name=within]');
   await page.selectOption('select[name=within]', 'week');
   await page.waitForURL('**within=week*');
@@ -131,14 +134,17 @@ test('the link to the content moves there, and loads nothing again', async () =>
   await context.close();
 });
 
-test('a revoked token ends its sessions', async () => {
-  const { context, page } = await person('analyst');
+test('a revoked token ends its sessions on every instance', async () => {
+  const instances = [];
+  for (const url of [service.url, place.url]) instances.push({ url, ...await person('analyst', url) });
   place.run('token', 'revoke', 'analyst', '--yes');
-  let title = '';
-  for (const end = Date.now() + 60_000; title !== 'Log in' && Date.now() < end;) {
-    await page.goto(`${place.url}/console/`);
-    title = await page.locator('h1').innerText();
+  for (const { url, page, context } of instances) {
+    let title = '';
+    for (const end = Date.now() + 60_000; title !== 'Log in' && Date.now() < end;) {
+      await page.goto(`${url}/console/`);
+      title = await page.locator('h1').innerText();
+    }
+    assert.equal(title, 'Log in', url);
+    await context.close();
   }
-  assert.equal(title, 'Log in');
-  await context.close();
 });

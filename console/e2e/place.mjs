@@ -1,4 +1,4 @@
-// A velocityd dev on a private engine with a day of demo traffic, and a browser that notes everything that a page must not do.
+// A velocityd dev on a private engine with a day of demo traffic, a velocityd serve beside it, and a browser that notes everything that a page must not do.
 import { spawn, execFileSync } from 'node:child_process';
 import { mkdtempSync, mkdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,12 +10,11 @@ const program = resolve(import.meta.dirname, '../../bin/velocityd');
 export const shots = resolve(import.meta.dirname, 'shots');
 
 /**
- * Starts a service. It ends with stop.
- * @param {string[]} flags
+ * Starts velocityd, and returns its process, its address and all that it has printed.
+ * @param {string[]} args
  */
-export async function serve(...flags) {
-  const folder = mkdtempSync(join(tmpdir(), 'velocityd-e2e-'));
-  const child = spawn(program, ['dev', '--data', folder, '--listen', '127.0.0.1:0', ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
+async function start(args) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let text = '';
   const url = await new Promise((found, failed) => {
     const read = (/** @type {Buffer} */ part) => {
@@ -25,11 +24,34 @@ export async function serve(...flags) {
     };
     child.stdout.on('data', read);
     child.stderr.on('data', read);
-    child.on('exit', (code) => failed(new Error(`velocityd dev ended with ${code}: ${text}`)));
+    child.on('exit', (code) => failed(new Error(`velocityd ${args[0]} ended with ${code}: ${text}`)));
   });
   return {
     url,
+    said: () => text,
+    async stop() {
+      const ended = new Promise((done) => child.removeAllListeners('exit').on('exit', done));
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/**
+ * Starts velocityd dev, with an engine of its own. It ends with stop.
+ * @param {string[]} flags
+ */
+export async function serve(...flags) {
+  const folder = mkdtempSync(join(tmpdir(), 'velocityd-e2e-'));
+  const { url, said, stop } = await start(['dev', '--data', folder, '--listen', '127.0.0.1:0', ...flags]);
+  return {
+    url,
     folder,
+    /** Starts velocityd serve on the same database. @param {string[]} more */
+    async beside(...more) {
+      const dsn = said().match(/^  DSN +(\S+)$/m)?.[1] ?? '';
+      return start(['serve', '--dsn', dsn, '--listen', '127.0.0.1:0', ...more]);
+    },
     /** Runs a command of velocityd on the service's database. @param {string[]} args */
     run: (...args) => execFileSync(program, [...args, '--data', folder], { encoding: 'utf8' }),
     /** Asks the HTTP interface. @param {string} path @param {unknown} body */
@@ -39,9 +61,7 @@ export async function serve(...flags) {
       return answer.json();
     },
     async stop() {
-      const ended = new Promise((done) => child.removeAllListeners('exit').on('exit', done));
-      child.kill('SIGTERM');
-      await ended;
+      await stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
