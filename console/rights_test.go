@@ -100,9 +100,12 @@ func requests(sealed string) []request {
 		{"overrides/2/1", why("action", "allow", "lasts", "never"), access.ScopeOverrides},
 		{"overrides/2/1/delete", why(), access.ScopeOverrides},
 		{"keys/" + sealed + "/override", why("bucket", sealed, "action", "allow", "lasts", "never"), access.ScopeOverrides},
+		{"keys/" + sealed + "/drop", why("bucket", sealed), access.ScopeOverrides},
 		{"keys/" + sealed + "/release", why("bucket", sealed), access.ScopeRelease},
 		{"locked/release", why("zone", "1", "txn", "2"), access.ScopeRelease},
 		{"locked/release-all", why("zone", "1", "confirm", "1"), access.ScopeRelease},
+		{"health/webhooks/1", nil, access.ScopeAdmin},
+		{"health/webhooks/1/resend", url.Values{}, access.ScopeAdmin},
 		{"tokens/1/revoke", why("typed", "nobody"), access.ScopeAdmin},
 	}
 }

@@ -1,0 +1,61 @@
+package console_test
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"velocityd/handlers/handlerstest"
+	"velocityd/service/access"
+)
+
+func TestAClientCertificateLogsItsPersonInWithoutAToken(t *testing.T) {
+	t.Parallel()
+	authority := handlerstest.NewAuthority(t)
+	p := guarded(t)
+	person := authority.Issue(t, "ann").Loaded(t)
+	p.credentials.Add(access.NewCertificateCredential(access.CertificateSubject(person.Leaf),
+		access.Caller{Name: "ann", Scopes: []access.Scope{access.ScopeHistory}}))
+	server := httptest.NewUnstartedServer(p.server.Config.Handler)
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)},
+		ClientCAs:    authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	p.server = server
+	with := func(certificates ...tls.Certificate) *browser {
+		b := p.browser(t)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: certificates}}
+		t.Cleanup(transport.CloseIdleConnections)
+		b.http.Transport = transport
+		return b
+	}
+	if status, page := with(person).get(t, "history"); status != http.StatusOK || !strings.Contains(page, ">ann<") {
+		t.Errorf("with the certificate: %d, %s", status, words(page))
+	}
+	for name, b := range map[string]*browser{"no certificate": with(), "another person's": with(authority.Issue(t, "bob").Loaded(t))} {
+		if _, page := b.get(t, "history"); !strings.Contains(page, "<h1>Log in</h1>") {
+			t.Errorf("with %s: %s", name, words(page))
+		}
+	}
+}
+
+func TestNobodyButATrustedProxySaysForWhomItAsks(t *testing.T) {
+	t.Parallel()
+	p := guarded(t) // believes no proxy
+	gateway := p.person(t, "gateway", access.ScopeHistory)
+	for name, header := range map[string]http.Header{
+		"a name alone":        {"X-Forwarded-User": {"ann"}},
+		"a name and a guess":  {"X-Forwarded-User": {"ann"}, "X-Api-Key": {"vel_guess"}},
+		"a name and a bearer": {"X-Forwarded-User": {"ann"}, "Authorization": {"Bearer " + gateway.token}},
+	} {
+		b := p.browser(t)
+		b.header = header
+		if _, page := b.get(t, "history"); strings.Contains(page, "ann") {
+			t.Errorf("%s: the page is ann's: %s", name, words(page))
+		}
+	}
+}
