@@ -100,7 +100,7 @@ func requests(sealed string) []request {
 		{"overrides/2/1", why("action", "allow", "lasts", "never"), access.ScopeOverrides},
 		{"overrides/2/1/delete", why(), access.ScopeOverrides},
 		{"keys/" + sealed + "/override", why("bucket", sealed, "action", "allow", "lasts", "never"), access.ScopeOverrides},
-		{"keys/" + sealed + "/drop", why("bucket", sealed), access.ScopeOverrides},
+		{"keys/" + sealed + "/drop", why("bucket", sealed, "override", "1"), access.ScopeOverrides},
 		{"keys/" + sealed + "/release", why("bucket", sealed), access.ScopeRelease},
 		{"locked/release", why("zone", "1", "txn", "2"), access.ScopeRelease},
 		{"locked/release-all", why("zone", "1", "confirm", "1"), access.ScopeRelease},
