@@ -88,6 +88,7 @@ test-console: engine build ## look at every page of the console with Chromium, l
 
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
+	@go vet -tags cluster,doors,packages ./...
 	@tools/golangci-lint.sh run ./...
 
 ## Measure
