@@ -136,12 +136,12 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 	most := s.connectionsAt(addresses)
 	doors := s.grpcDoors(ctx, options, l, most)
 	if l.admin == nil {
-		whole, err := s.withConsole(handlers.New(options))
+		whole, err := s.withConsole(s.withWforce(handlers.New(options)))
 		return append(doors, s.newDoor(whole, l.main, l, most)), err
 	}
 	calls, admin := handlers.NewSplit(options)
-	admin, err := s.withConsole(admin)
-	return append(doors, s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)), err
+	admin, err := s.withConsole(s.withWforce(admin))
+	return append(doors, s.newDoor(s.withWforce(calls), l.main, l, most), s.newDoor(admin, l.admin, l, most)), err
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

@@ -168,11 +168,16 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 			minutes, txn int
 			want         []limits.Kind
 		}{
-			{"bob", 180, 4, nil}, {"bob", 180, 5, over},
-			{"bob", 60, 2, nil}, {"bob", 60, 3, over},
-			{"alice", 180, 1, nil}, {"alice", 180, 2, over},
-			{"alice", 60, 1, nil}, {"alice", 60, 2, over},
-			{"alice", 10, 2, nil}, {"alice", 10, 3, over},
+			{"bob", 180, 4, nil},
+			{"bob", 180, 5, over},
+			{"bob", 60, 2, nil},
+			{"bob", 60, 3, over},
+			{"alice", 180, 1, nil},
+			{"alice", 180, 2, over},
+			{"alice", 60, 1, nil},
+			{"alice", 60, 2, over},
+			{"alice", 10, 2, nil},
+			{"alice", 10, 3, over},
 		} {
 			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
 			for range c.txn {

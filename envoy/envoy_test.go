@@ -98,8 +98,10 @@ func TestOneRequestIsOneCheckOfAllItsDescriptors(t *testing.T) {
 		code          ratelimit.RateLimitResponse_Code
 		first, second uint32 // remaining
 	}{
-		{ratelimit.RateLimitResponse_OK, 1, 4}, {ratelimit.RateLimitResponse_OK, 0, 3},
-		{ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3}, {ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3},
+		{ratelimit.RateLimitResponse_OK, 1, 4},
+		{ratelimit.RateLimitResponse_OK, 0, 3},
+		{ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3},
+		{ratelimit.RateLimitResponse_OVER_LIMIT, 0, 3},
 	} {
 		got, err := ask.ShouldRateLimit(t.Context(), asked)
 		if err != nil {
@@ -176,8 +178,11 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 		err  error
 		want codes.Code
 	}{
-		{service.NewBusyError(0, "queue"), codes.Unavailable}, {service.ErrUndecided, codes.DeadlineExceeded},
-		{service.ErrForbidden, codes.Internal}, {errors.New("anything"), codes.Internal}, {service.ErrConflict, codes.FailedPrecondition},
+		{service.NewBusyError(0, "queue"), codes.Unavailable},
+		{service.ErrUndecided, codes.DeadlineExceeded},
+		{service.ErrForbidden, codes.Internal},
+		{errors.New("anything"), codes.Internal},
+		{service.ErrConflict, codes.FailedPrecondition},
 	} {
 		conn, _ := dial(t, envoy.Options{Limiter: failing{c.err}})
 		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice"))); status.Code(err) != c.want {

@@ -192,7 +192,7 @@ func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResp
 		return state
 	}
 	state.CurrentLimit = limitOf(v)
-	state.LimitRemaining = uint32(max(v.Remaining(), 0)) //nolint:gosec // at most service.MaxRate
+	state.LimitRemaining = uint32(max(v.Remaining(), 0))
 	switch {
 	case v.Blocked:
 	case v.ResetAfter > 0:
@@ -205,7 +205,7 @@ func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResp
 
 // limitOf returns the limit of a verdict in Envoy's units, and otherwise as a multiple of seconds.
 func limitOf(v service.Verdict) *ratelimit.RateLimitResponse_RateLimit {
-	limit := &ratelimit.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(max(v.Rate, 0))} //nolint:gosec // at most service.MaxRate
+	limit := &ratelimit.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(max(v.Rate, 0))}
 	switch v.Window {
 	case time.Second:
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
@@ -217,7 +217,7 @@ func limitOf(v service.Verdict) *ratelimit.RateLimitResponse_RateLimit {
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_DAY
 	default:
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
-		limit.UnitMultiplier = wrapperspb.UInt32(uint32(service.WholeSeconds(v.Window))) //nolint:gosec // at most service.MaxWindow
+		limit.UnitMultiplier = wrapperspb.UInt32(uint32(service.WholeSeconds(v.Window)))
 	}
 	return limit
 }

@@ -30,7 +30,8 @@ func TestEchosLimiterKeepsTheLimitOfAZone(t *testing.T) {
 		address string
 		want    int
 	}{
-		{"203.0.113.9:4711", http.StatusNoContent}, {"203.0.113.9:4712", http.StatusTooManyRequests},
+		{"203.0.113.9:4711", http.StatusNoContent},
+		{"203.0.113.9:4712", http.StatusTooManyRequests},
 		{"203.0.113.10:4711", http.StatusNoContent},
 	} {
 		if got := ask(c.address); got != c.want {
