@@ -40,12 +40,12 @@ func answersEnvoy(t *testing.T, d *dbtest.Database) {
 	_, rest, _ := strings.Cut(i.stderr.String(), `"listening for Envoy","address":"`)
 	address, _, _ := strings.Cut(rest, `"`)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(authority.PEM))
+	roots.AppendCertsFromPEM(authority.PEM)
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	health := grpc_health_v1.NewHealthClient(conn)
 	if got, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil ||
 		got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
