@@ -76,7 +76,7 @@ test-containers: toolchain ## run image, compose file and Helm chart on real eng
 
 # Tests with the build tag doors. The engines are those of `make test`.
 .PHONY: test-doors
-test-doors: toolchain ## run velocityd behind real gateways and Dovecot (as root), and before Kratos; fetches or builds them once
+test-doors: toolchain ## run velocityd behind real gateways, Dovecot and sshd (as root), and before Kratos; fetches or builds them once
 	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
 	@VELOCITY_DOORS=$$(scripts/doors.sh) go test -tags doors -count=1 -timeout 15m ./deploy/doors $(TESTFLAGS)
 

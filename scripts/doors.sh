@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes the gateways available that stand in front of velocityd in the tests of deploy/doors: `scripts/doors.sh` prints the
-# folder that has nginx, haproxy, caddy, freeradius, radclient, dovecot and doveadm, and, built from source, caddy-module,
-# traefik-forward, envoy-lint and kratos.
+# folder that has nginx, haproxy, caddy, freeradius, radclient, dovecot, doveadm, sshd, ssh, ssh-keygen, pamtester, fail2ban-server,
+# fail2ban-client, crowdsec and cscli, and, built from source, caddy-module, traefik-forward, envoy-lint and kratos.
 # `make test-doors` runs it.
 #
-# The first seven come from the distribution's packages, which are unpacked and not installed: no system service starts, and
+# All but the last four come from the distribution's packages, which are unpacked and not installed: no system service starts, and
 # nothing outside of the cache changes. Each is started through a small program in this folder, with the libraries that it
-# came with. Dovecot looks for its parts at fixed paths, so its programs run as root, in a mount namespace that has them there.
+# came with. Dovecot and those behind it look for their parts at fixed paths, so they run as root, in a mount namespace that has them there.
 # Debian's caddy is older than the one that people install today, so that one is built as well, in the version that
 # tools/caddy/go.mod pins. Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's
 # configuration. tools/kratos is Ory Kratos, an application behind the proxy. Building them takes minutes once.
@@ -18,9 +18,11 @@ shopt -s inherit_errexit
 # shellcheck source=scripts/engines.sh
 source "$(dirname "${BASH_SOURCE[0]}")/engines.sh"
 
-readonly packages=(nginx haproxy caddy freeradius freeradius-config freeradius-rest freeradius-utils dovecot-core dovecot-imapd)
+readonly packages=(nginx haproxy caddy freeradius freeradius-config freeradius-rest freeradius-utils dovecot-core dovecot-imapd
+  openssh-server openssh-client pamtester fail2ban crowdsec)
 readonly programs=(usr/sbin/nginx usr/sbin/haproxy usr/bin/caddy usr/sbin/freeradius usr/bin/radclient)
-readonly bound_programs=(usr/sbin/dovecot usr/bin/doveadm)
+readonly bound_programs=(usr/sbin/dovecot usr/bin/doveadm usr/sbin/sshd usr/bin/ssh usr/bin/ssh-keygen usr/bin/pamtester
+  usr/bin/fail2ban-server usr/bin/fail2ban-client usr/bin/crowdsec usr/bin/cscli)
 readonly wait_limit=3600 # seconds that another run may take
 
 say() { printf 'doors: %s\n' "$*" >&2; }
@@ -30,7 +32,8 @@ say() { printf 'doors: %s\n' "$*" >&2; }
 needed() {
   apt-get -c "$1/apt.conf" -s -q --no-install-recommends install "${packages[@]}" |
     sed -nE 's/^Inst ([^ ]+) \(([^ ]+) .*/\1=\2/p' |
-    grep -E '^(lib|zlib1g|nginx|haproxy|caddy|freeradius|dovecot)' | grep -Ev '^(libperl|[^=]*-perl=|libpam|libdebconf|libsemanage)'
+    grep -E '^(lib|zlib1g|nginx|haproxy|caddy|freeradius|dovecot|openssh|pamtester|python3|fail2ban|crowdsec)' |
+    grep -Ev '^(libperl|[^=]*-perl=|libpam|libdebconf|libsemanage)'
 }
 
 # unpack_packages DIR: downloads the packages and unpacks them into DIR/root.

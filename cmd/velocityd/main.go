@@ -57,6 +57,7 @@ Serve from your own database. The schema owner's account migrates it and edits z
 A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (audit, zone lint, gate lint and migrate status only).`
 
 func main() {
+	forgetEnvironment(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks for an orderly end. After it the signals are not caught
 	// any more, so the second one ends the process at once.

@@ -28,17 +28,21 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 		t.Helper()
 		return startDovecot(t, w).configuration
 	}
+	login := func(t *testing.T, w *world, _ ...string) string {
+		t.Helper()
+		return newHost(t, w).enter
+	}
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
-		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "proxy.md": startProxy,
+		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "pam.md": login, "proxy.md": startProxy,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.app.report = nil
 			listen := strings.TrimPrefix(start(t, w), "http://")
-			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth")...))
+			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth", "pamtester -I", listen+" \"$DOORS/pamtester\" -I")...))
 		})
 	}
 }
