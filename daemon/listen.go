@@ -77,12 +77,9 @@ func (l *Listeners) Farthest() net.Addr {
 
 // reachable returns the addresses that other machines reach.
 func (l *Listeners) reachable() []net.Addr {
-	addresses := []net.Addr{l.main.Addr()}
-	if l.admin != nil {
-		addresses = append(addresses, l.admin.Addr())
-	}
-	if l.grpc != nil {
-		addresses = append(addresses, l.grpc.Addr())
+	var addresses []net.Addr
+	for _, one := range l.all() {
+		addresses = append(addresses, one.Addr())
 	}
 	return slices.DeleteFunc(addresses, IsLoopback)
 }
@@ -98,13 +95,16 @@ func bind(ctx context.Context, address, flag string) (net.Listener, error) {
 // Close closes the addresses that nobody serves on.
 func (l *Listeners) Close() error {
 	signal.Stop(l.hangups)
-	err := l.main.Close()
-	for _, other := range []net.Listener{l.admin, l.grpc} {
-		if other != nil {
-			err = errors.Join(err, other.Close())
-		}
+	var err error
+	for _, one := range l.all() {
+		err = errors.Join(err, one.Close())
 	}
 	return err
+}
+
+// all returns the listeners that there are, the one for callers first.
+func (l *Listeners) all() []net.Listener {
+	return slices.DeleteFunc([]net.Listener{l.main, l.admin, l.grpc}, func(one net.Listener) bool { return one == nil })
 }
 
 // server is an http.Server, or that of gRPC.
@@ -127,13 +127,7 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 		l.certificates.observe = s.metrics.NoteTLS
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
-	addresses := 1
-	for _, other := range []net.Listener{l.admin, l.grpc} {
-		if other != nil {
-			addresses++
-		}
-	}
-	most := s.connectionsAt(addresses)
+	most := s.connectionsAt(len(l.all()))
 	doors := s.grpcDoors(ctx, options, l, most)
 	if l.admin == nil {
 		whole, err := s.withConsole(s.withWforce(handlers.New(options)))

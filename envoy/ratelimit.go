@@ -173,7 +173,7 @@ func (q question) response(d service.Decision) *ratelimit.RateLimitResponse {
 		seconds := service.WholeSeconds(d.RetryAfter())
 		response.OverallCode = ratelimit.RateLimitResponse_OVER_LIMIT
 		response.ResponseHeadersToAdd = []*core.HeaderValue{{Key: "retry-after", Value: strconv.FormatInt(seconds, 10)}}
-		response.RawBody = fmt.Appendf(nil, "Too many attempts. Try again in %d seconds.\n", seconds)
+		response.RawBody = front.Denial(seconds)
 	case d.TxnID() != 0:
 		response.RequestHeadersToAdd = []*core.HeaderValue{{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)}}
 	}

@@ -25,6 +25,21 @@ func (a *asked) Check(_ context.Context, check service.Check) (service.Decision,
 
 func (*asked) Report(context.Context, service.Report) error { return nil }
 
+// limitsForms returns a proxy whose users log in by a form at /login, and what it asks.
+func limitsForms(f *testing.F) (*proxy.Proxy, *asked) {
+	f.Helper()
+	pages, err := proxy.ParsePages("", "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	service := &asked{}
+	p := proxy.New(proxy.Options{
+		Service: service, Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logins: logins(f, "POST /login"),
+		Users: []gate.Source{place(f, gate.Form, "user")}, UserZone: 1, Pages: pages, MaxBody: 1 << 16, CheckTimeout: time.Minute, AnswerTimeout: time.Minute,
+	})
+	return p, service
+}
+
 // FuzzTheUserOfACheckIsTheOneThatAnApplicationReads holds the proxy's reading of a form against that of net/http, as an
 // application in Go has it.
 func FuzzTheUserOfACheckIsTheOneThatAnApplicationReads(f *testing.F) {
@@ -40,15 +55,7 @@ func FuzzTheUserOfACheckIsTheOneThatAnApplicationReads(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1])
 	}
-	pages, err := proxy.ParsePages("", "")
-	if err != nil {
-		f.Fatal(err)
-	}
-	service := &asked{}
-	p := proxy.New(proxy.Options{
-		Service: service, Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logins: logins(f, "POST /login"),
-		Users: []gate.Source{place(f, gate.Form, "user")}, UserZone: 1, Pages: pages, MaxBody: 1 << 16, CheckTimeout: time.Minute, AnswerTimeout: time.Minute,
-	})
+	p, service := limitsForms(f)
 	f.Fuzz(func(t *testing.T, media, body string) {
 		request := func() *http.Request {
 			r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(body))
@@ -76,15 +83,7 @@ func FuzzAPathOfALoginIsSeenHoweverItIsWritten(f *testing.F) {
 	for _, seed := range []string{"/login", "//login", "/x/../login", "/%6cogin", "/login/.", "/a/..%2flogin"} {
 		f.Add(seed)
 	}
-	pages, err := proxy.ParsePages("", "")
-	if err != nil {
-		f.Fatal(err)
-	}
-	service := &asked{}
-	p := proxy.New(proxy.Options{
-		Service: service, Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logins: logins(f, "POST /login"),
-		Users: []gate.Source{place(f, gate.Form, "user")}, UserZone: 1, Pages: pages, MaxBody: 1 << 16, CheckTimeout: time.Minute, AnswerTimeout: time.Minute,
-	})
+	p, service := limitsForms(f)
 	f.Fuzz(func(t *testing.T, uri string) {
 		u, err := url.ParseRequestURI(uri)
 		if err != nil || !strings.HasPrefix(u.Path, "/") || u.Host != "" || u.Scheme != "" || path.Clean(u.Path) != "/login" {

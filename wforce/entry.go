@@ -69,7 +69,7 @@ func (c *call) override(ctx context.Context, t target) (*service.Override, error
 }
 
 // addsEntry returns the command that makes an override, in place of one that is there.
-func addsEntry(action service.OverrideAction) func(*call, context.Context) (any, error) {
+func addsEntry(action service.OverrideAction) command {
 	return func(c *call, ctx context.Context) (any, error) {
 		t, err := c.target()
 		if err == nil && c.tuple.ExpireSecs < 1 {
@@ -97,7 +97,7 @@ func addsEntry(action service.OverrideAction) func(*call, context.Context) (any,
 }
 
 // dropsEntry returns the command that ends an override. If there is none, nothing is to be done.
-func dropsEntry(action service.OverrideAction) func(*call, context.Context) (any, error) {
+func dropsEntry(action service.OverrideAction) command {
 	return func(c *call, ctx context.Context) (any, error) {
 		t, err := c.target()
 		if err != nil {
@@ -112,7 +112,7 @@ func dropsEntry(action service.OverrideAction) func(*call, context.Context) (any
 }
 
 // listsEntries returns the command that lists overrides, those of the zone of users first.
-func listsEntries(action service.OverrideAction, name string) func(*call, context.Context) (any, error) {
+func listsEntries(action service.OverrideAction, name string) command {
 	return func(c *call, ctx context.Context) (any, error) {
 		entries := []map[string]string{}
 		for _, zone := range []int64{c.user, c.address} {

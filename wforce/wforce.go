@@ -41,7 +41,7 @@ type Options struct {
 
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
-	d := &door{Options: o, notes: newNotes(mostNotes), large: make(chan struct{}, mostLarge)}
+	d := &door{Options: o, commands: commands(), notes: newNotes(mostNotes), large: make(chan struct{}, mostLarge)}
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path+"{user}/{address}", d.answer)
 	mux.HandleFunc(Path+"{user}/{address}/{$}", d.answer)
@@ -53,8 +53,9 @@ func New(o Options) http.Handler {
 // door is the state that all calls share.
 type door struct {
 	Options
-	notes *notes
-	large chan struct{} // has room for the large bodies that may be read at once
+	commands map[string]command
+	notes    *notes
+	large    chan struct{} // has room for the large bodies that may be read at once
 }
 
 // call is one request of a caller who is known.
@@ -67,9 +68,12 @@ type call struct {
 	user, address int64
 }
 
+// command carries out what a call asks.
+type command func(*call, context.Context) (any, error)
+
 // commands returns what can be asked, by method and name.
-func commands() map[string]func(*call, context.Context) (any, error) {
-	return map[string]func(*call, context.Context) (any, error){
+func commands() map[string]command {
+	return map[string]command{
 		"POST allow":      (*call).allow,
 		"POST report":     (*call).report,
 		"POST reset":      (*call).reset,
@@ -117,7 +121,7 @@ func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
-	carryOut := commands()[r.Method+" "+name]
+	carryOut := d.commands[r.Method+" "+name]
 	c := &call{door: d, api: asker, secret: secretOf(r)}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown

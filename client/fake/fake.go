@@ -127,6 +127,6 @@ func (s *Service) Override(tb memory.TB, o service.Override) {
 	}
 }
 
-// Txns returns what was recorded of a bucket, the oldest first. The key is as its zone keeps it: a user name in lower case, an
-// address as its network.
+// Txns returns the txns of a bucket, the oldest first. The zone keeps keys in its form: user names in lower case, and addresses as
+// their networks.
 func (s *Service) Txns(bucket service.Bucket) []service.Txn { return s.store.Txns(bucket) }

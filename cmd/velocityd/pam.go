@@ -36,9 +36,7 @@ func (pamCmd) Help() string {
 type pamFlags struct {
 	configFlags      `embed:""`
 	ask.ServiceFlags `embed:""`
-	UserZone         int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
-	AddressZone      int64  `env:"VELOCITY_ADDRESS_ZONE" placeholder:"N" help:"Zone whose bucket keys are addresses. A login on this machine has none."`
-	OnError          string `env:"VELOCITY_ON_ERROR" default:"deny" enum:"allow,deny" placeholder:"allow|deny" help:"Whether a login may pass that the service has not decided within a second."`
+	loginFlags       `embed:""`
 	RuntimeDir       string `env:"VELOCITY_RUNTIME_DIR" default:"/run/velocityd-pam" placeholder:"DIR" help:"Folder for what check leaves for success, which is made if it is not there. It must be root's."`
 }
 
@@ -57,17 +55,10 @@ func forgetEnvironment(args []string) {
 
 // validate returns a usageError for settings that cannot work together.
 func (f *pamFlags) validate() error {
-	switch {
-	case f.URL == "":
+	if f.URL == "" {
 		return shell.Usagef("--url must name the service to ask, such as http://127.0.0.1:8080")
-	case f.UserZone == 0 && f.AddressZone == 0:
-		return shell.Usagef("--user-zone, --address-zone or both must name the zones to ask in")
-	case f.UserZone < 0 || f.AddressZone < 0:
-		return shell.Usagef("--user-zone and --address-zone must be ids of zones, from 1")
-	case f.UserZone == f.AddressZone:
-		return shell.Usagef("--user-zone and --address-zone must be two zones: users and addresses have separate limits")
 	}
-	return nil
+	return f.loginFlags.validate()
 }
 
 // do lets act use the door for the login that pam_exec tells of. Errors of settings are usageErrors.
@@ -125,7 +116,7 @@ func (c *pamCheckCmd) Run(ctx context.Context, p *shell.Process) error {
 		case blocked:
 			fmt.Fprintln(p.Stdout, "Too many attempts. Try again later.")
 			return errBlocked
-		case err != nil && c.OnError == "allow" && !errors.Is(err, service.ErrInvalid): // a name that is no key would pass for ever
+		case err != nil && c.allows() && !errors.Is(err, service.ErrInvalid): // a name that is no key would pass for ever
 			fmt.Fprintf(p.Stderr, "velocityd: the login passes without a limit: %v\n", explainRemote(err))
 			return nil
 		}

@@ -32,11 +32,9 @@ type proxyCmd struct {
 	Login            []string `env:"VELOCITY_LOGIN" sep:"," placeholder:"'METHOD PATH'" help:"Where users log in, such as 'POST /login'; several with commas between them. In a path, * is any one part and ** at the end any rest. The method * is any."`
 	User             []string `env:"VELOCITY_USER" sep:"," placeholder:"PLACE" help:"Where the user stands in a login: form:FIELD, json:/POINTER, basic, or header:NAME of a proxy in front; several with commas between them."`
 	UserOptional     bool     `env:"VELOCITY_USER_OPTIONAL" help:"A login without a user, such as the step for a second factor, counts for its address alone. Otherwise it is refused."`
-	UserZone         int64    `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
-	AddressZone      int64    `env:"VELOCITY_ADDRESS_ZONE" placeholder:"N" help:"Zone whose bucket keys are addresses."`
+	loginFlags       `embed:""`
 	Success          []string `env:"VELOCITY_SUCCESS" sep:"," placeholder:"RULE" help:"Answers of a login that has succeeded, such as 'status:303 !location:/login'. Conditions of one rule have spaces between them, rules commas."`
 	Failure          []string `env:"VELOCITY_FAILURE" sep:"," placeholder:"RULE" help:"Answers of a login that has failed. Of an answer that fits no rule nothing is reported."`
-	OnError          string   `env:"VELOCITY_ON_ERROR" default:"deny" enum:"allow,deny" placeholder:"allow|deny" help:"Whether a login may pass that the service has not decided."`
 	ask.ServiceFlags `embed:""`
 	AskTimeout       time.Duration `env:"VELOCITY_ASK_TIMEOUT" default:"1s" placeholder:"DURATION" help:"How long the service may take to decide a login, with all tries."`
 	AnswerTimeout    time.Duration `env:"VELOCITY_ANSWER_TIMEOUT" default:"1m" placeholder:"DURATION" help:"How long the application may take to answer a login. Nothing bounds other requests."`
@@ -111,7 +109,7 @@ func (c *proxyCmd) policy(logger *slog.Logger) client.OnError {
 		faults.Report(ctx, front.Fault{Kind: front.Failed, Code: "not_decided", Text: err.Error()}, nil, func() []slog.Attr {
 			return []slog.Attr{slog.String("on_error", c.OnError)}
 		})
-		return c.OnError == "allow"
+		return c.allows()
 	}
 }
 
@@ -229,19 +227,16 @@ func (c *proxyCmd) pages() (proxy.Pages, error) {
 // validate returns a usageError for settings that cannot work together.
 func (c *proxyCmd) validate() error {
 	const mostLoginBytes = 1 << 20
+	zones := c.loginFlags.validate()
 	switch {
 	case c.URL == "":
 		return shell.Usagef("--url (VELOCITY_URL) must name the service to ask, such as http://127.0.0.1:8080")
 	case len(c.Login) == 0:
 		return shell.Usagef("--login must say where users log in, such as 'POST /login'")
-	case c.UserZone == 0 && c.AddressZone == 0:
-		return shell.Usagef("--user-zone, --address-zone or both must name the zones to ask in")
+	case zones != nil:
+		return zones
 	case (c.UserZone != 0) != (len(c.User) > 0):
 		return shell.Usagef("--user-zone and --user belong together; only one of them is set")
-	case c.UserZone < 0 || c.AddressZone < 0:
-		return shell.Usagef("--user-zone and --address-zone must be ids of zones, from 1")
-	case c.UserZone != 0 && c.UserZone == c.AddressZone:
-		return shell.Usagef("--user-zone and --address-zone must be two zones: users and addresses have separate limits")
 	case c.UserOptional && c.AddressZone == 0:
 		return shell.Usagef("--user-optional needs --address-zone: a login without a user would pass without a limit")
 	case (c.TLSCert == "") != (c.TLSKey == ""):

@@ -74,9 +74,7 @@ type dovecot struct {
 
 func startDovecot(t *testing.T, w *world, replace ...string) dovecot {
 	t.Helper()
-	if program := gateway(t, "dovecot"); os.Geteuid() != 0 {
-		t.Skip(program + " runs as root alone")
-	}
+	runsAsRoot(t, "dovecot")
 	d := dovecot{doveadm: gateway(t, "doveadm"), address: freeAddress(t)}
 	folder := sharedFolder(t)
 	_, port, _ := strings.Cut(d.address, ":")

@@ -54,3 +54,11 @@ func gateway(t *testing.T, name string) string {
 	}
 	return path
 }
+
+// runsAsRoot skips a test of a program that only root can run.
+func runsAsRoot(t *testing.T, name string) {
+	t.Helper()
+	if program := gateway(t, name); os.Geteuid() != 0 {
+		t.Skip(program + " runs as root alone")
+	}
+}

@@ -50,9 +50,7 @@ type host struct {
 // newHost makes the machine with users, whose passwords are all "right".
 func newHost(t *testing.T, w *world, replace ...string) host {
 	t.Helper()
-	if program := gateway(t, "sshd"); os.Geteuid() != 0 {
-		t.Skip(program + " runs as root alone")
-	}
+	runsAsRoot(t, "sshd")
 	folder := t.TempDir()
 	h := host{etc: filepath.Join(folder, "etc"), enter: filepath.Join(folder, "enter"), address: freeAddress(t)}
 	replace = append(replace, "/usr/bin/velocityd", velocityd(t))

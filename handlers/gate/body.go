@@ -20,8 +20,7 @@ func (r *Request) form() (url.Values, error) {
 		return r.fields, nil
 	}
 	media, err := r.media()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	text, err := r.body()

@@ -8,16 +8,16 @@ import (
 )
 
 // multipartType and multipartHead match multipart/form-data as browsers write it (HTML, section 4.10.21.8).
-const (
-	multipartType = `^multipart/form-data; ?boundary=([A-Za-z0-9'_-]{1,70})$`
-	multipartHead = `^Content-Disposition: form-data; name="([^"\\%\x00-\x1f]+)"(; filename="[^"\\%\x00-\x1f]*"\r\nContent-Type: [!-~]+)?$`
+var (
+	multipartType = regexp.MustCompile(`^multipart/form-data; ?boundary=([A-Za-z0-9'_-]{1,70})$`)
+	multipartHead = regexp.MustCompile(`^Content-Disposition: form-data; name="([^"\\%\x00-\x1f]+)"(; filename="[^"\\%\x00-\x1f]*"\r\nContent-Type: [!-~]+)?$`)
 )
 
 // multipartFields returns the fields of a form in multipart, with those of files, whose value is left out. ok is false
 // if the form is not as browsers write it: programs disagree about quotes and escapes in names, folded lines, further
 // parameters and fields, and what stands before the first part.
 func multipartFields(contentType, text string) (fields url.Values, ok bool) {
-	boundary := regexp.MustCompile(multipartType).FindStringSubmatch(contentType)
+	boundary := multipartType.FindStringSubmatch(contentType)
 	if boundary == nil {
 		return nil, false
 	}
@@ -28,11 +28,10 @@ func multipartFields(contentType, text string) (fields url.Values, ok bool) {
 		return nil, false
 	}
 	fields = url.Values{}
-	headOf := regexp.MustCompile(multipartHead)
 	for _, part := range parts[1:last] {
 		part, isLine := strings.CutPrefix(part, "\r\n")
 		head, value, hasValue := strings.Cut(part, "\r\n\r\n")
-		names := headOf.FindStringSubmatch(head)
+		names := multipartHead.FindStringSubmatch(head)
 		if !isLine || !hasValue || names == nil || strings.Contains(value, "--"+boundary[1]) {
 			return nil, false
 		}

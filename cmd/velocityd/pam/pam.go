@@ -1,5 +1,5 @@
 // Package pam is the door for PAM, by pam_exec: one process asks for each try of a login, and another one reports that it has
-// succeeded. It owns what the two must know of each other. It must not know how a check is decided or sent.
+// succeeded. It owns the files by which the second process learns of the first. It must not know how a check is decided or sent.
 package pam
 
 import (

@@ -126,7 +126,7 @@ func TestOtherProgramsAndUsersHaveOtherTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, "of others", outcomes(asked), "")
-	other.try(t, true) // leaves what the next check removes, because there is no such program
+	other.try(t, true) // its file goes with the next check, because there is no such program
 	d.step(t, StepAccount)
 	holds(t, "of both", outcomes(asked), "", "success")
 	d.try(t, false)
