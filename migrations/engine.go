@@ -26,7 +26,7 @@ var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all t
 
 // Up brings the schema of a database to Latest, in the form of its engine. If there is nothing to
 // do, the error is nil. dsn is in go-sql-driver's form, and its account needs DDL rights. Two calls
-// at once wait for each other, up to 10 seconds. When ctx ends, the migration stops after its present
+// at once wait for each other, up to a minute. When ctx ends, the migration stops after its present
 // statement, and the error says so. An engine that is not Auto is believed: TiDB makes the portable
 // tables on MySQL, too.
 //

@@ -15,7 +15,6 @@ import (
 
 	driver "github.com/go-sql-driver/mysql"
 	"github.com/golang-migrate/migrate/v4"
-	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
@@ -210,23 +209,25 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) err
 		return err
 	}
 	defer conn.Close()
+	return alone(ctx, conn, name, func() error { return inSteps(ctx, conn, name, do) })
+}
+
+// inSteps does one thing with the numbered steps of a database.
+func inSteps(ctx context.Context, conn *sql.Conn, name string, do func(*migrate.Migrate, *target) error) error {
 	driver, err := mysql.WithConnection(ctx, conn, &mysql.Config{DatabaseName: name})
 	if err != nil {
-		return fmt.Errorf("prepare migration: %w", lockError(err))
+		return fmt.Errorf("prepare migration: %w", err)
 	}
 	source, err := iofs.New(texts, ".")
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	if err := driver.Lock(); err != nil {
-		return fmt.Errorf("prepare migration: %w", lockError(err))
-	}
 	t := &target{Driver: driver, conn: conn, stopped: ctx.Err}
 	m, err := migrate.NewWithInstance("embedded", source, name, t)
-	if err == nil {
-		err = explain(do(m, t))
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, driver.Unlock())
+	return explain(do(m, t))
 }
 
 // connect returns a connection. A server that hangs accepts one and says nothing, so this has a
@@ -239,14 +240,6 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 		return nil, fmt.Errorf("connect for migration: %w", err)
 	}
 	return conn, nil
-}
-
-// lockError explains that golang-migrate's lock can not be had.
-func lockError(err error) error {
-	if errors.Is(err, database.ErrLocked) {
-		return errors.New("another migration is still under way after 10 seconds")
-	}
-	return err
 }
 
 // open returns a separate connection pool for migrations: procedures keep the sql_mode of their creation,

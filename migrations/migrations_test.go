@@ -120,7 +120,7 @@ func TestUpsAtOnceTellEachWhatItDidItself(t *testing.T) {
 		changes := make(chan migrations.Change, callers)
 		for range callers {
 			go func() {
-				done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN) // waits for others for at most 10 seconds
+				done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 				if err != nil {
 					t.Error(err)
 				}

@@ -41,35 +41,7 @@ func onPortable(ctx context.Context, e engine.Engine, dsn string, do func(portab
 	if err := p.refuseSharded(ctx); err != nil {
 		return err
 	}
-	if err := p.lock(ctx); err != nil {
-		return err
-	}
-	defer p.unlock(ctx)
-	return do(p)
-}
-
-// lock waits until no other migration of this database is under way, for 10 seconds.
-func (p portable) lock(ctx context.Context) error {
-	var got sql.Null[int64]
-	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 10)", p.lockName()).Scan(&got); err != nil {
-		return fmt.Errorf("prepare migration: %w", err)
-	}
-	if got.V != 1 {
-		return errors.New("prepare migration: another migration is still under way after 10 seconds")
-	}
-	return nil
-}
-
-// unlock lets the next migration begin. The end of the connection would do it, too.
-func (p portable) unlock(ctx context.Context) {
-	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", p.lockName())
-}
-
-// lockName shortens the name of the lock to the engine's limit.
-func (p portable) lockName() string {
-	const longest = 64
-	name := "velocityd migrate " + p.name
-	return name[:min(len(name), longest)]
+	return alone(ctx, conn, name, func() error { return do(p) })
 }
 
 // enter makes the database of a group's tables the session's own, and returns the names of

@@ -66,7 +66,7 @@ func (t *target) known() (version int, dirty bool, err error) {
 	return version, dirty, err
 }
 
-// Lock does nothing: run holds the lock for as long as the target lives.
+// Lock does nothing: alone holds the lock of migrations for as long as the target lives.
 func (t *target) Lock() error { return nil }
 
 // Unlock does nothing either.
