@@ -86,6 +86,20 @@ type overrideDeleteCmd struct {
 	Override    string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
 	ask.Flags   `embed:""`
 	becauseFlag `embed:""`
+	ownFlag     `embed:""`
+}
+
+// ownFlag keeps programs such as fail2ban from changing what others have made.
+type ownFlag struct {
+	SameReason bool `env:"-" help:"Leave an override alone that was made for another reason than --reason. The exit code is then 1."`
+}
+
+// refuse returns an error if an override is to be left alone.
+func (f ownFlag) refuse(o service.Override, reason string) error {
+	if f.SameReason && o.Reason != reason {
+		return fmt.Errorf("%w: override %d of zone %d was made for another reason, and stays as it is", service.ErrConflict, o.ID, o.ZoneID)
+	}
+	return nil
 }
 
 // Run removes the override and prints it.
@@ -101,6 +115,9 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 	defer store.Close()
 	override, err := c.find(ctx, store)
 	if err != nil {
+		return err
+	}
+	if err := c.refuse(override, c.Reason); err != nil {
 		return err
 	}
 	if err := store.DeleteOverride(ctx, c.Zone, override.ID, p.Principal); err != nil {
@@ -137,6 +154,7 @@ type overrideSetCmd struct {
 	Expires      string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	Reason       string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
 	ask.Flags    `embed:""`
+	ownFlag      `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -245,6 +263,9 @@ func (c *overrideSetCmd) put(
 		return o, fmt.Errorf("%w: another program has changed this override at the same time; try again", service.ErrConflict)
 	}
 	if err != nil {
+		return o, err
+	}
+	if err := c.refuse(other, o.Reason); err != nil {
 		return o, err
 	}
 	o.ID = other.ID

@@ -147,6 +147,27 @@ func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 	})
 }
 
+func TestOverridesOfAnotherReasonStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		env := environment{"VELOCITY_DSN": engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}).DSN}
+		set := []string{"override", "set", "1", "bob", "--action", "deny", "--reason", "robot", "--same-reason"}
+		remove := []string{"override", "delete", "1", "bob", "--reason", "robot", "--same-reason"}
+		must(t, env, set...)
+		must(t, env, append(set, "--expires", "1h")...) // its own is replaced
+		must(t, env, remove...)
+		must(t, env, "override", "set", "1", "bob", "--action", "allow", "--reason", "boss")
+		for _, args := range [][]string{set, remove} {
+			if r := command(env, nil, args...); r.code != exitError || !strings.Contains(r.stderr, "made for another reason") {
+				t.Errorf("%s: %+v", args, r)
+			}
+		}
+		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "boss") || !strings.Contains(got, "allow") {
+			t.Errorf("it is no longer there:\n%s", got)
+		}
+	})
+}
+
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

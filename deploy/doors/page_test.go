@@ -5,7 +5,6 @@ package doors_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,17 +31,23 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 		t.Helper()
 		return newHost(t, w).enter
 	}
+	bans := func(t *testing.T, w *world, _ ...string) string {
+		t.Helper()
+		return strings.Join(newJail(t, w).files(), " ")
+	}
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
 		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "pam.md": login, "proxy.md": startProxy,
+		"fail2ban.md": bans,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.app.report = nil
 			listen := strings.TrimPrefix(start(t, w), "http://")
-			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth", "pamtester -I", listen+" \"$DOORS/pamtester\" -I")...))
+			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth",
+				"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I")...))
 		})
 	}
 }
@@ -50,12 +55,8 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 // runPage runs a page's blocks in their order.
 func (w *world) runPage(t *testing.T, page string, names *strings.Replacer) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../docs/doors", page))
-	if err != nil {
-		t.Fatal(err)
-	}
 	printed, ran := "", 0
-	for _, block := range regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$").FindAllStringSubmatch(text(t, "../../docs/doors/"+page), -1) {
 		if block[1] == "text" {
 			if strings.TrimSpace(printed) != strings.TrimSpace(block[2]) {
 				t.Errorf("%s: the block printed %q, and the page says %q", page, printed, block[2])

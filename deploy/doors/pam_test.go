@@ -55,11 +55,7 @@ func newHost(t *testing.T, w *world, replace ...string) host {
 	h := host{etc: filepath.Join(folder, "etc"), enter: filepath.Join(folder, "enter"), address: freeAddress(t)}
 	replace = append(replace, "/usr/bin/velocityd", velocityd(t))
 	shown := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("pam", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.NewReplacer(slices.Concat(replace, w.names(h.address))...).Replace(string(text))
+		return strings.NewReplacer(slices.Concat(replace, w.names(h.address))...).Replace(text(t, "pam/"+name))
 	}
 	packaged, err := os.ReadFile(filepath.Join(os.Getenv("VELOCITY_DOORS"), "../etc/pam.d/sshd"))
 	if err != nil {

@@ -127,11 +127,17 @@ func (w *world) reportTo(ctx context.Context, path, outcome string) error {
 // configure writes a configuration of this folder to a temporary one: see write.
 func (w *world) configure(t *testing.T, name, listen string, replace ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash(name))
+	return w.write(t, filepath.Base(name), text(t, name), listen, replace...)
+}
+
+// text returns a file of this folder.
+func text(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.FromSlash(name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.write(t, filepath.Base(name), string(text), listen, replace...)
+	return string(content)
 }
 
 // write writes a configuration to a temporary folder, with the addresses of the world and of the gateway in place of those
