@@ -10,7 +10,7 @@ import (
 // The chart's measures, in units of its viewBox.
 const (
 	chartWidth = 900
-	labelWidth = 366
+	labelWidth = 390
 	barHeight  = 15
 	barPitch   = 21
 	valueWidth = 75
@@ -39,7 +39,7 @@ type panel struct {
 }
 
 // oursPrefix begins the names of the contenders that are the service.
-const oursPrefix = "velocityd over HTTP, "
+const oursPrefix = "velocityd over "
 
 // chart draws the throughput in the most important scenarios.
 func (m *measured) chart() string {
@@ -136,7 +136,7 @@ func drawLegend(b *strings.Builder) {
 	const y, size = 44, 24
 	x := margin
 	for _, sign := range []struct{ shape, text string }{
-		{fmt.Sprintf(`<rect class="sign bar ours" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "velocityd over HTTP"},
+		{fmt.Sprintf(`<rect class="sign bar ours" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "velocityd"},
 		{fmt.Sprintf(`<rect class="sign bar" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "others"},
 		{
 			fmt.Sprintf(`<path class="spread" d="M%%d %gh%d"/>`, y+barHeight/2.0, size),

@@ -22,6 +22,7 @@ type contender struct {
 	name     string  // for the report
 	protocol string
 	address  string
+	door     string    // host:port of its gRPC listener; "" if it has none
 	about    string    // a sentence on its kind and its setup
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
@@ -42,11 +43,14 @@ const (
 	kindLone      = "lone"
 	kindClient    = "client"
 	kindCoalesced = "coalesced"
+	kindDoor      = "door"
 	kindHistory   = "history"
 	kindRecording = "recording"
 	kindEcho      = "echo"
 	kindEnvoy     = "envoy"
 	kindEnvoyAOF  = "envoy-aof"
+	kindRPC       = "rpc"
+	kindRPCAOF    = "rpc-aof"
 	kindRate      = "redis-rate"
 	kindRateAOF   = "redis-rate-aof"
 	kindFlexible  = "flexible"
@@ -184,20 +188,22 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			return nil, err
 		}
 	}
-	return append(list, throughClient(list)...), nil
+	return append(list, besides(list)...), nil
 }
 
-// throughClient are the ways to ask the service of a list by package client. They share its process and schema.
-func throughClient(list []*contender) []*contender {
+// besides are the other ways to ask the service of a list: by package client, and over gRPC. They share its process and schema.
+func besides(list []*contender) []*contender {
 	served := *list[slices.IndexFunc(list, func(c *contender) bool { return c.kind == kindService })]
 	served.logBytes, served.shares = nil, true
-	plain, coalesced := served, served
+	plain, coalesced, door := served, served, served
 	plain.kind, plain.protocol, plain.name = kindClient, round.Client, served.name+", package client"
 	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
 		"its processor time is the generator's"
 	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, round.Coalesced, served.name+", client coalescing"
 	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
-	return []*contender{&plain, &coalesced}
+	door.kind, door.protocol, door.name, door.address = kindDoor, round.RPC, "velocityd over gRPC, "+served.engine.name(), served.door
+	door.about = "the same service and schema, asked as Envoy asks its Rate Limit Service, at --grpc-listen"
+	return []*contender{&plain, &coalesced, &door}
 }
 
 // onNewSchemas makes the schemas without a history and returns their contenders, the
@@ -233,7 +239,7 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as the textbook's",
 	}, {
 		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
-		about: "velocityd serve as it comes, POST /v1/check",
+		about: "velocityd serve as it comes, with --grpc-listen, POST /v1/check",
 	}}, nil
 }
 
@@ -244,7 +250,15 @@ func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
 		c.address = c.database.dsn
 		return nil
 	}
-	process, address, err := s.serve(ctx, c.database, c.kind)
+	var flags []string
+	if c.kind == kindService {
+		door, err := freeAddress(ctx)
+		if err != nil {
+			return err
+		}
+		c.door, flags = door, []string{"--grpc-listen", door}
+	}
+	process, address, err := s.serve(ctx, c.database, c.kind, flags...)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,18 @@ func (m *measured) comparisons(engine localdb.Engine) []comparison {
 		{"64 connections, against envoyproxy/ratelimit without persistence", faster(service(in64), of(in64, kindEnvoy))},
 		{"the same, with every command on disk", faster(service(in64), of(in64, kindEnvoyAOF))},
 		{"64 connections, against rate-limiter-flexible on the same engine", faster(service(in64), of(in64, kindFlexible))},
+		{
+			"512 callers over gRPC, throughput against envoyproxy/ratelimit over gRPC, Redis without persistence",
+			faster(of(in512, kindDoor), of(in512, kindRPC)),
+		},
+		{"the same, Redis with every command on disk", faster(of(in512, kindDoor), of(in512, kindRPCAOF))},
+		{"64 callers over gRPC, against envoyproxy/ratelimit over gRPC, without persistence", faster(of(in64, kindDoor), of(in64, kindRPC))},
+		{"the same, with every command on disk", faster(of(in64, kindDoor), of(in64, kindRPCAOF))},
+		{
+			"the service's CPU for a check at 512 over gRPC, against envoyproxy/ratelimit over gRPC",
+			ratio(of(in512, kindDoor), of(in512, kindRPC), serviceCost),
+		},
+		{"the same, against velocityd over HTTP", ratio(of(in512, kindDoor), service(in512), serviceCost)},
 		{"the database's CPU for a check at 512, against recording alone", ratio(service(in512), of(inRecording, kindRecording), serverCost)},
 		{"the service's CPU for a check at 512, against Echo alone", ratio(service(in512), of(in512, kindEcho), serviceCost)},
 		{

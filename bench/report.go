@@ -59,7 +59,7 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		"before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
 		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a separate process "+
-		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
+		"with a hand-written HTTP client, and with grpc-go for gRPC, 64 callers a connection; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
 		strings.Join(serverSettings(), " "),
 		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
 	for _, a := range m.stage.absent {

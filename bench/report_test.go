@@ -48,12 +48,18 @@ func sample() *measured {
 	for turn := range 2 {
 		m.results = append(m.results, on(ran(turn, inHot, kindTextbook, 400)), on(ran(turn, inHot, kindService, 10_000)),
 			on(ran(turn, in512, kindService, 30_000)), ran(turn, in512, kindEcho, 40_000), on(ran(turn, in64, kindService, 24_000)),
-			on(ran(turn, inRecording, kindRecording, 50_000)), on(ran(turn, inPair512, kindService, 24_000)))
+			on(ran(turn, inRecording, kindRecording, 50_000)), on(ran(turn, inPair512, kindService, 24_000)),
+			on(ran(turn, in512, kindDoor, 20_000)), ran(turn, in512, kindRPC, 40_000), on(ran(turn, in512, kindCoalesced, 30_000)),
+			on(ran(turn, in512, kindClient, 20_000)))
 	}
 	m.results[0].faults = []string{"admitted 101, not 100"}
 	for i := range m.results {
 		if r := &m.results[i]; r.scenario == in512 && r.contender == kindService {
 			r.txns, r.commits, r.lanes, r.service = 60_000, 300, 2, 6*time.Second
+		} else if r.scenario == in512 && r.contender == kindCoalesced {
+			r.service = 3 * time.Second / 2
+		} else if r.scenario == in512 && r.contender == kindClient {
+			r.service = 2 * time.Second
 		} else if r.scenario == in512 {
 			r.service = 4 * time.Second
 		} else if r.scenario == in64 {
@@ -71,6 +77,8 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 		"**Absent:** pigeons could not be had here (none in the loft)",
 		"| the service's CPU for a check at 512, against Echo alone | 2 | – |",
 		"| one hot bucket, throughput against the textbook's | 25 | – |",
+		"| 512 callers over gRPC, throughput against envoyproxy/ratelimit over gRPC, Redis without persistence | 0.5 | – |",
+		"| the service's CPU for a check at 512, by a client that coalesces, against one that does not | 0.5 | – |",
 		"| the same, 512 connections | 0.8 | – |",
 		"| textbook | 400 | 1.00 ms | 3.00 ms | 0.000 | – | 0.000 |",
 		"| Echo | 40,000 | 1.00 ms | 3.00 ms | – | 0.050 | 0.000 |",

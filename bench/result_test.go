@@ -115,7 +115,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		kindTextbook, kindProcedure, kindService, kindLone, kindHistory, kindRecording, kindEcho, kindClient, kindCoalesced,
-		kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
+		kindEnvoy, kindEnvoyAOF, kindDoor, kindRPC, kindRPCAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}
 	for _, sc := range scenarios(1_000_000) {

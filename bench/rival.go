@@ -190,6 +190,10 @@ func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p p
 		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
 		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
 	}, store, p)
+	s.add(&contender{
+		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: round.RPC, address: addresses[1], service: process.pid(),
+		server: store.pid(), shares: true, about: "the same process and Redis, asked as Envoy asks it",
+	})
 	return nil
 }
 
@@ -198,7 +202,7 @@ func envoyConfig() string {
 	var b strings.Builder
 	b.WriteString("domain: bench\ndescriptors:\n")
 	for _, z := range zones() {
-		fmt.Fprintf(&b, "  - key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, z.unit(), z.rate)
+		fmt.Fprintf(&b, "  - key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, z.unit(), z.rate)
 	}
 	return b.String()
 }

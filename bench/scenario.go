@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"velocityd/bench/round"
 )
@@ -63,7 +64,9 @@ func scenarios(overrides int) []scenario {
 	}
 	ours := []string{kindService}
 	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
-	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
+	rpc := []string{kindDoor, kindRPC, kindRPCAOF}
+	all := slices.Concat([]string{kindTextbook, kindProcedure, kindFlexible}, web, rpc)
+	crowd := slices.Concat(web, rpc, []string{kindClient, kindCoalesced})
 	pairs := "user and address in one check, 5 % of them from one address, "
 	return []scenario{
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
@@ -72,7 +75,7 @@ func scenarios(overrides int) []scenario {
 			id: inFive, title: "five limits of an account in one check (by second, minute, hour, day and month), 10,000 accounts, 64 callers",
 			callers: 64, contenders: []string{kindService, kindEnvoy, kindRate, kindRateAOF}, draws: five,
 		},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append(web, kindClient, kindCoalesced), draws: users},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: crowd, draws: users},
 		{
 			id: inRecording, title: "recording alone, as the service records at 512 callers",
 			contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets),

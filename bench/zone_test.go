@@ -49,7 +49,7 @@ func TestZonesAreFoundByTheirIds(t *testing.T) {
 			t.Errorf("zone %d is %+v", z.id, zoneOf(z.id))
 		}
 		unit := map[int]string{1: "second", minute: "minute", hour: "hour", day: "day", month: "month"}[z.window]
-		want := fmt.Sprintf("- key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
+		want := fmt.Sprintf("- key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
 		if unit == "" || !strings.Contains(config, want) {
 			t.Errorf("ratelimit is not told of zone %d", z.id)
 		}

@@ -137,7 +137,7 @@ func programRules() map[string]rule {
 				"bench/round", "client", "api", "service", "service/access", "service/backtest", "service/barred", "service/event",
 				"service/explain", "service/webhook",
 			},
-			theirs: []string{driver},
+			theirs: []string{driver, "google.golang.org/grpc", "github.com/envoyproxy/go-control-plane/envoy"},
 		},
 		"bench/round": {},
 		"db/dbtest/vitess/cluster": {

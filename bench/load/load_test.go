@@ -145,7 +145,7 @@ func TestEnvoysAnswerIsItsStatus(t *testing.T) {
 	var asked atomic.Int64
 	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if want := `{"domain":"bench","descriptors":[{"entries":[{"key":"zone3","value":"hot-00000"}]}]}`; string(body) != want {
+		if want := `{"domain":"bench","descriptors":[{"entries":[{"key":"zone_3","value":"hot-00000"}]}]}`; string(body) != want {
 			t.Errorf("got  %s\nwant %s", body, want)
 		}
 		if asked.Add(1) <= 5 {
@@ -187,8 +187,8 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 func TestARoundWithoutAContenderFails(t *testing.T) {
 	t.Parallel()
 	for _, o := range []round.Order{
-		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"),
-		order(round.Recording, "no DSN"),
+		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.RPC, "127.0.0.1:1"),
+		order(round.Procedure, "no DSN"), order(round.Recording, "no DSN"),
 	} {
 		if _, err := ask(t.Context(), o); err == nil {
 			t.Errorf("%s at %s answers", o.Protocol, o.Address)

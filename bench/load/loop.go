@@ -200,6 +200,8 @@ func newDialer(order round.Order) (dialer, error) {
 		return newClientDialer(order.Address, client.WithCoalescing())
 	case round.Envoy:
 		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
+	case round.RPC:
+		return &rpcDialer{address: order.Address}, nil
 	}
 	return nil, fmt.Errorf("unknown protocol %q", order.Protocol)
 }

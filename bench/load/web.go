@@ -150,6 +150,9 @@ func (serviceLanguage) read(status int, body []byte) (answer, error) {
 	return answer{}, errors.New("an answer that does not begin with blocked")
 }
 
+// zoneEntry begins the key of the entry that names a zone, in Envoy's questions.
+const zoneEntry = "zone_"
+
 // envoyLanguage is the language of envoyproxy/ratelimit: one descriptor for each bucket,
 // and the answer is the status.
 type envoyLanguage struct{}
@@ -160,7 +163,7 @@ func (envoyLanguage) appendBody(body []byte, buckets []bucket) []byte {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(body, `{"entries":[{"key":"zone`...)
+		body = append(body, `{"entries":[{"key":"`+zoneEntry...)
 		body = strconv.AppendInt(body, int64(b.zone), 10)
 		body = append(body, `","value":"`...)
 		body = append(body, b.key...)

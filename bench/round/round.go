@@ -12,6 +12,7 @@ const (
 	Client    = "client"    // POST /v1/check by package client, one for all callers
 	Coalesced = "coalesced" // the same, and checks that meet share a request
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
+	RPC       = "rpc"       // Envoy's Rate Limit Service over gRPC
 	Library   = "library"   // no address: the contender's process asks itself
 )
 
