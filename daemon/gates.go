@@ -12,7 +12,7 @@ import (
 	"velocityd/trusted"
 )
 
-// GateFile is the file of the named gates, and those that were read from it last.
+// GateFile is the file of the named gates and of the domains, and those that were read from it last.
 type GateFile struct {
 	path    string
 	current atomic.Pointer[gate.File]
@@ -30,6 +30,9 @@ func LoadGates(path string) (*GateFile, error) {
 
 // Gate returns a gate that is in force.
 func (f *GateFile) Gate(name string) (gate.Gate, bool) { return f.current.Load().Gate(name) }
+
+// Domain returns a domain of Envoy's Rate Limit Service that is in force.
+func (f *GateFile) Domain(name string) (gate.Domain, bool) { return f.current.Load().Domain(name) }
 
 // reread reads the file and puts its gates in force, if the text is another one than before. On an error, the gates
 // before stay in force.
@@ -72,5 +75,5 @@ func (f *GateFile) follow(ctx context.Context, logger *slog.Logger) {
 // logInForce logs which gates are in force.
 func (f *GateFile) logInForce(ctx context.Context, logger *slog.Logger) {
 	logger.LogAttrs(ctx, slog.LevelInfo, "gates loaded", slog.String("file", f.path),
-		slog.String("names", strings.Join(f.current.Load().Names(), " ")))
+		slog.String("names", strings.Join(f.current.Load().Names(), " ")), slog.Int("domains", len(f.current.Load().Domains)))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-const gateText = "gates: {login: {buckets: [{zone: 1, key: {client: address}}], deny: 429}}"
+const gateText = "gates: {login: {buckets: [{zone: 1, key: {client: address}}], deny: 429}}\ndomains: {login: [{zone: 7, entries: [{key: user}]}]}"
 
 func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
 	t.Parallel()
@@ -51,6 +51,9 @@ func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
 			if g, ok := gates.Gate("login"); !ok || g.Deny != step.deny || !slices.Equal(heard, step.ok) {
 				t.Errorf("step %d: %+v %v, told %v, want %d and %v", i, g, ok, heard, step.deny, step.ok)
 			}
+		}
+		if d, ok := gates.Domain("login"); !ok || d[0].Zone != 7 {
+			t.Errorf("the domain in force is %v", d)
 		}
 		end()
 		synctest.Wait()

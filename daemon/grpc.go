@@ -25,10 +25,14 @@ func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listene
 	}
 	bounds := s.options.Connections
 	bounds.MaxConnections, bounds.Logger = connections, s.logger
+	options := envoy.Options{
+		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Ready: o.Ready, Running: ctx, TLS: secure, Logger: s.logger,
+	}
+	if s.options.Gates != nil {
+		options.Gates = s.options.Gates
+	}
 	return []door{{
-		server: envoy.New(envoy.Options{
-			Limiter: o.Limiter, Admission: o.Auth.Admission, Ready: o.Ready, Running: ctx, TLS: secure, Logger: s.logger,
-		}),
+		server:   envoy.New(options),
 		listener: wire.NewBounded(l.grpc, bounds, envoy.Streams),
 	}}
 }

@@ -34,10 +34,14 @@ const (
 	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
 )
 
-// Options are the parts of New. All but TLS and Logger are required.
+// Options are the parts of New. All but Gates, TLS and Logger are required.
 type Options struct {
 	// Limiter decides the checks. It must normalise their keys, and end each call in bounded time.
 	Limiter service.Checker
+	// Buckets answers peeks.
+	Buckets Buckets
+	// Gates has the domains. Nil means that there are none.
+	Gates Gates
 	// Admission says whose calls are answered.
 	Admission front.Admission
 	// Ready returns nil if checks can be decided now. It must end in bounded time.

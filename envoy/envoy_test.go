@@ -22,6 +22,7 @@ import (
 
 	"velocityd/envoy"
 	"velocityd/front"
+	"velocityd/handlers/gate"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
@@ -34,16 +35,21 @@ func (f failing) CheckAll(context.Context, []service.Check) ([]service.Decision,
 	return nil, f.err
 }
 
-// limiter returns the rules in memory, with zone 1 of two attempts an hour and zone 2 of five in 90 s.
-func limiter(t *testing.T) service.Checker {
+// options returns those of a server with the rules in memory: zone 1 has two attempts an hour, zone 2 five in 90 s, and zone 3 in the
+// mode shadow none, all of them for users.
+func options(t *testing.T) envoy.Options {
 	t.Helper()
-	store := memory.New()
-	for _, z := range []service.Zone{{ID: 1, Rate: 2, Window: time.Hour}, {ID: 2, Rate: 5, Window: 90 * time.Second}} {
+	store, names := memory.New(), service.KeyRule{Kind: service.KeyUsername}
+	for _, z := range []service.Zone{
+		{ID: 1, Rate: 2, Window: time.Hour, Keys: names}, {ID: 2, Rate: 5, Window: 90 * time.Second},
+		{ID: 3, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
+	} {
 		if _, err := store.PutZone(t.Context(), z, service.Match{}, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: 10 * time.Second})
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: 10 * time.Second})
+	return envoy.Options{Limiter: limiter, Buckets: store}
 }
 
 // dial starts a server on the loopback, and returns a connection to it.
@@ -91,7 +97,7 @@ func request(descriptors ...*common.RateLimitDescriptor) *ratelimit.RateLimitReq
 
 func TestOneRequestIsOneCheckOfAllItsDescriptors(t *testing.T) {
 	t.Parallel()
-	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	conn, _ := dial(t, options(t))
 	ask := ratelimit.NewRateLimitServiceClient(conn)
 	asked := request(of("zone_1", "alice"), of("generic_key", "x"), of("zone_2", "192.0.2.1"))
 	for i, want := range []struct {
@@ -129,9 +135,85 @@ func TestOneRequestIsOneCheckOfAllItsDescriptors(t *testing.T) {
 	}
 }
 
+// peek returns a descriptor whose bucket is looked at.
+func peek(pairs ...string) *common.RateLimitDescriptor {
+	d := of(pairs...)
+	d.HitsAddend = wrapperspb.UInt64(0)
+	return d
+}
+
+func TestAPeekChargesNothingAndAFullBucketThatItSeesBlocksBeforeAnyIsCharged(t *testing.T) {
+	t.Parallel()
+	conn, _ := dial(t, options(t))
+	for i, c := range []struct {
+		asked         *ratelimit.RateLimitRequest
+		isOver, isTxn bool
+		remaining     []uint32
+	}{
+		{request(peek("zone_1", "alice")), false, false, []uint32{2}},
+		{request(peek("zone_1", "ALICE"), of("zone_2", "a")), false, true, []uint32{2, 4}},
+		{request(of("zone_1", "alice"), peek("zone_2", "a")), false, true, []uint32{1, 4}},
+		{request(of("zone_1", "alice")), false, true, []uint32{0}},
+		{request(peek("zone_1", "Alice"), of("zone_2", "a")), true, false, []uint32{0, 4}},
+		{request(of("zone_2", "a"), peek("zone_1", "alice"), peek("zone_2", "b")), true, false, []uint32{4, 0, 5}},
+		{request(peek("zone_3", "alice"), of("zone_2", "a")), false, true, []uint32{0, 3}},
+	} {
+		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), c.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var remaining []uint32
+		for _, s := range got.GetStatuses() {
+			remaining = append(remaining, s.GetLimitRemaining())
+		}
+		isOver := got.GetOverallCode() == ratelimit.RateLimitResponse_OVER_LIMIT
+		isTold := len(got.GetResponseHeadersToAdd()) == 1 && got.GetResponseHeadersToAdd()[0].GetValue() != "0"
+		isTxn := len(got.GetRequestHeadersToAdd()) == 1
+		if isOver != c.isOver || isTold != isOver || isTxn != c.isTxn || !slices.Equal(remaining, c.remaining) {
+			t.Errorf("request %d: %v", i+1, got)
+		}
+	}
+}
+
+func TestTheFileOfGatesSaysWhichBucketsADomainNames(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	file, err := gate.Parse([]byte("domains: {login: [{zone: 1, entries: [{key: user}]}, {zone: 2, entries: [{key: user}, {key: path, value: /a}]}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Gates = file
+	conn, _ := dial(t, o)
+	for i, c := range []struct {
+		domain  string
+		entries []string
+		want    uint32 // remaining; 0: it is not limited
+	}{
+		{"login", []string{"user", "alice"}, 1},
+		{"login", []string{"user", "alice", "path", "/a"}, 4},
+		{"login", []string{"user", "alice", "path", "/a", "attempt_id", "1"}, 3},
+		{"login", []string{"path", "/b"}, 0},
+		{"login", []string{"zone_1", "bob"}, 0},
+		{"other", []string{"zone_1", "bob"}, 1},
+		{"other", []string{"user", "alice"}, 0},
+	} {
+		asked := request(of(c.entries...))
+		asked.Domain = c.domain
+		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), asked)
+		if s := got.GetStatuses(); err != nil || got.GetOverallCode() != ratelimit.RateLimitResponse_OK || s[0].GetLimitRemaining() != c.want ||
+			(s[0].GetCurrentLimit() == nil) != (c.want == 0) {
+			t.Errorf("request %d: %v %v", i+1, got, err)
+		}
+	}
+	_, err = ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("user", "")))
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("an empty value: %v", err)
+	}
+}
+
 func TestAnAttemptIdIsChargedOnce(t *testing.T) {
 	t.Parallel()
-	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	conn, _ := dial(t, options(t))
 	for range 4 {
 		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice", "attempt_id", "a-1")))
 		if err != nil || got.GetStatuses()[0].GetLimitRemaining() != 1 {
@@ -142,7 +224,7 @@ func TestAnAttemptIdIsChargedOnce(t *testing.T) {
 
 func TestAQuestionThatIsNoCheckIsRefused(t *testing.T) {
 	t.Parallel()
-	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	conn, _ := dial(t, options(t))
 	good := func() *common.RateLimitDescriptor { return of("zone_1", "alice") }
 	with := func(change func(*common.RateLimitDescriptor)) *ratelimit.RateLimitRequest {
 		d := good()
@@ -156,7 +238,10 @@ func TestAQuestionThatIsNoCheckIsRefused(t *testing.T) {
 		"no domain":       {&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
 		"no descriptor":   {request(), codes.InvalidArgument},
 		"two hits":        {&ratelimit.RateLimitRequest{Domain: "x", HitsAddend: 2, Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
-		"no hits":         {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(0) }), codes.InvalidArgument},
+		"two in one":      {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(2) }), codes.InvalidArgument},
+		"nine buckets":    {request(slices.Repeat([]*common.RateLimitDescriptor{good(), peek("zone_2", "x"), good()}, 3)...), codes.InvalidArgument},
+		"a peek nowhere":  {request(peek("zone_7", "x"), good()), codes.NotFound},
+		"a peek at none":  {request(peek("zone_1", ""), good()), codes.InvalidArgument},
 		"negative":        {with(func(d *common.RateLimitDescriptor) { d.IsNegativeHits = true }), codes.InvalidArgument},
 		"a limit":         {with(func(d *common.RateLimitDescriptor) { d.Limit = &common.RateLimitDescriptor_RateLimitOverride{} }), codes.InvalidArgument},
 		"zone 0":          {request(of("zone_0", "alice")), codes.InvalidArgument},
@@ -196,20 +281,31 @@ func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
 	known := &memory.Credentials{}
 	cache := access.NewCache(known, access.Options{})
 	t.Cleanup(cache.Close)
-	conn, _ := dial(t, envoy.Options{Limiter: limiter(t), Admission: front.Admission{Callers: cache}})
-	token := func(scope access.Scope, zones ...int64) string {
-		return "Bearer " + known.AddToken(access.Caller{Name: "envoy", Scopes: []access.Scope{scope}, Zones: zones}).Reveal()
+	o := options(t)
+	o.Admission = front.Admission{Callers: cache}
+	conn, _ := dial(t, o)
+	token := func(scopes []access.Scope, zones ...int64) string {
+		return "Bearer " + known.AddToken(access.Caller{Name: "envoy", Scopes: scopes, Zones: zones}).Reveal()
 	}
+	check := []access.Scope{access.ScopeCheck}
+	both := append(check, access.ScopePeek)
+	charge, look := request(of("zone_1", "alice")), request(of("zone_1", "alice"), peek("zone_1", "bob"))
 	for name, c := range map[string]struct {
 		authorization string
+		asked         *ratelimit.RateLimitRequest
 		want          codes.Code
 	}{
-		"none": {"", codes.Unauthenticated}, "unknown": {"Bearer " + access.NewToken().Reveal(), codes.Unauthenticated},
-		"another scope": {token(access.ScopeReport), codes.PermissionDenied}, "another zone": {token(access.ScopeCheck, 2), codes.PermissionDenied},
-		"right": {token(access.ScopeCheck, 1), codes.OK},
+		"none":             {"", charge, codes.Unauthenticated},
+		"unknown":          {"Bearer " + access.NewToken().Reveal(), charge, codes.Unauthenticated},
+		"another scope":    {token([]access.Scope{access.ScopeReport}), charge, codes.PermissionDenied},
+		"another zone":     {token(check, 2), charge, codes.PermissionDenied},
+		"right":            {token(check, 1), charge, codes.OK},
+		"a peek by checks": {token(check, 1), look, codes.PermissionDenied},
+		"a peek":           {token(both, 1), look, codes.OK},
+		"a peek elsewhere": {token(both, 2), request(peek("zone_1", "alice")), codes.PermissionDenied},
 	} {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", c.authorization)
-		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request(of("zone_1", "alice"))); status.Code(err) != c.want {
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, c.asked); status.Code(err) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -219,12 +315,14 @@ func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
 	t.Parallel()
 	var isAway atomic.Bool
 	running, stop := context.WithCancel(t.Context())
-	conn, server := dial(t, envoy.Options{Limiter: limiter(t), Running: running, Ready: func(context.Context) error {
+	o := options(t)
+	o.Running, o.Ready = running, func(context.Context) error {
 		if isAway.Load() {
 			return service.ErrAway
 		}
 		return nil
-	}})
+	}
+	conn, server := dial(t, o)
 	ask := grpc_health_v1.NewHealthClient(conn)
 	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
@@ -263,7 +361,7 @@ func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
 
 func TestReflectionListsTheServices(t *testing.T) {
 	t.Parallel()
-	conn, _ := dial(t, envoy.Options{Limiter: limiter(t)})
+	conn, _ := dial(t, options(t))
 	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
 	if err != nil {
 		t.Fatal(err)

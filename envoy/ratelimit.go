@@ -2,29 +2,32 @@ package envoy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"velocityd/front"
+	"velocityd/handlers/gate"
 	"velocityd/service"
 	"velocityd/service/access"
 )
 
-const (
-	// zonePrefix begins the key of an entry that names a zone.
-	zonePrefix = "zone_"
-	// attemptEntry is the key of the entry with the attempt id.
-	attemptEntry = "attempt_id"
-)
+// peekTimeout is the deadline of all peeks of a request.
+const peekTimeout = 2 * time.Second
+
+// Gates are the domains that are in force.
+type Gates interface {
+	Domain(name string) (gate.Domain, bool)
+}
+
+// Buckets shows buckets without an attempt. A bucket's key must be normalised by the rule of its zone.
+type Buckets interface {
+	Zone(ctx context.Context, id int64) (service.Zone, error)
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+}
 
 // limits is the Rate Limit Service.
 type limits struct {
@@ -33,8 +36,8 @@ type limits struct {
 	faults  *front.FaultLog
 }
 
-// ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors. It never answers UNKNOWN. Its
-// errors are statuses of gRPC.
+// ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the buckets of
+// those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
 func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	asked := front.Asked{}
 	response, err := l.answer(ctx, request, &asked)
@@ -57,25 +60,103 @@ func (l *limits) answer(
 	if err != nil {
 		return nil, err
 	}
-	q, err := questionOf(request)
+	names := naming(byZone)
+	if l.options.Gates != nil {
+		if domain, ok := l.options.Gates.Domain(request.GetDomain()); ok {
+			names = domain.Bucket
+		}
+	}
+	q, err := questionOf(request, names)
 	if err != nil {
 		return nil, err
 	}
-	if len(q.check.Buckets) == 0 {
-		return q.response(service.Decision{}), nil
-	}
-	if err := caller.MayAsk(q.check); err != nil {
+	if err := mayAsk(caller, q); err != nil {
 		return nil, err
 	}
-	asked.Checks = []service.Check{q.check}
-	asked.Decisions, err = l.options.Limiter.CheckAll(ctx, asked.Checks)
-	if err == nil {
-		err = asked.Decisions[0].Err
-	}
+	decision, err := l.decide(ctx, q, asked)
 	if err != nil {
 		return nil, err
 	}
-	return q.response(asked.Decisions[0]), nil
+	return q.response(decision), nil
+}
+
+// mayAsk returns an error unless the caller may ask in all zones of a question. A peek needs the scope that it needs over HTTP.
+func mayAsk(caller front.Asker, q *question) error {
+	if err := caller.MayAsk(service.Check{Buckets: q.buckets()}); err != nil {
+		return err
+	}
+	if len(caller.Needs) == 0 || len(q.places(true)) == 0 {
+		return nil
+	}
+	caller.Needs = []access.Scope{access.ScopePeek}
+	return caller.May()
+}
+
+// decide answers the parts of a question. The peeks come first: if a bucket of theirs is full, nothing is charged, and the others
+// are looked at, too.
+func (l *limits) decide(ctx context.Context, q *question, asked *front.Asked) (service.Decision, error) {
+	charged := q.places(false)
+	isFull, err := l.peek(ctx, q, q.places(true))
+	if isFull {
+		_, err = l.peek(ctx, q, charged)
+		decision := service.Decision{Blocked: true}
+		for _, p := range q.parts {
+			decision.Verdicts = append(decision.Verdicts, p.verdict)
+		}
+		return decision, err
+	}
+	if err != nil || len(charged) == 0 {
+		return service.Decision{}, err
+	}
+	check := service.Check{AttemptID: q.attempt}
+	for _, i := range charged {
+		check.Buckets = append(check.Buckets, q.parts[i].bucket)
+	}
+	decision, err := ask(ctx, l.options.Limiter, check, asked)
+	for i, verdict := range decision.Verdicts {
+		q.parts[charged[i]].verdict = verdict
+	}
+	return decision, err
+}
+
+// ask asks one check, and notes it.
+func ask(ctx context.Context, limiter service.Checker, check service.Check, asked *front.Asked) (service.Decision, error) {
+	asked.Checks = []service.Check{check}
+	var err error
+	if asked.Decisions, err = limiter.CheckAll(ctx, asked.Checks); err != nil {
+		return service.Decision{}, err
+	}
+	return asked.Decisions[0], asked.Decisions[0].Err
+}
+
+// peek looks at the buckets of some parts, and reports whether an attempt in one of them would be blocked.
+func (l *limits) peek(ctx context.Context, q *question, places []int) (isFull bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
+	defer cancel()
+	for _, i := range places {
+		p := &q.parts[i]
+		if p.verdict, err = l.look(ctx, p.bucket); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("%w: peek at a bucket of zone %d: %w", service.ErrBusy, p.bucket.ZoneID, err)
+			}
+			return false, err
+		}
+		isFull = isFull || p.verdict.Blocked
+	}
+	return isFull, nil
+}
+
+// look returns the verdict that an attempt in a bucket would get.
+func (l *limits) look(ctx context.Context, bucket service.Bucket) (service.Verdict, error) {
+	zone, err := l.options.Buckets.Zone(ctx, bucket.ZoneID)
+	if err != nil {
+		return service.Verdict{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
+	}
+	if bucket, err = zone.Keys.Bucket(bucket); err != nil {
+		return service.Verdict{}, err
+	}
+	seen, err := l.options.Buckets.Peek(ctx, bucket)
+	return seen.Verdict(), err
 }
 
 // caller finds out who calls, and whether he may ask for checks.
@@ -91,133 +172,4 @@ func (l *limits) caller(ctx context.Context) (front.Asker, error) {
 		return asker, err
 	}
 	return asker, asker.May()
-}
-
-// question is a request as a check.
-type question struct {
-	check  service.Check
-	places []int // for each descriptor its bucket in the check, or -1 for one that names no zone
-}
-
-// questionOf returns the question of a request. The errors wrap service.ErrInvalid and repeat no value of an entry.
-func questionOf(request *ratelimit.RateLimitRequest) (question, error) {
-	q := question{}
-	switch {
-	case request.GetDomain() == "":
-		return q, invalid("the domain must not be empty")
-	case len(request.GetDescriptors()) == 0:
-		return q, invalid("there must be a descriptor")
-	case request.GetHitsAddend() > 1:
-		return q, invalid("hits_addend must be 1 or left out, because a check is one attempt: ask once for each")
-	}
-	for i, descriptor := range request.GetDescriptors() {
-		if err := q.add(descriptor); err != nil {
-			return q, fmt.Errorf("descriptor %d: %w", i+1, err)
-		}
-	}
-	return q, nil
-}
-
-// add adds a descriptor to the question.
-func (q *question) add(descriptor *common.RateLimitDescriptor) error {
-	switch hits := descriptor.GetHitsAddend(); {
-	case descriptor.GetIsNegativeHits() || hits != nil && hits.GetValue() != 1:
-		return invalid("hits_addend must be 1 or left out, because a check is one attempt: ask once for each")
-	case descriptor.GetLimit() != nil:
-		return invalid("it has a limit, and the limit is that of the zone: use an override of the zone")
-	}
-	var entries []*common.RateLimitDescriptor_Entry
-	for _, entry := range descriptor.GetEntries() {
-		switch {
-		case entry.GetKey() != attemptEntry:
-			entries = append(entries, entry)
-		case entry.GetValue() == "" || q.check.AttemptID != "" && q.check.AttemptID != entry.GetValue():
-			return invalid("%s is empty, or another one than in a descriptor before", attemptEntry)
-		default:
-			q.check.AttemptID = entry.GetValue()
-		}
-	}
-	place := -1
-	for _, entry := range entries {
-		digits, ok := strings.CutPrefix(entry.GetKey(), zonePrefix)
-		if !ok {
-			continue
-		}
-		id, err := strconv.ParseInt(digits, 10, 32)
-		if err != nil || id < 1 || len(entries) > 1 {
-			return invalid("an entry %sN names a zone by its number, and is the only entry besides %s", zonePrefix, attemptEntry)
-		}
-		place = len(q.check.Buckets)
-		q.check.Buckets = append(q.check.Buckets, service.Bucket{ZoneID: id, Key: entry.GetValue()})
-	}
-	q.places = append(q.places, place)
-	return nil
-}
-
-func invalid(text string, args ...any) error {
-	return fmt.Errorf("%w: "+text, append([]any{service.ErrInvalid}, args...)...)
-}
-
-// response returns the answer to the question. A descriptor that names no zone is not limited, as by Envoy's own service.
-func (q question) response(d service.Decision) *ratelimit.RateLimitResponse {
-	response := &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}
-	for _, place := range q.places {
-		state := &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK}
-		if place >= 0 {
-			state = statusOfBucket(d.Verdicts[place], d.Degraded)
-		}
-		response.Statuses = append(response.Statuses, state)
-	}
-	switch {
-	case d.Blocked:
-		seconds := service.WholeSeconds(d.RetryAfter())
-		response.OverallCode = ratelimit.RateLimitResponse_OVER_LIMIT
-		response.ResponseHeadersToAdd = []*core.HeaderValue{{Key: "retry-after", Value: strconv.FormatInt(seconds, 10)}}
-		response.RawBody = front.Denial(seconds)
-	case d.TxnID() != 0:
-		response.RequestHeadersToAdd = []*core.HeaderValue{{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)}}
-	}
-	return response
-}
-
-// statusOfBucket returns the status of one descriptor. Without a limit that decided there is no current limit. If the window slides
-// and the bucket has room, the time until the limit is whole again is at most the window.
-func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResponse_DescriptorStatus {
-	state := &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK}
-	if v.Blocked {
-		state.Code = ratelimit.RateLimitResponse_OVER_LIMIT
-		state.DurationUntilReset = durationpb.New(v.RetryAfter)
-	}
-	if v.Unmetered || isDegraded {
-		return state
-	}
-	state.CurrentLimit = limitOf(v)
-	state.LimitRemaining = uint32(max(v.Remaining(), 0))
-	switch {
-	case v.Blocked:
-	case v.ResetAfter > 0:
-		state.DurationUntilReset = durationpb.New(v.ResetAfter)
-	default:
-		state.DurationUntilReset = durationpb.New(v.Window)
-	}
-	return state
-}
-
-// limitOf returns the limit of a verdict in Envoy's units, and otherwise as a multiple of seconds.
-func limitOf(v service.Verdict) *ratelimit.RateLimitResponse_RateLimit {
-	limit := &ratelimit.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(max(v.Rate, 0))}
-	switch v.Window {
-	case time.Second:
-		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
-	case time.Minute:
-		limit.Unit = ratelimit.RateLimitResponse_RateLimit_MINUTE
-	case time.Hour:
-		limit.Unit = ratelimit.RateLimitResponse_RateLimit_HOUR
-	case 24 * time.Hour:
-		limit.Unit = ratelimit.RateLimitResponse_RateLimit_DAY
-	default:
-		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
-		limit.UnitMultiplier = wrapperspb.UInt32(uint32(service.WholeSeconds(v.Window)))
-	}
-	return limit
 }

@@ -92,19 +92,7 @@ func (s *server) normalBucket(ctx context.Context, bucket service.Bucket) (servi
 	if err != nil {
 		return bucket, notFound(err, noZone(bucket.ZoneID))
 	}
-	return normal(bucket, zone.Keys)
-}
-
-// normal returns the bucket with its key normalised by a rule. A pseudonym stays as it is where keys
-// are kept as pseudonyms.
-func normal(bucket service.Bucket, rule service.KeyRule) (_ service.Bucket, err error) {
-	if err := bucket.Validate(); err != nil {
-		return bucket, err
-	}
-	if bucket.Key, err = rule.Name(bucket.Key); err != nil {
-		return bucket, err
-	}
-	return bucket, bucket.Validate() // it may have become longer, or empty
+	return zone.Keys.Bucket(bucket)
 }
 
 func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {

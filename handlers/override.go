@@ -178,7 +178,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 		return o, invalid("Give either bucket_key or prefix.")
 	case r.BucketKey != nil:
 		var bucket service.Bucket
-		bucket, err = normal(service.Bucket{ZoneID: zoneID, Key: *r.BucketKey}, rule)
+		bucket, err = rule.Bucket(service.Bucket{ZoneID: zoneID, Key: *r.BucketKey})
 		o.Key = bucket.Key
 	default:
 		o.Key, o.Prefix, err = rule.Network(*r.Prefix)

@@ -62,7 +62,7 @@ func (s *server) releaseMany(x *exchange) error {
 	answer := api.Releases{Results: make([]api.Released, len(request.BucketKeys))}
 	if err := s.change(x, func(ctx context.Context) error {
 		for i, key := range request.BucketKeys {
-			bucket, err := normal(service.Bucket{ZoneID: id, Key: key}, zone.Keys)
+			bucket, err := zone.Keys.Bucket(service.Bucket{ZoneID: id, Key: key})
 			if err != nil {
 				err = pointAtElement(err, fmt.Sprint("bucket_keys/", i))
 			} else {

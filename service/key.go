@@ -132,6 +132,17 @@ func (r KeyRule) Normalize(key string) (string, error) {
 	}
 }
 
+// Bucket returns the bucket with its key normalised by the rule, as Name does. The error wraps ErrInvalid.
+func (r KeyRule) Bucket(bucket Bucket) (_ Bucket, err error) {
+	if err := bucket.Validate(); err != nil {
+		return bucket, err
+	}
+	if bucket.Key, err = r.Name(bucket.Key); err != nil {
+		return bucket, err
+	}
+	return bucket, bucket.Validate() // it may have become longer, or empty
+}
+
 // normalizeUsername folds case between two passes of NFKC, until nothing
 // changes: folding may undo a composition and NFKC may bring upper case back.
 // Most names have nothing to fold.

@@ -63,3 +63,18 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil
 }
+
+// Verdict returns the verdict that the next attempt would get if it were decided now: without a txn, and with the velocity as it is.
+func (p Peek) Verdict() Verdict {
+	v := Verdict{
+		Bucket: p.Bucket, WouldBlock: p.Reason != "", Reason: p.Reason, Rate: p.Rate, Window: p.Window, Unmetered: p.Unmetered,
+		Velocity: p.Velocity, ResetAfter: p.ResetAfter,
+	}
+	if v.Blocked = v.WouldBlock && p.Mode == ModeEnforce; v.Blocked {
+		v.RetryAfter = p.RetryAfter
+	}
+	if p.Override != nil && p.Reason == ReasonDenied {
+		v.OverrideID = p.Override.ID
+	}
+	return v
+}

@@ -198,7 +198,7 @@ func doorRules() map[string]rule {
 			"api", "client", "client/inside",
 		}, never: []string{sql}},
 		"envoy": {
-			ours:   []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "front", "api"},
+			ours:   []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "front", "api", "handlers/gate", "spelling"},
 			theirs: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "github.com/envoyproxy/go-control-plane/envoy"}, never: []string{sql},
 		},
 	}

@@ -24,7 +24,7 @@ type gateCmd struct {
 
 // Help is the longer explanation of the command.
 func (gateCmd) Help() string {
-	return `Gateways such as nginx, Caddy and FreeRADIUS ask a service at /gate/NAME, and act on the status of the answer. The file of --gates says for each name where in a request the keys stand. docs/gates.md has its form.
+	return `Gateways such as nginx, Caddy and FreeRADIUS ask a service at /gate/NAME, and act on the status of the answer. The file of --gates says for each name where in a request the keys stand, and which buckets the descriptors of Envoy's Rate Limit Service name. docs/gates.md has its form.
 
 Example:
 
@@ -35,7 +35,7 @@ Example:
 func readGates(path string) (gate.File, error) {
 	text, err := trusted.Read(path, trusted.LongLimit)
 	if err != nil {
-		return nil, err
+		return gate.File{}, err
 	}
 	return gate.Parse(text)
 }
@@ -48,7 +48,7 @@ type gateLintCmd struct {
 
 // Help is the longer explanation of the command.
 func (gateLintCmd) Help() string {
-	return `Prints a line for each fault of the file, with the line where it is, and for each setting that is allowed but probably not meant: an attempt id that end users can choose, a bucket that is there twice, a gate whose buckets are all optional. If a database or a service is named, zones that do not exist are found, too. A service does not take a file with a fault; the gates before stay in force.
+	return `Prints a line for each fault of the file, with the line where it is, and for each setting that is allowed but probably not meant: an attempt id that end users can choose, a bucket that is there twice, a gate whose buckets are all optional, a rule of a domain behind one that fits the same. If a database or a service is named, zones that do not exist are found, too. A service does not take a file with a fault; the gates before stay in force.
 
 Exit code 0 means no findings, 4 findings.
 
@@ -73,7 +73,7 @@ func (c *gateLintCmd) Run(ctx context.Context, p *shell.Process) error {
 			findings = append(findings, gateFinding{Text: text})
 		}
 	}
-	if err := c.print(p.Stdout, len(file), findings); err != nil {
+	if err := c.print(p.Stdout, file, findings); err != nil {
 		return err
 	}
 	if len(findings) > 0 {
@@ -88,12 +88,13 @@ type gateFinding struct {
 	Text string `json:"text"`
 }
 
-func (c *gateLintCmd) print(w io.Writer, gates int, findings []gateFinding) error {
+func (c *gateLintCmd) print(w io.Writer, file gate.File, findings []gateFinding) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(struct {
 			Gates    int           `json:"gates"`
+			Domains  int           `json:"domains"`
 			Findings []gateFinding `json:"findings"`
-		}{gates, append([]gateFinding{}, findings...)})
+		}{len(file.Gates), len(file.Domains), append([]gateFinding{}, findings...)})
 	}
 	for _, f := range findings {
 		if f.Line > 0 {
@@ -102,7 +103,7 @@ func (c *gateLintCmd) print(w io.Writer, gates int, findings []gateFinding) erro
 		fmt.Fprintln(w, f.Text)
 	}
 	if len(findings) == 0 {
-		fmt.Fprintf(w, "no findings in %s\n", shell.Counted(gates, "gate"))
+		fmt.Fprintf(w, "no findings in %s and %s\n", shell.Counted(len(file.Gates), "gate"), shell.Counted(len(file.Domains), "domain"))
 	}
 	return nil
 }

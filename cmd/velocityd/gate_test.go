@@ -70,7 +70,7 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, good, exitFine, "no findings in 1 gate\n"},
+		{nil, good, exitFine, "no findings in 1 gate and 0 domains\n"},
 		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member forms: did you mean form?\n" +
 			"line 4: gate login, bucket 1, key must have one of the members header, query, form, json, basic, client\n" +
 			"line 7: gate login has no member denny: did you mean deny?\n"},
@@ -87,7 +87,7 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 		!strings.HasSuffix(r.stdout, `{"line":7,"text":"gate login has no member denny: did you mean deny?"}]}`+"\n") {
 		t.Errorf("as JSON: %+v", r)
 	}
-	if r := command(nil, nil, "gate", "lint", "--json", good); r.stdout != `{"gates":1,"findings":[]}`+"\n" {
+	if r := command(nil, nil, "gate", "lint", "--json", good); r.stdout != `{"gates":1,"domains":0,"findings":[]}`+"\n" {
 		t.Errorf("as JSON: %+v", r)
 	}
 	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--listen", "127.0.0.1:0", "--gates", wrong); r.code != exitUsage ||

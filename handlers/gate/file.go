@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,8 +16,11 @@ import (
 	"velocityd/spelling"
 )
 
-// File is the named gates of a file, by their names.
-type File map[string]Gate
+// File is the named gates of a file, and its domains of Envoy's Rate Limit Service, by their names.
+type File struct {
+	Gates   map[string]Gate
+	Domains map[string]Domain
+}
 
 // FaultError is one thing that is wrong in a file.
 type FaultError struct {
@@ -28,39 +32,36 @@ func (f FaultError) Error() string { return fmt.Sprintf("line %d: %s", f.Line, f
 
 // Gate implements what the service asks of the gates in force.
 func (f File) Gate(name string) (Gate, bool) {
-	g, ok := f[name]
+	g, ok := f.Gates[name]
 	return g, ok
 }
 
-// Names returns the names of the gates in order.
-func (f File) Names() []string {
-	names := make([]string, 0, len(f))
-	for name := range f {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+// Domain implements what the service asks of the domains in force.
+func (f File) Domain(name string) (Domain, bool) {
+	d, ok := f.Domains[name]
+	return d, ok
 }
 
-// Parse reads a file of gates, which is YAML or JSON. The error joins all Faults.
-func Parse(text []byte) (File, error) {
+// Names returns the names of the gates in order.
+func (f File) Names() []string { return slices.Sorted(maps.Keys(f.Gates)) }
+
+// Parse reads a file of gates and domains, which is YAML or JSON. The error joins all Faults.
+func Parse(text []byte) (file File, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var whole, next yaml.Node
 	if err := decoder.Decode(&whole); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the gates: %w: write YAML, which is indented by spaces and never by tabs", err)
+		return file, fmt.Errorf("read the gates: %w: write YAML, which is indented by spaces and never by tabs", err)
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read the gates: the file must be one document of YAML")
+		return file, errors.New("read the gates: the file must be one document of YAML")
 	}
 	if len(whole.Content) == 0 {
-		return nil, FaultError{1, "the file is empty: it must have the member gates"}
+		return file, FaultError{1, "the file is empty: it must have the member gates, domains, or both"}
 	}
 	p := parser{}
-	file := p.file(whole.Content[0])
-	if len(p.faults) > 0 {
-		return nil, errors.Join(p.faults...)
-	}
-	return file, nil
+	file = p.file(whole.Content[0])
+	slices.SortFunc(p.faults, func(a, b error) int { return a.(FaultError).Line - b.(FaultError).Line }) //nolint:errorlint,errcheck // all are
+	return file, errors.Join(p.faults...)
 }
 
 // parser collects the faults of a file.
@@ -109,24 +110,30 @@ func meant(given string, known []string) string {
 	return "it can have " + strings.Join(known, ", ")
 }
 
-func (p *parser) file(node *yaml.Node) File {
-	gates, ok := p.members(node, "the file", []string{"gates"})["gates"]
-	if !ok {
-		if len(p.faults) == 0 {
-			p.fault(node, "the file lacks the member gates")
-		}
-		return nil
+func (p *parser) file(node *yaml.Node) (file File) {
+	members := p.members(node, "the file", []string{"gates", "domains"})
+	if m, ok := members["gates"]; ok {
+		file.Gates = p.gates(m.value)
 	}
-	file := File{}
-	for name, m := range p.members(gates.value, "gates", nil) {
+	if m, ok := members["domains"]; ok {
+		file.Domains = p.domains(m.value)
+	}
+	if len(members) == 0 && len(p.faults) == 0 {
+		p.fault(node, "the file lacks the member gates, or domains")
+	}
+	return file
+}
+
+func (p *parser) gates(node *yaml.Node) map[string]Gate {
+	gates := map[string]Gate{}
+	for name, m := range p.members(node, "gates", nil) {
 		if !isName(name) {
 			p.fault(m.at, "the name of a gate must be 1 to 64 letters, digits, '-' and '_'")
 			continue
 		}
-		file[name] = p.gate(name, m.value)
+		gates[name] = p.gate(name, m.value)
 	}
-	slices.SortFunc(p.faults, func(a, b error) int { return a.(FaultError).Line - b.(FaultError).Line }) //nolint:errorlint,errcheck // all are
-	return file
+	return gates
 }
 
 // isName reports whether a text can be the name of a gate, which stands in paths and in the log, or of a header field.
@@ -175,15 +182,7 @@ func (p *parser) bucket(node *yaml.Node, of string) (b Bucket) {
 	if members == nil {
 		return b
 	}
-	if m, ok := members["zone"]; ok {
-		var err error
-		b.Zone, err = strconv.ParseInt(p.text(m, of), 10, 64)
-		if bucket := (service.Bucket{ZoneID: b.Zone, Key: "x"}); err != nil || bucket.Validate() != nil {
-			p.fault(m.value, "%s: zone must be the id of a zone, 1 to %d", of, service.MaxZoneID)
-		}
-	} else {
-		p.fault(node, "%s lacks the member zone", of)
-	}
+	b.Zone = p.zone(node, members, of)
 	if m, ok := members["key"]; ok {
 		b.Key = p.source(m.value, of+", key")
 	} else {
@@ -196,6 +195,20 @@ func (p *parser) bucket(node *yaml.Node, of string) (b Bucket) {
 		}
 	}
 	return b
+}
+
+// zone reads the member zone of a bucket or rule.
+func (p *parser) zone(node *yaml.Node, members map[string]member, of string) int64 {
+	m, ok := members["zone"]
+	if !ok {
+		p.fault(node, "%s lacks the member zone", of)
+		return 0
+	}
+	id, err := strconv.ParseInt(p.text(m, of), 10, 64)
+	if bucket := (service.Bucket{ZoneID: id, Key: "x"}); err != nil || bucket.Validate() != nil {
+		p.fault(m.value, "%s: zone must be the id of a zone, 1 to %d", of, service.MaxZoneID)
+	}
+	return id
 }
 
 // source reads where in a request something stands: an object with one member.

@@ -48,7 +48,7 @@ func TestAFileOfGatesIsReadWhole(t *testing.T) {
 		t.Error("a gate that is not there is found")
 	}
 	fromJSON, err := gate.Parse([]byte(`{"gates":{"login":{"buckets":[{"zone":1,"key":{"basic":"user"}}]}}}`))
-	if err != nil || len(fromJSON) != 1 {
+	if err != nil || len(fromJSON.Gates) != 1 {
 		t.Errorf("JSON: %v %v", fromJSON, err)
 	}
 }
@@ -58,10 +58,10 @@ func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
 	inGate := func(members string) string { return "gates:\n  login: {" + members + "}" }
 	bucket := "buckets: [{zone: 1, key: {client: address}}]"
 	for text, want := range map[string]string{
-		"":                         "line 1: the file is empty",
+		"":                         "line 1: the file is empty: it must have the member gates, domains, or both",
 		"- 1":                      "line 1: the file must be an object",
 		"gate: {}":                 "line 1: the file has no member gate: did you mean gates?",
-		"{}":                       "the file lacks the member gates",
+		"{}":                       "the file lacks the member gates, or domains",
 		"gates: [1]":               "line 1: gates must be an object",
 		"gates: {a b: {}}":         "line 1: the name of a gate",
 		"gates: {}\ngates: {}":     "line 2: the file has gates twice",

@@ -15,7 +15,7 @@ import (
 
 // FuzzParse holds that a file with which no fault is found makes gates that the service can ask by.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{goodFile, "", "gates: {a: {buckets: [{zone: 1, key: {json: /a~0}}]}}", "gates: &a {x: *a}", "? [a]\n: b", "gates:\n\t- x"} {
+	for _, seed := range []string{goodFile, domainFile, "", "gates: {a: {buckets: [{zone: 1, key: {json: /a~0}}]}}", "gates: &a {x: *a}", "? [a]\n: b", "gates:\n\t- x"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -32,6 +32,14 @@ func FuzzParse(f *testing.F) {
 			for _, b := range g.Buckets {
 				if err := (service.Bucket{ZoneID: b.Zone, Key: "x"}).Validate(); err != nil || b.Key.Name == "" {
 					t.Fatalf("%q makes %+v: %v", text, b, err)
+				}
+			}
+		}
+		for _, domain := range file.Domains {
+			for _, rule := range domain {
+				bucket, ok, err := domain.Bucket(rule.Entries)
+				if !ok || err == nil && bucket.Validate() != nil && len(bucket.Key) < 255 {
+					t.Fatalf("%q makes %+v, which names %v %v", text, rule, bucket, err)
 				}
 			}
 		}

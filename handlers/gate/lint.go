@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -9,9 +10,13 @@ import (
 // nil means that they are not known.
 func (f File) Findings(zones []int64) (findings []string) {
 	for _, name := range f.Names() {
-		g := f[name]
-		for _, finding := range g.findings(zones) {
+		for _, finding := range f.Gates[name].findings(zones) {
 			findings = append(findings, fmt.Sprintf("gate %s: %s", name, finding))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Domains)) {
+		for _, finding := range f.Domains[name].findings(zones) {
+			findings = append(findings, fmt.Sprintf("domain %s: %s", name, finding))
 		}
 	}
 	return findings
