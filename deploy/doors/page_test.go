@@ -35,11 +35,15 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 		t.Helper()
 		return strings.Join(newJail(t, w).files(), " ")
 	}
+	decisions := func(t *testing.T, w *world, _ ...string) string {
+		t.Helper()
+		return newCrowdSec(t, w).folder
+	}
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
 		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "pam.md": login, "proxy.md": startProxy,
-		"fail2ban.md": bans,
+		"fail2ban.md": bans, "crowdsec.md": decisions,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +51,9 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 			w.app.report = nil
 			listen := strings.TrimPrefix(start(t, w), "http://")
 			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth",
-				"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I")...))
+				"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I",
+				"cscli ", "\"$DOORS/cscli\" -c "+listen+"/config.yaml ", ">crowdsec.key", ">"+listen+"/crowdsec.key",
+				"/etc/velocityd/crowdsec.yaml", listen+"/crowdsec.yaml")...))
 		})
 	}
 }
