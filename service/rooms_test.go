@@ -150,7 +150,8 @@ func programRules() map[string]rule {
 				"db/session", "db/records", "db/history", "db/prover", "db/jobs", "db/evidence", "db/outbox", "db/retention", "db/barred", "db/subject",
 				"db/totals", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private", "db/private/demo", "service/memory",
 				"courier", "proxy", "migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "geoip", "envoy", "spelling", "telemetry", "trusted",
-				"cmd/velocityd/ask", "cmd/velocityd/shell", "cmd/velocityd/pam", "cmd/velocityd/crowdsec", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
+				"cmd/velocityd/ask", "cmd/velocityd/shell", "cmd/velocityd/pam", "cmd/velocityd/ratelimit",
+				"cmd/velocityd/crowdsec", "cmd/velocityd/event", "cmd/velocityd/backtest", "cmd/velocityd/replay", "cmd/velocityd/report", "cmd/velocityd/totals", "cmd/velocityd/txn",
 			},
 			theirs: []string{"*"},
 		},
@@ -171,7 +172,10 @@ func programRules() map[string]rule {
 		"cmd/velocityd/event":    {ours: []string{"service", "service/access", "service/backtest", "service/barred", "service/event", "service/webhook", "service/explain", "service/feed", "api"}, never: []string{sql}},
 		"cmd/velocityd/crowdsec": {ours: []string{"service"}, never: []string{sql}},
 		"cmd/velocityd/pam":      {ours: []string{"service", "trusted"}, never: []string{sql, http}},
-		"cmd/velocityd/totals":   {ours: []string{"service"}},
+		"cmd/velocityd/ratelimit": {
+			ours: []string{"service", "spelling", "handlers/gate"}, theirs: []string{yaml}, never: []string{sql},
+		},
+		"cmd/velocityd/totals": {ours: []string{"service"}},
 		"cmd/velocityd/txn": {
 			ours: []string{"service", "service/event", "service/webhook", "service/access", "service/barred", "service/backtest", "service/explain", "service/feed", "api"}, theirs: []string{"github.com/schollz/progressbar/v3"},
 			never: []string{sql},

@@ -28,6 +28,7 @@ type cli struct {
 	Retain   retainCmd   `cmd:"" help:"Remove the rows that are no longer kept, and make partitions ahead."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
+	Import   importCmd   `cmd:"" help:"Make zones and rules of another limiter's configuration."`
 	Proxy    proxyCmd    `cmd:"" help:"Limit the log-ins of an application that cannot be changed, as a reverse proxy in front of it."`
 	Pam      pamCmd      `cmd:"" help:"Limit log-ins by PAM, such as those of sshd: for pam_exec."`
 	Sync     syncCmd     `cmd:"" help:"Keep what another program bans as overrides."`

@@ -20,7 +20,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
 		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
-		"full", "all-locked", "findings", "sshd", "subject", "preset",
+		"full", "all-locked", "same-reason", "first-zone", "strict", "findings", "sshd", "subject", "preset",
 	}
 	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 		"zone list", "zone show", "zone set",
 		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
 		"bucket peek",
-		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "token", "token create", "token list", "token revoke",
+		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "import ratelimit", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {

@@ -54,7 +54,7 @@ Serve from your own database. The schema owner's account migrates it and edits z
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (audit, zone lint, gate lint and migrate status only).`
+A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (audit, zone lint, gate lint, import and migrate status only).`
 
 func main() {
 	forgetEnvironment(os.Args[1:])

@@ -42,7 +42,7 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	text, err := c.read()
+	text, err := readFile(c.File, mostZoneBytes)
 	if err != nil {
 		return shell.UsageError{Err: err}
 	}
@@ -76,15 +76,16 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	return putZones(ctx, p, store, changes)
 }
 
-func (c *zoneApplyCmd) read() ([]byte, error) {
-	file, err := os.Open(c.File)
+// readFile reads a file of at most some bytes.
+func readFile(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // has only been read
-	text, err := io.ReadAll(io.LimitReader(file, mostZoneBytes+1))
-	if len(text) > mostZoneBytes {
-		return nil, fmt.Errorf("%s is longer than %d bytes", c.File, mostZoneBytes)
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if int64(len(text)) > most {
+		return nil, fmt.Errorf("%s is longer than %d bytes", path, most)
 	}
 	return text, err
 }

@@ -14,10 +14,10 @@ import (
 // fits says which bucket it names. The tags of Domain, Rule and Entry are those of the file, for programs that write one.
 type Domain []Rule
 
-// Rule is the zone of the descriptors that have exactly these entries in this order.
+// Rule is the zone of the descriptors that have exactly these entries in this order. Zone 0 means that they are not limited.
 type Rule struct {
 	Zone    int64   `yaml:"zone"`
-	Entries []Entry `yaml:"entries"`
+	Entries []Entry `yaml:"entries,flow"`
 }
 
 // Entry is an entry of a descriptor. In a rule, an empty Value stands for any value, which is then a part of the bucket's key.
@@ -35,18 +35,16 @@ const AttemptEntry = "attempt_id"
 // Bucket returns the bucket that a descriptor names. ok is false if it fits no rule: it is not limited. The error wraps
 // service.ErrInvalid and repeats no value.
 func (d Domain) Bucket(entries []Entry) (bucket service.Bucket, ok bool, err error) {
-	for _, rule := range d {
-		if !rule.fits(entries) {
-			continue
-		}
-		key, err := rule.key(entries)
-		return service.Bucket{ZoneID: rule.Zone, Key: key}, true, err
+	i := slices.IndexFunc(d, func(r Rule) bool { return r.Fits(entries) })
+	if i < 0 || d[i].Zone == 0 {
+		return bucket, false, nil
 	}
-	return service.Bucket{}, false, nil
+	key, err := d[i].key(entries)
+	return service.Bucket{ZoneID: d[i].Zone, Key: key}, true, err
 }
 
-// fits reports whether the rule is one for these entries, be they of a descriptor or of another rule.
-func (r Rule) fits(entries []Entry) bool {
+// Fits reports whether the rule is one for these entries, be they of a descriptor or of another rule.
+func (r Rule) Fits(entries []Entry) bool {
 	return slices.EqualFunc(r.Entries, entries, func(of, given Entry) bool {
 		return of.Key == given.Key && (of.Value == "" || of.Value == given.Value)
 	})
@@ -81,10 +79,10 @@ func (r Rule) key(entries []Entry) (string, error) {
 // findings returns what in the rules is allowed and probably not meant.
 func (d Domain) findings(zones []int64) (findings []string) {
 	for i, rule := range d {
-		if zones != nil && !slices.Contains(zones, rule.Zone) {
+		if zones != nil && rule.Zone != 0 && !slices.Contains(zones, rule.Zone) {
 			findings = append(findings, fmt.Sprintf("zone %d does not exist, so a request with a descriptor of rule %d is refused", rule.Zone, i+1))
 		}
-		if first := slices.IndexFunc(d[:i], func(other Rule) bool { return other.fits(rule.Entries) }); first >= 0 {
+		if first := slices.IndexFunc(d[:i], func(other Rule) bool { return other.Fits(rule.Entries) }); first >= 0 {
 			findings = append(findings, fmt.Sprintf("rule %d never applies, because rule %d fits the same descriptors", i+1, first+1))
 		}
 	}
@@ -115,9 +113,14 @@ func (p *parser) domain(of string, node *yaml.Node) (d Domain) {
 	for i, rule := range node.Content {
 		of := fmt.Sprintf("%s, rule %d", of, i+1)
 		members := p.members(rule, of, []string{"zone", "entries"})
-		if members != nil {
-			d = append(d, Rule{Zone: p.zone(rule, members, of), Entries: p.entries(rule, members, of)})
+		if members == nil {
+			continue
 		}
+		r := Rule{Entries: p.entries(rule, members, of)}
+		if m, ok := members["zone"]; !ok || m.value.Value != "0" {
+			r.Zone = p.zone(rule, members, of)
+		}
+		d = append(d, r)
 	}
 	return d
 }

@@ -23,6 +23,7 @@ func entries(pairs ...string) (list []gate.Entry) {
 
 const domainFile = `domains:
   login:
+    - {zone: 0, entries: [{key: user, value: robot}]}
     - {zone: 1, entries: [{key: user}]}
     - {zone: 2, entries: [{key: path, value: /login}, {key: remote_address}]}
     - {zone: 3, entries: [{key: path, value: /login}]}
@@ -46,6 +47,7 @@ func TestTheFirstRuleThatADescriptorFitsNamesItsBucket(t *testing.T) {
 	}{
 		{entries("user", "alice"), "{1 alice}"},
 		{entries("user", "a%,b"), "{1 a%,b}"},
+		{entries("user", "robot"), ""},
 		{entries("path", "/login", "remote_address", "192.0.2.1"), "{2 192.0.2.1}"},
 		{entries("path", "/other", "remote_address", "192.0.2.1"), ""},
 		{entries("remote_address", "192.0.2.1", "path", "/login"), ""},
@@ -93,11 +95,11 @@ func TestEachFaultOfADomainIsToldWithItsLine(t *testing.T) {
 		rule("zone: 1"):                                            "line 3: domain login, rule 1 must have entries",
 		rule("zone: 1, entries: []"):                               "line 3: domain login, rule 1 must have entries",
 		rule("entries: [{key: user}]"):                             "line 3: domain login, rule 1 lacks the member zone",
-		rule("zone: 0, entries: [{key: user}]"):                    "rule 1: zone must be the id of a zone",
+		rule("zone: -1, entries: [{key: user}]"):                   "rule 1: zone must be the id of a zone",
 		rule("zone: 1, entries: [{value: x}]"):                     "rule 1, entry 1 lacks the member key",
 		rule("zone: 1, entries: [{key: ''}]"):                      "rule 1, entry 1: key must be one value",
 		rule("zone: 1, entries: [user]"):                           "rule 1, entry 1 must be an object",
-		rule("zone: 1, entrys: [{key: user}]"):                      "has no member entrys: did you mean entries?",
+		rule("zone: 1, entrys: [{key: user}]"):                     "has no member entrys: did you mean entries?",
 		rule("zone: 1, entries: [{kay: user}]"):                    "has no member kay: did you mean key?",
 		rule("zone: 1, entries: [{key: attempt_id}]"):              "attempt_id is the attempt id, which no rule names",
 		rule("zone: 1, entries: [{key: user, value: [a, b]}]"):     "rule 1, entry 1: value must be one value",
@@ -123,8 +125,8 @@ func TestFindingsAboutDomainsAreMissingZonesAndRulesThatNeverApply(t *testing.T)
 		t.Fatal(err)
 	}
 	want := []string{
-		"domain login: zone 1 does not exist, so a request with a descriptor of rule 1 is refused",
-		"domain login: rule 6 never applies, because rule 4 fits the same descriptors",
+		"domain login: zone 1 does not exist, so a request with a descriptor of rule 2 is refused",
+		"domain login: rule 7 never applies, because rule 5 fits the same descriptors",
 	}
 	if found := wrong.Findings([]int64{2, 3, 4, 5}); !reflect.DeepEqual(found, want) {
 		t.Errorf("%q, want %q", found, want)
