@@ -26,7 +26,8 @@ func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listene
 	bounds := s.options.Connections
 	bounds.MaxConnections, bounds.Logger = connections, s.logger
 	options := envoy.Options{
-		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Ready: o.Ready, Running: ctx, TLS: secure, Logger: s.logger,
+		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Proxies: o.Auth.Proxies(), Ready: o.Ready, Running: ctx,
+		TLS: secure, Logger: s.logger,
 	}
 	if s.options.Gates != nil {
 		options.Gates = s.options.Gates

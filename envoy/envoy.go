@@ -1,5 +1,5 @@
-// Package envoy owns the questions of Envoy over gRPC: its Rate Limit Service, version 3, beside health and reflection. It must not
-// know how a check is decided, SQL, or HTTP.
+// Package envoy owns the questions of Envoy over gRPC: its Rate Limit Service and its external authorization, version 3, beside health
+// and reflection. It must not know how a check is decided, SQL, or how HTTP is served.
 package envoy
 
 import (
@@ -10,6 +10,7 @@ import (
 	"net"
 	"time"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -18,14 +19,16 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"velocityd/front"
+	"velocityd/handlers/gate"
 	"velocityd/service"
 )
 
 const (
 	// Streams is how many calls one connection may have under way at once.
 	Streams = 64
-	// maxMessage is the longest message that a caller may send, in bytes.
-	maxMessage = 64 << 10
+	// maxMessage is the longest message that a caller may send, in bytes: a body that a gate reads, and twice what Envoy takes of headers
+	// by default, because the path of a request is there twice. A longer one is an error, at which Envoy may let the request pass.
+	maxMessage = gate.MaxBody + 2*60<<10
 	// window is how many bytes that nobody has read yet a connection may hold, in all its calls.
 	window           = 64 << 10
 	handshakeTimeout = 5 * time.Second
@@ -34,14 +37,16 @@ const (
 	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
 )
 
-// Options are the parts of New. All but Gates, TLS and Logger are required.
+// Options are the parts of New. All but Gates, Proxies, TLS and Logger are required.
 type Options struct {
 	// Limiter decides the checks. It must normalise their keys, and end each call in bounded time.
 	Limiter service.Checker
 	// Buckets answers peeks.
 	Buckets Buckets
-	// Gates has the domains. Nil means that there are none.
+	// Gates has the gates and domains. Nil means that there are none.
 	Gates Gates
+	// Proxies are believed when they say from which address an end user's request comes.
+	Proxies front.Proxies
 	// Admission says whose calls are answered.
 	Admission front.Admission
 	// Ready returns nil if checks can be decided now. It must end in bounded time.
@@ -55,14 +60,11 @@ type Options struct {
 }
 
 // Server answers Envoy. It is a server of New.
-type Server struct {
-	inner  *grpc.Server
-	faults *front.FaultLog
-}
+type Server struct{ inner *grpc.Server }
 
 // New returns a server that is not started.
 func New(o Options) *Server {
-	s := &Server{faults: &front.FaultLog{Logger: o.Logger}}
+	d := &door{options: o, faults: &front.FaultLog{Logger: o.Logger}}
 	settings := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(Streams), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true),
@@ -72,8 +74,9 @@ func New(o Options) *Server {
 	if o.TLS != nil {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
-	s.inner = grpc.NewServer(settings...)
-	ratelimit.RegisterRateLimitServiceServer(s.inner, &limits{options: o, faults: s.faults})
+	s := &Server{inner: grpc.NewServer(settings...)}
+	ratelimit.RegisterRateLimitServiceServer(s.inner, &limits{door: d})
+	auth.RegisterAuthorizationServer(s.inner, &authorization{door: d})
 	grpc_health_v1.RegisterHealthServer(s.inner, &health{ready: o.Ready, running: o.Running})
 	reflection.Register(s.inner)
 	return s

@@ -326,7 +326,7 @@ func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
 	ask := grpc_health_v1.NewHealthClient(conn)
 	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
-		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
+		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"} {
 			if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != want {
 				t.Errorf("%q: %v %v", name, got, err)
 			}

@@ -25,8 +25,6 @@ func codeOf(kind api.Kind) codes.Code {
 		return codes.Internal
 	}
 	switch kind.Status {
-	case http.StatusBadRequest:
-		return codes.InvalidArgument
 	case http.StatusUnauthorized:
 		return codes.Unauthenticated
 	case http.StatusForbidden:
@@ -39,6 +37,9 @@ func codeOf(kind api.Kind) codes.Code {
 		return codes.Unavailable
 	case http.StatusGatewayTimeout:
 		return codes.DeadlineExceeded
+	}
+	if kind.Status < http.StatusInternalServerError {
+		return codes.InvalidArgument
 	}
 	return codes.Internal
 }

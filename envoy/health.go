@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,8 +15,8 @@ import (
 // watchPause is the time between two looks at the readiness for a watcher.
 const watchPause = time.Second
 
-// health answers as /readyz does, for the whole server, for its Rate Limit Service, and for the name by which
-// envoyproxy/ratelimit has it.
+// health answers as /readyz does, for the whole server, for its services, and for the name by which
+// envoyproxy/ratelimit has its own.
 type health struct {
 	grpc_health_v1.UnimplementedHealthServer
 	ready   func(context.Context) error
@@ -23,7 +24,11 @@ type health struct {
 }
 
 func knows(service string) bool {
-	return service == "" || service == "ratelimit" || service == ratelimit.RateLimitService_ServiceDesc.ServiceName
+	switch service {
+	case "", "ratelimit", ratelimit.RateLimitService_ServiceDesc.ServiceName, auth.Authorization_ServiceDesc.ServiceName:
+		return true
+	}
+	return false
 }
 
 // Check implements grpc_health_v1.HealthServer.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"velocityd/front"
-	"velocityd/handlers/gate"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -18,22 +16,10 @@ import (
 // peekTimeout is the deadline of all peeks of a request.
 const peekTimeout = 2 * time.Second
 
-// Gates are the domains that are in force.
-type Gates interface {
-	Domain(name string) (gate.Domain, bool)
-}
-
-// Buckets shows buckets without an attempt. A bucket's key must be normalised by the rule of its zone.
-type Buckets interface {
-	Zone(ctx context.Context, id int64) (service.Zone, error)
-	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
-}
-
 // limits is the Rate Limit Service.
 type limits struct {
 	ratelimit.UnimplementedRateLimitServiceServer
-	options Options
-	faults  *front.FaultLog
+	*door
 }
 
 // ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the buckets of
@@ -41,15 +27,7 @@ type limits struct {
 func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	asked := front.Asked{}
 	response, err := l.answer(ctx, request, &asked)
-	for _, fault := range asked.Faults(err, faultOf) {
-		if fault.Kind == front.None {
-			continue
-		}
-		fault.Method, fault.Route = "gRPC", ratelimit.RateLimitService_ShouldRateLimit_FullMethodName
-		l.faults.Report(ctx, fault, asked.ZoneIDs(), func() []slog.Attr {
-			return asked.AppendAttrs([]slog.Attr{slog.String("route", fault.Route)})
-		})
-	}
+	l.report(ctx, ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, asked, err)
 	return response, statusOf(err)
 }
 
@@ -119,16 +97,6 @@ func (l *limits) decide(ctx context.Context, q *question, asked *front.Asked) (s
 	return decision, err
 }
 
-// ask asks one check, and notes it.
-func ask(ctx context.Context, limiter service.Checker, check service.Check, asked *front.Asked) (service.Decision, error) {
-	asked.Checks = []service.Check{check}
-	var err error
-	if asked.Decisions, err = limiter.CheckAll(ctx, asked.Checks); err != nil {
-		return service.Decision{}, err
-	}
-	return asked.Decisions[0], asked.Decisions[0].Err
-}
-
 // peek looks at the buckets of some parts, and reports whether an attempt in one of them would be blocked.
 func (l *limits) peek(ctx context.Context, q *question, places []int) (isFull bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, peekTimeout)
@@ -157,19 +125,4 @@ func (l *limits) look(ctx context.Context, bucket service.Bucket) (service.Verdi
 	}
 	seen, err := l.options.Buckets.Peek(ctx, bucket)
 	return seen.Verdict(), err
-}
-
-// caller finds out who calls, and whether he may ask for checks.
-func (l *limits) caller(ctx context.Context) (front.Asker, error) {
-	asker := front.Asker{}
-	if l.options.Admission.IsOpen() {
-		return asker, nil
-	}
-	asker.Needs = []access.Scope{access.ScopeCheck}
-	digest, given := credentialIn(ctx)
-	var err error
-	if asker.Caller, err = l.options.Admission.Identify(ctx, digest, given); err != nil {
-		return asker, err
-	}
-	return asker, asker.May()
 }

@@ -18,6 +18,14 @@ type Auth struct {
 	TrustedProxies front.Proxies
 }
 
+// Proxies returns the TrustedProxies, or those that nil means.
+func (a Auth) Proxies() front.Proxies {
+	if a.IsOpen() && a.TrustedProxies == nil {
+		return front.ThisMachine()
+	}
+	return a.TrustedProxies
+}
+
 // need is the demand of a route on its caller.
 type need struct {
 	isOpen   bool           // nothing: it is answered to everybody

@@ -175,7 +175,7 @@ func unansweredGate(x *exchange, answer gate.Answer, err error) error {
 	if statusAtGate(err) < http.StatusInternalServerError {
 		return err // the gateway's question is wrong
 	}
-	switch wait := service.WholeSeconds(retryAfter(err)); answer.Busy {
+	switch wait := service.WholeSeconds(service.RetryAfter(err)); answer.Busy {
 	case gate.BusyAllows:
 		x.allowGate(answer.Allow)
 	case gate.BusyDenies:

@@ -191,9 +191,7 @@ func newServer(o Options) *server {
 	if o.RecordedKeys == nil {
 		o.RecordedKeys = func(_ context.Context, b service.Bucket) ([]string, error) { return []string{b.Key}, nil }
 	}
-	if o.Auth.IsOpen() && o.Auth.TrustedProxies == nil {
-		o.Auth.TrustedProxies = front.ThisMachine()
-	}
+	o.Auth.TrustedProxies = o.Auth.Proxies()
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -151,18 +150,9 @@ func refuse(x *exchange, err error) api.Problem {
 		x.set(fieldAuthenticate, challenge)
 	}
 	if p.Status == http.StatusServiceUnavailable {
-		x.set(fieldRetryAfter, decimal(service.WholeSeconds(retryAfter(err))))
+		x.set(fieldRetryAfter, decimal(service.WholeSeconds(service.RetryAfter(err))))
 	}
 	// A problem is made of strings that can always be encoded.
 	_ = x.respondJSON(p.Status, api.MediaProblem, p)
 	return p
-}
-
-// retryAfter returns the time after which the caller of an answer 503 may ask again.
-func retryAfter(err error) time.Duration {
-	var busy *service.BusyError
-	if errors.As(err, &busy) {
-		return busy.RetryAfter
-	}
-	return service.BusyRetryAfter
 }

@@ -1,87 +1,17 @@
 package handlers
 
 import (
-	"slices"
-	"strconv"
-
+	"velocityd/api"
 	"velocityd/service"
 )
 
-// setRateLimit sets RateLimit-Policy and RateLimit by
-// draft-ietf-httpapi-ratelimit-headers-11, and Retry-After if d is blocked.
-//
-// In the draft's terms a zone is a quota policy, named by the zone's id, and a
-// bucket is a partition of it. Partition keys are left out, because they would
-// have to be made from bucket keys, which must not be in a header. Without them the
-// items of two buckets of one zone would look the same. So a zone has one item, that
-// of its strictest bucket. The body has every bucket.
-//
-// A degraded answer has no RateLimit: the rest is unknown. A bucket of which no limit decided
-// is in no item: a caller that obeys RateLimit would hold back people who are let in.
+// setRateLimit sets RateLimit-Policy and RateLimit as package api makes them, and Retry-After if d is blocked.
 func setRateLimit(x *exchange, d service.Decision) {
 	if d.Blocked {
 		x.set(fieldRetryAfter, decimal(service.WholeSeconds(d.RetryAfter())))
 	}
-	if d.Degraded {
-		return
+	if policy, limit := api.RateLimit(d); policy != "" {
+		x.set(fieldRateLimitPolicy, policy)
+		x.set(fieldRateLimit, limit)
 	}
-	strictest := make([]service.Verdict, 0, service.MaxBuckets)
-	for _, v := range d.Verdicts {
-		if v.Unmetered {
-			continue
-		}
-		i := slices.IndexFunc(strictest, func(s service.Verdict) bool { return s.Bucket.ZoneID == v.Bucket.ZoneID })
-		switch {
-		case i < 0:
-			strictest = append(strictest, v)
-		case v.RetryAfter > strictest[i].RetryAfter,
-			v.RetryAfter == strictest[i].RetryAfter && v.Remaining() < strictest[i].Remaining():
-			strictest[i] = v
-		}
-	}
-	if len(strictest) == 0 {
-		return
-	}
-	text := make([]byte, 0, 256)
-	for i, v := range strictest {
-		text = appendPolicy(text, i, v)
-	}
-	policies := len(text)
-	for i, v := range strictest {
-		text = appendLimit(text, i, v)
-	}
-	both := string(text) // one allocation for the two
-	x.set(fieldRateLimitPolicy, both[:policies])
-	x.set(fieldRateLimit, both[policies:])
-}
-
-// appendPolicy appends a zone's item of RateLimit-Policy: its quota and window. The window of a limit by a period is
-// the length of the longest one.
-func appendPolicy(text []byte, i int, v service.Verdict) []byte {
-	text = appendZone(text, i, v)
-	text = strconv.AppendInt(append(text, ";q="...), int64(v.Rate), 10)
-	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window), 10)
-}
-
-// appendLimit appends a zone's item of RateLimit: what remains, and the time until there is more: until the bucket
-// has room if it is blocked, and otherwise until its period ends. If a window slides there is no such instant.
-func appendLimit(text []byte, i int, v service.Verdict) []byte {
-	text = appendZone(text, i, v)
-	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
-	until := v.ResetAfter
-	if v.Blocked {
-		until = v.RetryAfter
-	}
-	if until > 0 {
-		text = strconv.AppendInt(append(text, ";t="...), service.WholeSeconds(until), 10)
-	}
-	return text
-}
-
-// appendZone appends the name of item i of a list: the zone's id in quotes.
-func appendZone(text []byte, i int, v service.Verdict) []byte {
-	if i > 0 {
-		text = append(text, ", "...)
-	}
-	return append(strconv.AppendInt(append(text, '"'), v.Bucket.ZoneID, 10), '"')
 }

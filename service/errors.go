@@ -102,3 +102,12 @@ func (e *BusyError) Error() string {
 
 // Unwrap returns ErrBusy.
 func (e *BusyError) Unwrap() error { return ErrBusy }
+
+// RetryAfter returns the time after which the caller whom err has refused may ask again.
+func RetryAfter(err error) time.Duration {
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		return busy.RetryAfter
+	}
+	return BusyRetryAfter
+}
