@@ -25,15 +25,23 @@ func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listene
 	}
 	bounds := s.options.Connections
 	bounds.MaxConnections, bounds.Logger = connections, s.logger
-	options := envoy.Options{
-		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Proxies: o.Auth.Proxies(), Ready: o.Ready, Running: ctx,
-		TLS: secure, Logger: s.logger,
-	}
-	if s.options.Gates != nil {
-		options.Gates = s.options.Gates
-	}
+	options := s.envoyOptions(o)
+	options.Running, options.TLS = ctx, secure
 	return []door{{
 		server:   envoy.New(options),
 		listener: wire.NewBounded(l.grpc, bounds, envoy.Streams),
 	}}
+}
+
+// rateLimits returns the answers to requests of Envoy's Rate Limit Service over HTTP.
+func (s *Instance) rateLimits(o handlers.Options) handlers.RateLimits { return envoy.NewJSON(s.envoyOptions(o)) }
+
+func (s *Instance) envoyOptions(o handlers.Options) envoy.Options {
+	options := envoy.Options{
+		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Proxies: o.Auth.Proxies(), Ready: o.Ready, Logger: s.logger,
+	}
+	if s.options.Gates != nil {
+		options.Gates = s.options.Gates
+	}
+	return options
 }

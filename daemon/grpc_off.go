@@ -13,3 +13,6 @@ const HasGRPC = false
 
 // grpcDoors returns nothing: this program has no gRPC.
 func (s *Instance) grpcDoors(context.Context, handlers.Options, *Listeners, int) []door { return nil }
+
+// rateLimits returns nothing, for the same reason.
+func (s *Instance) rateLimits(handlers.Options) handlers.RateLimits { return nil }

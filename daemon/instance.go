@@ -288,6 +288,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 		o.Gates = s.options.Gates
 	}
 	o.WriteTimeout, o.Auth = s.options.CheckTimeout, s.auth(l)
+	o.RateLimits = s.rateLimits(o)
 	s.showItself(&o)
 	return o
 }

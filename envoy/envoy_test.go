@@ -2,9 +2,11 @@ package envoy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -377,4 +379,24 @@ func TestReflectionListsTheServices(t *testing.T) {
 	if err != nil || !slices.ContainsFunc(got.GetListServicesResponse().GetService(), isOurs) {
 		t.Errorf("%v %v", got, err)
 	}
+}
+
+// FuzzJSON holds that every text is answered in JSON or refused, and that no error repeats it.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{
+		`{"domain":"login","descriptors":[{"entries":[{"key":"zone_1","value":"alice"}]}]}`, "", "[]", `{"domain":1}`,
+		`{"domain":"x","descriptors":[{"entries":[{"key":"attempt_id","value":"a"}],"hitsAddend":"0"}],"hitsAddend":1}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		noted, asked := make(noting, 1), front.Asked{}
+		answer, _, err := envoy.NewJSON(envoy.Options{Limiter: noted, Buckets: memory.New()}).AnswerJSON(t.Context(), text, front.Asker{}, &asked)
+		if (err == nil) != json.Valid(answer) || err != nil && !errors.Is(err, service.ErrInvalid) && !errors.Is(err, service.ErrNotFound) {
+			t.Fatalf("%q: %q %v", text, answer, err)
+		}
+		if err != nil && len(text) > 50 && strings.Contains(err.Error(), string(text)) {
+			t.Fatalf("the error repeats the text: %v", err)
+		}
+	})
 }

@@ -26,18 +26,18 @@ type limits struct {
 // those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
 func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	asked := front.Asked{}
-	response, err := l.answer(ctx, request, &asked)
+	var response *ratelimit.RateLimitResponse
+	caller, err := l.caller(ctx)
+	if err == nil {
+		response, err = l.answer(ctx, request, caller, &asked)
+	}
 	l.report(ctx, ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, asked, err)
 	return response, statusOf(err)
 }
 
 func (l *limits) answer(
-	ctx context.Context, request *ratelimit.RateLimitRequest, asked *front.Asked,
+	ctx context.Context, request *ratelimit.RateLimitRequest, caller front.Asker, asked *front.Asked,
 ) (*ratelimit.RateLimitResponse, error) {
-	caller, err := l.caller(ctx)
-	if err != nil {
-		return nil, err
-	}
 	names := naming(byZone)
 	if l.options.Gates != nil {
 		if domain, ok := l.options.Gates.Domain(request.GetDomain()); ok {

@@ -48,11 +48,13 @@ func routeNeeds() map[string]need {
 		"GET " + pathLive:        everybody,
 		"GET " + pathReady:       everybody,
 		"GET " + pathDescription: everybody,
+		"GET " + pathHealthcheck: everybody,
 		"GET " + pathMetrics:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
 
 		"GET " + pathCaller:      one(),
 		"POST " + pathCheck:      one(access.ScopeCheck),
 		"POST " + pathChecks:     one(access.ScopeCheck),
+		"POST " + pathJSON:       one(access.ScopeCheck),
 		"POST " + pathOutcomes:   one(access.ScopeReport),
 		"POST " + pathOutcome:    one(access.ScopeReport),
 		"GET /v1/txns/:id":       one(access.ScopeHistory),

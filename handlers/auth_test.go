@@ -58,6 +58,7 @@ func calls() []struct{ method, path, body string } {
 	return []struct{ method, path, body string }{
 		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"a"}`},
 		{"POST", "/v1/checks", `{"checks":[{"zone_id":1,"bucket_key":"a"}]}`},
+		{"POST", "/json", `{"domain":"login","descriptors":[{"entries":[{"key":"zone_1","value":"a"}]}]}`},
 		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`},
 		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
 		{"POST", "/v1/attempts/x/outcome", `{"outcome":"success"}`},
@@ -239,7 +240,7 @@ func TestWhatIsOpenNeedsNobody(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	g.credentials.Fail(service.ErrBusy)
-	for _, path := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
+	for _, path := range []string{"/", "/livez", "/readyz", "/healthcheck", "/openapi.yaml"} {
 		for _, headers := range [][]string{nil, {"Authorization", "Bearer x"}, {"X-API-Key", access.NewToken().Reveal()}} {
 			for _, method := range []string{"GET", "HEAD"} {
 				if got := g.ask(t, method, path, "", headers...); got.status != http.StatusOK {

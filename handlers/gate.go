@@ -123,7 +123,7 @@ func (s *server) gateRequest(x *exchange) *gate.Request {
 	}
 }
 
-// readGateBody reads the whole body of a gateway's request.
+// readGateBody reads the whole body of a request of a gateway, or of Envoy's Rate Limit Service.
 func readGateBody(x *exchange) ([]byte, error) {
 	r := x.Request()
 	length := r.ContentLength
@@ -136,7 +136,7 @@ func readGateBody(x *exchange) ([]byte, error) {
 	var text bytes.Buffer
 	_, err := text.ReadFrom(http.MaxBytesReader(x.Response().Writer, r.Body, gate.MaxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body at a gate must be at most %d bytes.", gate.MaxBody)}
+		return nil, &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody)}
 	}
 	return text.Bytes(), bodyError(err)
 }

@@ -129,6 +129,8 @@ type Options struct {
 	Running context.Context
 	// Gates are the named gates. Nil means that there are none.
 	Gates Gates
+	// RateLimits answers /json. Nil means that there is no such path, and no /healthcheck.
+	RateLimits RateLimits
 	// Auth says whose requests are answered. The zero value answers everybody.
 	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
@@ -231,6 +233,10 @@ func (s *server) routeCalls(e *echo.Echo) {
 	get(e, pathDescription, s.describe)
 	get(e, pathCaller, s.showCaller)
 	get(e, pathEventSchema, s.showEventSchema)
+	if s.RateLimits != nil {
+		e.POST(pathJSON, adapted(s.answerJSON))
+		get(e, pathHealthcheck, s.healthcheck)
+	}
 }
 
 // routeRecords routes the paths for those who look after the service.

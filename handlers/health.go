@@ -21,7 +21,13 @@ const (
 
 // IsProbe reports whether a path is one that load balancers and monitors ask for every few
 // seconds.
-func IsProbe(path string) bool { return path == pathLive || path == pathReady || path == pathMetrics }
+func IsProbe(path string) bool {
+	switch path {
+	case pathLive, pathReady, pathHealthcheck, pathMetrics:
+		return true
+	}
+	return false
+}
 
 const readyTimeout = 2 * time.Second
 

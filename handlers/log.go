@@ -62,7 +62,7 @@ func (x *exchange) isCall() bool {
 
 // isCheck reports whether the request is one for checks.
 func (x *exchange) isCheck() bool {
-	return x.isPost(pathCheck) || x.isPost(pathChecks) || isGate(x.Path())
+	return x.isPost(pathCheck) || x.isPost(pathChecks) || x.isPost(pathJSON) || isGate(x.Path())
 }
 
 func (x *exchange) isPost(path string) bool {

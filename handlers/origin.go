@@ -124,7 +124,7 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 		x.set(fieldConnection, "close")
 	}
 	switch x.Path() {
-	case pathWelcome, pathLive, pathReady, pathDescription:
+	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
 		return s.authorize(handle, x)
 	}
 	if isOfGateways(x.Path()) {

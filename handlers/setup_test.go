@@ -16,6 +16,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
+	"velocityd/envoy"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -54,6 +55,7 @@ func start(t *testing.T, change func(*Options)) *running {
 
 // withAll has the paths of what an instance tells of itself, too.
 func withAll(o Options) Options {
+	o.RateLimits = envoy.NewJSON(envoy.Options{Limiter: o.Limiter, Buckets: o.Reader})
 	o.Instances = twoInstances{}
 	o.Pulse = func(context.Context) (service.Pulse, error) {
 		return service.Pulse{Instance: "first", Version: "1", StartedAt: time.Now()}, nil
