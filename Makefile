@@ -51,6 +51,9 @@ check: toolchain ## before each commit, in a minute once built: format, vet, lin
 	@tools/golangci-lint.sh run ./...
 	@go test $(QUICK)
 
+# The race detector makes tests two to three times as slow. These packages put together, without it, what is tested with it.
+PLAIN = velocityd/(bench|cmd|deploy|docs|examples|migrations)
+
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
 # Engines and a promtool that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
 .PHONY: test
@@ -59,7 +62,10 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	scripts/promtool.sh >/dev/null || true; \
 	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
-	status=0; go test $(RACE) -timeout 60m -parallel 4 $(PKG) $(TESTFLAGS) || status=$$?; \
+	status=0; run() { go test "$$@" -timeout 60m -parallel 4 $(TESTFLAGS) || status=$$?; }; \
+	if [[ '$(PKG)' == ./... ]]; then \
+		run $$(go list ./... | grep -E '^$(PLAIN)(/|$$)'); run $(RACE) $$(go list ./... | grep -vE '^$(PLAIN)(/|$$)'); \
+	else run $(RACE) $(PKG); fi; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 # The image and the chart are made by separate modules, whose first build takes minutes. Containers are entered by chroot.

@@ -208,13 +208,11 @@ func (s *Sync) keep(ctx context.Context, t target, o service.Override, counts *C
 	if err != nil {
 		return err
 	}
-	made, done := o, &counts.Added
+	write, done := s.store.AddOverride, &counts.Added
 	if isThere {
-		o.ID, done = before.ID, &counts.Changed
-		made, err = s.store.SetOverride(ctx, o, "")
-	} else {
-		made, err = s.store.AddOverride(ctx, o, "")
+		o.ID, write, done = before.ID, s.store.SetOverride, &counts.Changed
 	}
+	made, err := write(ctx, o, "")
 	switch {
 	case errors.Is(err, service.ErrConflict):
 		counts.Others++
