@@ -3,6 +3,7 @@ package docs_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ func (w *world) run(b block) error {
 	case "python":
 		return w.runProgram(b, "python3", "-")
 	case "js":
-		return w.runProgram(b, "node", "--input-type=module", "-")
+		return w.runScript(b)
 	}
 	return nil
 }
@@ -157,10 +158,10 @@ func (w *world) compare(b block) error {
 	return nil
 }
 
-// leftOut returns an error if an interpreter is not there and its programs are left out. With CI=true
-// python3 must be there, and its programs are run in any case.
+// leftOut returns an error if an interpreter is not there and its programs are left out. With CI=true it must be there, and its
+// programs are run in any case.
 func leftOut(name string) error {
-	if _, err := exec.LookPath(name); err != nil && (name != "python3" || os.Getenv("CI") != "true") {
+	if _, err := exec.LookPath(name); err != nil && os.Getenv("CI") != "true" {
 		return err
 	}
 	return nil
@@ -179,6 +180,18 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
 	}
 	return nil
+}
+
+// runScript runs a module of JavaScript, beside the client in clients/typescript.
+func (w *world) runScript(b block) error {
+	if err := writeClient(w.folder); err != nil {
+		if errors.Is(err, errLeftOut) {
+			w.t.Logf("%s: not run: %v", b.at(0), err)
+			return nil
+		}
+		return err
+	}
+	return w.runProgram(b, "node", "--input-type=module", "-")
 }
 
 // runGo runs a program or a test that imports packages of this module. It is

@@ -283,10 +283,14 @@ func (w *world) environ() []string {
 		setup.DSN[account] = w.dsn(account)
 	}
 	text, _ := json.Marshal(setup)
+	python, err := filepath.Abs("../clients/python")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	env := []string{
 		asClient + "=" + string(text), "HOME=" + w.folder, "TMPDIR=" + w.short, "WORLD=" + w.folder,
 		"VELOCITY_ENGINE=" + w.engine, "PATH=" + filepath.Join(w.folder, "bin") + ":" + os.Getenv("PATH"),
-		"GOPROXY=off", "GOFLAGS=-mod=readonly",
+		"GOPROXY=off", "GOFLAGS=-mod=readonly", "PYTHONPATH=" + python, "PYTHONDONTWRITEBYTECODE=1",
 	}
 	if cache := os.Getenv("VELOCITY_CACHE"); cache != "" {
 		env = append(env, "VELOCITY_CACHE="+cache)
