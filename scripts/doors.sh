@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Makes the gateways available that stand in front of velocityd in the tests of deploy/doors: `scripts/doors.sh` prints the
 # folder that has nginx, haproxy, caddy, freeradius, radclient, dovecot, doveadm, sshd, ssh, ssh-keygen, pamtester, fail2ban-server,
-# fail2ban-client, crowdsec and cscli, and, built from source, caddy-module, traefik-forward, envoy-lint and kratos.
+# fail2ban-client, crowdsec and cscli, and, built from source, caddy-module, traefik-forward, envoy-lint, grpcurl, ratelimit-client and
+# kratos.
 # `make test-doors` runs it.
 #
-# All but the last four come from the distribution's packages, which are unpacked and not installed: no system service starts, and
+# All but the last six come from the distribution's packages, which are unpacked and not installed: no system service starts, and
 # nothing outside of the cache changes. Each is started through a small program in this folder, with the libraries that it
 # came with. Dovecot and those behind it look for their parts at fixed paths, so they run as root, in a mount namespace that has them there.
 # Debian's caddy is older than the one that people install today, so that one is built as well, in the version that
 # tools/caddy/go.mod pins. Debian has neither Traefik nor Envoy: tools/traefik serves by Traefik's code, and tools/envoy reads Envoy's
-# configuration. tools/kratos is Ory Kratos, an application behind the proxy. Building them takes minutes once.
+# configuration. ratelimit-client is client_cmd of envoyproxy/ratelimit, in the version that the benchmark runs. tools/kratos is Ory
+# Kratos, an application behind the proxy. Building them takes minutes once.
 #
 # All is kept in the cache, ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/doors, under names that say of
 # what it was made. `rm -r` removes it. Nothing here starts a server.
@@ -159,6 +161,8 @@ main() {
   provide_packages
   provide caddy-module caddy github.com/caddyserver/caddy/v2/cmd/caddy
   provide envoy-lint envoy .
+  provide grpcurl grpcurl github.com/fullstorydev/grpcurl/cmd/grpcurl
+  provide ratelimit-client ../bench/rivals github.com/envoyproxy/ratelimit/src/client_cmd
   provide kratos kratos .
   provide traefik-forward traefik . copy_lego
   exec 9>&-

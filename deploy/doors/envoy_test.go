@@ -221,11 +221,13 @@ func TestEnvoysFormOfAskingGuardsUsersOfALoginForm(t *testing.T) {
 	door{start: startEnvoy, login: form, away: 503, slow: 503, busy: 503, noToken: 400, opens: true}.prove(t)
 }
 
-// TestTheConfigurationOfEnvoyFitsEnvoysMessages holds that each member is a field of Envoy's, and in its bounds.
-func TestTheConfigurationOfEnvoyFitsEnvoysMessages(t *testing.T) {
+// TestTheConfigurationsOfEnvoyFitEnvoysMessages holds that each member is a field of Envoy's, and in its bounds.
+func TestTheConfigurationsOfEnvoyFitEnvoysMessages(t *testing.T) {
 	t.Parallel()
-	lint := exec.CommandContext(t.Context(), gateway(t, "envoy-lint"), "envoy/envoy.yaml")
-	if out, err := lint.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, name := range []string{"envoy/envoy.yaml", "envoy/grpc.yaml"} {
+		lint := exec.CommandContext(t.Context(), gateway(t, "envoy-lint"), name)
+		if out, err := lint.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
 	}
 }

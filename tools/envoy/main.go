@@ -10,11 +10,13 @@ import (
 
 	bootstrap "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
-	manager "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
 	"sigs.k8s.io/yaml"
 )
 
@@ -43,45 +45,22 @@ func lint(name string) error {
 	if err := protojson.Unmarshal(document, all); err != nil {
 		return err
 	}
-	if err := all.ValidateAll(); err != nil {
-		return err
-	}
-	for _, listener := range all.GetStaticResources().GetListeners() {
-		for _, chain := range listener.GetFilterChains() {
-			for _, filter := range chain.GetFilters() {
-				if err := lintFilter(filter.GetTypedConfig()); err != nil {
-					return fmt.Errorf("listener %s, filter %s: %w", listener.GetName(), filter.GetName(), err)
-				}
-			}
-		}
-	}
-	return nil
+	return protorange.Range(all.ProtoReflect(), validate)
 }
 
-// lintFilter validates a filter and, if it is an HTTP connection manager, its HTTP filters.
-func lintFilter(packed *anypb.Any) error {
-	message, err := packed.UnmarshalNew()
-	if err != nil {
-		return err
+// validate holds the whole message, and each one that is packed in it, such as a filter, against the bounds that Envoy has generated.
+func validate(at protopath.Values) error {
+	last := at.Index(-1)
+	if kind := last.Step.Kind(); kind != protopath.RootStep && kind != protopath.AnyExpandStep {
+		return nil
 	}
-	if err := validate(message); err != nil {
-		return err
-	}
-	if http, ok := message.(*manager.HttpConnectionManager); ok {
-		for _, filter := range http.GetHttpFilters() {
-			if err := lintFilter(filter.GetTypedConfig()); err != nil {
-				return fmt.Errorf("http filter %s: %w", filter.GetName(), err)
-			}
-		}
-	}
-	return nil
-}
-
-// validate calls the bounds that Envoy has generated for a message.
-func validate(message proto.Message) error {
+	message := last.Value.Message().Interface()
 	bounded, ok := message.(interface{ ValidateAll() error })
 	if !ok {
-		return fmt.Errorf("%s has no bounds", message.ProtoReflect().Descriptor().FullName())
+		return fmt.Errorf("%s: %s has no bounds", at.Path, message.ProtoReflect().Descriptor().FullName())
 	}
-	return bounded.ValidateAll()
+	if err := bounded.ValidateAll(); err != nil {
+		return fmt.Errorf("%s: %w", at.Path, err)
+	}
+	return nil
 }
