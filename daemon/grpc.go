@@ -27,14 +27,25 @@ func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listene
 	bounds.MaxConnections, bounds.Logger = connections, s.logger
 	options := s.envoyOptions(o)
 	options.Running, options.TLS = ctx, secure
+	options.AccessLog, options.Observe = o.AccessLog, s.countCall
 	return []door{{
 		server:   envoy.New(options),
 		listener: wire.NewBounded(l.grpc, bounds, envoy.Streams),
 	}}
 }
 
+// countCall counts an answered call over gRPC.
+func (s *Instance) countCall(c envoy.Observed) {
+	s.metrics.CountCall(c.Route, c.Status)
+	if c.Refused != "" {
+		s.metrics.CountRefusal(c.Refused)
+	}
+}
+
 // rateLimits returns the answers to requests of Envoy's Rate Limit Service over HTTP.
-func (s *Instance) rateLimits(o handlers.Options) handlers.RateLimits { return envoy.NewJSON(s.envoyOptions(o)) }
+func (s *Instance) rateLimits(o handlers.Options) handlers.RateLimits {
+	return envoy.NewJSON(s.envoyOptions(o))
+}
 
 func (s *Instance) envoyOptions(o handlers.Options) envoy.Options {
 	options := envoy.Options{

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
@@ -34,9 +35,9 @@ type authorization struct {
 // Check answers whether a request may pass. A wrong question is an answer that lets nobody pass, and no error: Envoy lets requests
 // pass at errors where failure_mode_allow is true. The errors are statuses of gRPC: the check could not be decided.
 func (a *authorization) Check(ctx context.Context, request *auth.CheckRequest) (*auth.CheckResponse, error) {
-	asked := front.Asked{}
-	response, err := a.answer(ctx, request.GetAttributes(), &asked)
-	a.report(ctx, auth.Authorization_Check_FullMethodName, asked, err)
+	c := &call{route: auth.Authorization_Check_FullMethodName, began: time.Now()}
+	response, err := a.answer(ctx, c, request.GetAttributes())
+	a.report(ctx, c, err)
 	if response == nil {
 		return nil, statusOf(err)
 	}
@@ -44,12 +45,12 @@ func (a *authorization) Check(ctx context.Context, request *auth.CheckRequest) (
 }
 
 // answer returns err for the log, too, where there is an answer in spite of it.
-func (a *authorization) answer(ctx context.Context, of *auth.AttributeContext, asked *front.Asked) (*auth.CheckResponse, error) {
-	question, err := a.question(ctx, of)
+func (a *authorization) answer(ctx context.Context, c *call, of *auth.AttributeContext) (*auth.CheckResponse, error) {
+	question, err := a.question(ctx, c, of)
 	if err != nil { // who asks must be known, and what, whatever the gate says of a service that is busy
 		return unanswered(gate.DefaultAnswer(), err), err
 	}
-	d, err := ask(ctx, a.options.Limiter, question.Check, asked)
+	d, err := a.ask(ctx, c, question.Check)
 	if err != nil {
 		return unanswered(question.Answer, err), err
 	}
@@ -63,9 +64,8 @@ func (a *authorization) answer(ctx context.Context, of *auth.AttributeContext, a
 }
 
 // question returns the question of the gate that the route names. The errors hold no value of the end user.
-func (a *authorization) question(ctx context.Context, of *auth.AttributeContext) (gate.Question, error) {
-	caller, err := a.caller(ctx)
-	if err != nil {
+func (a *authorization) question(ctx context.Context, c *call, of *auth.AttributeContext) (gate.Question, error) {
+	if err := a.identify(ctx, c); err != nil {
 		return gate.Question{}, err
 	}
 	var named gate.Gate
@@ -81,7 +81,7 @@ func (a *authorization) question(ctx context.Context, of *auth.AttributeContext)
 	if err != nil {
 		return gate.Question{}, err
 	}
-	return question, caller.MayAsk(question.Check)
+	return question, c.caller.MayAsk(question.Check)
 }
 
 // request returns the end user's request as package gate reads it.

@@ -2,8 +2,15 @@ package envoy
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
+	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"velocityd/api"
 	"velocityd/front"
 	"velocityd/handlers/gate"
 	"velocityd/service"
@@ -28,40 +35,86 @@ type door struct {
 	faults  *front.FaultLog
 }
 
-// caller finds out who calls, and whether he may ask for checks.
-func (d *door) caller(ctx context.Context) (front.Asker, error) {
-	asker := front.Asker{}
+// identify finds out who calls, and whether he may ask for checks.
+func (d *door) identify(ctx context.Context, c *call) (err error) {
 	if d.options.Admission.IsOpen() {
-		return asker, nil
+		return nil
 	}
-	asker.Needs = []access.Scope{access.ScopeCheck}
+	c.caller.Needs = []access.Scope{access.ScopeCheck}
 	digest, given := credentialIn(ctx)
-	var err error
-	if asker.Caller, err = d.options.Admission.Identify(ctx, digest, given); err != nil {
-		return asker, err
+	if c.caller.Caller, err = d.options.Admission.Identify(ctx, digest, given); err != nil {
+		return err
 	}
-	return asker, asker.May()
+	return c.caller.May()
 }
 
 // ask asks one check, and notes it.
-func ask(ctx context.Context, limiter service.Checker, check service.Check, asked *front.Asked) (service.Decision, error) {
-	asked.Checks = []service.Check{check}
+func (d *door) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
+	c.asked.Checks = []service.Check{check}
 	var err error
-	if asked.Decisions, err = limiter.CheckAll(ctx, asked.Checks); err != nil {
+	if c.asked.Decisions, err = d.options.Limiter.CheckAll(ctx, c.asked.Checks); err != nil {
 		return service.Decision{}, err
 	}
-	return asked.Decisions[0], asked.Decisions[0].Err
+	return c.asked.Decisions[0], c.asked.Decisions[0].Err
 }
 
-// report has the faults of an answered call logged. err is its error.
-func (d *door) report(ctx context.Context, route string, asked front.Asked, err error) {
-	for _, fault := range asked.Faults(err, faultOf) {
-		if fault.Kind == front.None {
-			continue
-		}
-		fault.Method, fault.Route = "gRPC", route
-		d.faults.Report(ctx, fault, asked.ZoneIDs(), func() []slog.Attr {
-			return asked.AppendAttrs([]slog.Attr{slog.String("route", route)})
-		})
+// call is one call of a service, for the log.
+type call struct {
+	route  string
+	began  time.Time
+	caller front.Asker
+	asked  front.Asked
+}
+
+// attrs returns the call and how it ended. No attribute holds a bucket key.
+func (c *call) attrs(status string) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("method", protocol), slog.String("route", c.route), slog.String("status", status), slog.Duration("duration", time.Since(c.began)),
 	}
+	if c.caller.Name != "" {
+		attrs = append(attrs, slog.String("caller", c.caller.Name))
+	}
+	return c.asked.AppendAttrs(attrs)
+}
+
+// protocol stands for the method of HTTP in the log.
+const protocol = "gRPC"
+
+// report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its error.
+func (d *door) report(ctx context.Context, c *call, err error) {
+	seen := Observed{Route: c.route, Status: codes.OK.String()}
+	if err != nil {
+		kind, _ := api.KindOf(err)
+		seen.Status = codeOf(kind).String()
+		if len(c.asked.Checks) == 0 && faultOf(err).Kind == front.Refused {
+			seen.Refused = kind.Code
+		}
+	}
+	if d.options.AccessLog && d.options.Logger != nil {
+		d.options.Logger.LogAttrs(ctx, slog.LevelInfo, "request", c.attrs(seen.Status)...)
+	}
+	if d.options.Observe != nil {
+		d.options.Observe(seen)
+	}
+	for _, fault := range c.asked.Faults(err, faultOf) {
+		if fault.Kind != front.None {
+			fault.Method, fault.Route = protocol, c.route
+			d.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
+		}
+	}
+}
+
+// recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.
+func (d *door) recovered(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		fault := front.Fault{Kind: front.Failed, Method: protocol, Route: info.FullMethod, Code: "internal", Text: fmt.Sprintf("panic: a value of type %T", value)}
+		stack := slog.String("stack", string(debug.Stack()))
+		d.faults.Report(ctx, fault, nil, func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })
+		err = statusOf(api.ErrInternal)
+	}()
+	return handle(ctx, request)
 }

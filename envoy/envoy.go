@@ -37,7 +37,7 @@ const (
 	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
 )
 
-// Options are the parts of New. All but Gates, Proxies, TLS and Logger are required.
+// Options are the parts of New. All but Gates, Proxies, TLS, Logger, AccessLog and Observe are required.
 type Options struct {
 	// Limiter decides the checks. It must normalise their keys, and end each call in bounded time.
 	Limiter service.Checker
@@ -57,6 +57,19 @@ type Options struct {
 	TLS *tls.Config
 	// Logger gets a line for each fault that a call meets and for each call that is refused, the same one at most once a second.
 	Logger *slog.Logger
+	// AccessLog makes Logger get a line for each call of the two services, too.
+	AccessLog bool
+	// Observe is called for each call of the two services when it has been answered. Nil means that nobody wants to know.
+	Observe func(Observed)
+}
+
+// Observed is an answered call without its content.
+type Observed struct {
+	Route string // the full name of the method
+	// Status is the code of gRPC by its name. A wrong question of external authorization has its code, though it is answered.
+	Status string
+	// Refused is the code of the problem if the call was refused before the Limiter saw its check; otherwise it is empty.
+	Refused string
 }
 
 // Server answers Envoy. It is a server of New.
@@ -67,7 +80,7 @@ func New(o Options) *Server {
 	d := &door{options: o, faults: &front.FaultLog{Logger: o.Logger}}
 	settings := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(Streams), grpc.ConnectionTimeout(handshakeTimeout),
-		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true), grpc.UnaryInterceptor(d.recovered),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 	}

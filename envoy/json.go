@@ -24,7 +24,9 @@ func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller front.Asker, a
 	if protojson.Unmarshal(text, request) != nil { // its error may repeat a part of the text
 		return nil, false, invalid("the body must be a RateLimitRequest of envoy.service.ratelimit.v3 in JSON, and have no other members")
 	}
-	response, err := j.limits.answer(ctx, request, caller, asked)
+	c := &call{caller: caller}
+	response, err := j.limits.answer(ctx, c, request)
+	*asked = c.asked
 	if err != nil {
 		return nil, false, err
 	}

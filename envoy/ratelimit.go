@@ -25,19 +25,17 @@ type limits struct {
 // ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the buckets of
 // those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
 func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
-	asked := front.Asked{}
+	c := &call{route: ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, began: time.Now()}
 	var response *ratelimit.RateLimitResponse
-	caller, err := l.caller(ctx)
+	err := l.identify(ctx, c)
 	if err == nil {
-		response, err = l.answer(ctx, request, caller, &asked)
+		response, err = l.answer(ctx, c, request)
 	}
-	l.report(ctx, ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, asked, err)
+	l.report(ctx, c, err)
 	return response, statusOf(err)
 }
 
-func (l *limits) answer(
-	ctx context.Context, request *ratelimit.RateLimitRequest, caller front.Asker, asked *front.Asked,
-) (*ratelimit.RateLimitResponse, error) {
+func (l *limits) answer(ctx context.Context, c *call, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	names := naming(byZone)
 	if l.options.Gates != nil {
 		if domain, ok := l.options.Gates.Domain(request.GetDomain()); ok {
@@ -48,10 +46,10 @@ func (l *limits) answer(
 	if err != nil {
 		return nil, err
 	}
-	if err := mayAsk(caller, q); err != nil {
+	if err := mayAsk(c.caller, q); err != nil {
 		return nil, err
 	}
-	decision, err := l.decide(ctx, q, asked)
+	decision, err := l.decide(ctx, c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +70,7 @@ func mayAsk(caller front.Asker, q *question) error {
 
 // decide answers the parts of a question. The peeks come first: if a bucket of theirs is full, nothing is charged, and the others
 // are looked at, too.
-func (l *limits) decide(ctx context.Context, q *question, asked *front.Asked) (service.Decision, error) {
+func (l *limits) decide(ctx context.Context, c *call, q *question) (service.Decision, error) {
 	charged := q.places(false)
 	isFull, err := l.peek(ctx, q, q.places(true))
 	if isFull {
@@ -90,7 +88,7 @@ func (l *limits) decide(ctx context.Context, q *question, asked *front.Asked) (s
 	for _, i := range charged {
 		check.Buckets = append(check.Buckets, q.parts[i].bucket)
 	}
-	decision, err := ask(ctx, l.options.Limiter, check, asked)
+	decision, err := l.ask(ctx, c, check)
 	for i, verdict := range decision.Verdicts {
 		q.parts[charged[i]].verdict = verdict
 	}

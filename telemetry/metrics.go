@@ -48,6 +48,7 @@ type Metrics struct {
 
 	tlsLoaded, tlsNotAfter prometheus.Gauge
 	gatesLoaded            prometheus.Gauge
+	calls                  *prometheus.CounterVec
 	retention              retention
 	webhooks               webhooks
 
@@ -195,6 +196,9 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 		}
 		return requests.WithLabelValues(r.method, r.route, strconv.Itoa(r.status))
 	})
+	m.calls = create.NewCounterVec(prometheus.CounterOpts{
+		Name: "velocityd_grpc_requests_total", Help: "Answered calls of Envoy over gRPC, by method and the name of the status.",
+	}, []string{"method", "code"})
 	m.tlsLoaded = create.NewGauge(prometheus.GaugeOpts{
 		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are in force, " +
 			"otherwise 1.",
@@ -254,6 +258,13 @@ func (m *Metrics) CountRequest(method, route string, status int) {
 		route = "none"
 	}
 	m.requests.of(request{method: knownMethod(method), route: route, status: status}).Inc()
+}
+
+// CountCall counts an answered call over gRPC, by its method and the name of its status, of which there are few.
+func (m *Metrics) CountCall(method, status string) {
+	if m != nil {
+		m.calls.WithLabelValues(method, status).Inc()
+	}
 }
 
 // CountRefusal counts a request that was refused before its checks were known. code is the code of the

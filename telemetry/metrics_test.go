@@ -122,6 +122,7 @@ func whole(t *testing.T) *telemetry.Metrics {
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	ask(t, m.Checks(servicetest.Asking(memory)), check(service.Bucket{ZoneID: 1, Key: "alice"}))
 	m.CountRequest("GET", "/v1/zones/:id", http.StatusOK)
+	m.CountCall("/package.Service/Method", "NotFound")
 	return m
 }
 
@@ -136,6 +137,7 @@ func TestSourcesAreAskedAtEachScrape(t *testing.T) {
 		`velocityd_database_connection_wait_seconds_total{pool="checks"} 1`,
 		`velocityd_database_up 1`, `velocityd_ready 0`,
 		`velocityd_http_requests_total{code="200",method="GET",route="/v1/zones/:id"} 1`,
+		`velocityd_grpc_requests_total{code="NotFound",method="/package.Service/Method"} 1`,
 	)
 }
 
