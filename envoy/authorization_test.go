@@ -114,7 +114,7 @@ func TestAGateReadsTheRequestThatEnvoyTellsOf(t *testing.T) {
 	}
 }
 
-func codeOf(r *auth.CheckResponse) codes.Code { return codes.Code(r.GetStatus().GetCode()) } //nolint:gosec // all are small
+func codeOf(r *auth.CheckResponse) codes.Code { return codes.Code(r.GetStatus().GetCode()) }
 
 // fieldsOf returns the fields of an answer's header, each of which replaces others.
 func fieldsOf(t *testing.T, list []*core.HeaderValueOption) map[string]string {

@@ -43,7 +43,8 @@ func options(t *testing.T) envoy.Options {
 	t.Helper()
 	store, names := memory.New(), service.KeyRule{Kind: service.KeyUsername}
 	for _, z := range []service.Zone{
-		{ID: 1, Rate: 2, Window: time.Hour, Keys: names}, {ID: 2, Rate: 5, Window: 90 * time.Second},
+		{ID: 1, Rate: 2, Window: time.Hour, Keys: names},
+		{ID: 2, Rate: 5, Window: 90 * time.Second},
 		{ID: 3, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
 	} {
 		if _, err := store.PutZone(t.Context(), z, service.Match{}, ""); err != nil {

@@ -40,7 +40,9 @@ func (l *lines) String() string {
 // away has buckets that nobody can look at now.
 type away struct{ envoy.Buckets }
 
-func (away) Zone(context.Context, int64) (service.Zone, error) { return service.Zone{}, service.ErrBusy }
+func (away) Zone(context.Context, int64) (service.Zone, error) {
+	return service.Zone{}, service.ErrBusy
+}
 
 func TestEachCallIsALineOfTheAccessLogAndIsCounted(t *testing.T) {
 	t.Parallel()
@@ -58,9 +60,12 @@ func TestEachCallIsALineOfTheAccessLogAndIsCounted(t *testing.T) {
 	_, _ = gate.Check(t.Context(), asked("nobody", "/", "user=alice"))
 	limit, check := "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "/envoy.service.auth.v3.Authorization/Check"
 	want := []envoy.Observed{
-		{Route: limit, Status: "OK"}, {Route: limit, Status: "InvalidArgument", Refused: "invalid_request"},
-		{Route: limit, Status: "NotFound"}, {Route: limit, Status: "Unavailable"},
-		{Route: check, Status: "OK"}, {Route: check, Status: "NotFound", Refused: "not_found"},
+		{Route: limit, Status: "OK"},
+		{Route: limit, Status: "InvalidArgument", Refused: "invalid_request"},
+		{Route: limit, Status: "NotFound"},
+		{Route: limit, Status: "Unavailable"},
+		{Route: check, Status: "OK"},
+		{Route: check, Status: "NotFound", Refused: "not_found"},
 	}
 	for i := range want {
 		if got := <-seen; got != want[i] {
