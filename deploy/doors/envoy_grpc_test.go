@@ -24,15 +24,6 @@ func grpcurl(t *testing.T, address, token, method, message string) (string, erro
 	return string(out), err
 }
 
-// worldOverGRPC returns a world whose velocityd answers Envoy at the address, too.
-func worldOverGRPC(t *testing.T, flags ...string) (w *world, address string) {
-	t.Helper()
-	address = freeAddress(t)
-	w = newWorld(t, append(flags, "--grpc-listen", address)...)
-	w.velocity.await(t, address)
-	return w, address
-}
-
 const (
 	shouldRateLimit = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	checkRequest    = "envoy.service.auth.v3.Authorization/Check"
@@ -40,7 +31,8 @@ const (
 
 func TestGrpcurlIsAnsweredByReflectionWithTheRateAndNoMore(t *testing.T) {
 	t.Parallel()
-	w, address := worldOverGRPC(t, "--require-auth")
+	w := newWorld(t, "--require-auth")
+	address := w.grpc
 	services, err := grpcurl(t, address, "", "", "")
 	if err != nil {
 		t.Fatalf("%v: %s", err, services)
@@ -88,7 +80,8 @@ func check(t *testing.T, gate, form, address string) string {
 
 func TestGrpcurlIsAnsweredByAGateAndAWrongQuestionNeverPasses(t *testing.T) {
 	t.Parallel()
-	w, address := worldOverGRPC(t, "--require-auth")
+	w := newWorld(t, "--require-auth")
+	address := w.grpc
 	const user, from = "mallory", "198.51.100.7"
 	login := check(t, "envoy", "username="+user+"&password=x", from)
 	for i := range userRate {
@@ -120,7 +113,8 @@ func TestGrpcurlIsAnsweredByAGateAndAWrongQuestionNeverPasses(t *testing.T) {
 // TestTheClientOfEnvoysOwnServiceIsAnswered runs client_cmd of envoyproxy/ratelimit.
 func TestTheClientOfEnvoysOwnServiceIsAnswered(t *testing.T) {
 	t.Parallel()
-	w, address := worldOverGRPC(t)
+	w := newWorld(t)
+	address := w.grpc
 	ask := func(domain, descriptors string) string {
 		command := exec.CommandContext(t.Context(), gateway(t, "ratelimit-client"),
 			"-dial_string", address, "-domain", domain, "-descriptors", descriptors, "-descriptors", "generic_key=unlimited")

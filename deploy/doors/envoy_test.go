@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,15 +21,27 @@ import (
 	"testing"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 )
 
 // extAuthz is the part of envoy.yaml that decides about a request, under Envoy's names.
 type extAuthz struct {
 	FailureModeAllow bool `yaml:"failure_mode_allow"`
 	WithRequestBody  struct {
-		MaxRequestBytes int `yaml:"max_request_bytes"`
+		MaxRequestBytes int  `yaml:"max_request_bytes"`
+		PackAsBytes     bool `yaml:"pack_as_bytes"`
 	} `yaml:"with_request_body"`
+	EncodeRawHeaders bool `yaml:"encode_raw_headers"`
+	GRPCService      struct {
+		Timeout         time.Duration
+		InitialMetadata []struct{ Key, Value string } `yaml:"initial_metadata"`
+	} `yaml:"grpc_service"`
 	AllowedHeaders headerList `yaml:"allowed_headers"`
 	HTTPService    struct {
 		ServerURI struct {
@@ -58,7 +71,12 @@ type route struct {
 			StringMatch struct{ Exact string } `yaml:"string_match"`
 		}
 	}
-	PerFilter map[string]struct{ Disabled bool } `yaml:"typed_per_filter_config"`
+	PerFilter map[string]struct {
+		Disabled      bool
+		CheckSettings struct {
+			ContextExtensions map[string]string `yaml:"context_extensions"`
+		} `yaml:"check_settings"`
+	} `yaml:"typed_per_filter_config"`
 }
 
 // takes reports whether Envoy takes this route for a request.
@@ -71,13 +89,14 @@ func (r route) takes(method, path string) bool {
 	return r.Match.Path == path
 }
 
-// envoy does as Envoy's ext_authz filter with an HTTP service does, because no Envoy can be had here. It follows Envoy's
-// source/extensions/filters/common/ext_authz/ext_authz_http_impl.cc, and the HTTP connection manager for the headers that
-// use_remote_address makes.
+// envoy does as Envoy's ext_authz filter does, because no Envoy can be had here. It follows Envoy's
+// source/extensions/filters/common/ext_authz (ext_authz_http_impl.cc, ext_authz_grpc_impl.cc, check_request_utils.cc), and the HTTP
+// connection manager for the headers that use_remote_address makes.
 type envoy struct {
 	filter      extAuthz
 	routes      []route
 	application http.Handler
+	ask         auth.AuthorizationClient // nil: it asks over HTTP
 }
 
 // ServeHTTP asks the gate about a request, and lets it pass at status 200 alone.
@@ -88,7 +107,8 @@ func (e envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if e.routes[i].PerFilter["envoy.filters.http.ext_authz"].Disabled {
+	settings := e.routes[i].PerFilter["envoy.filters.http.ext_authz"]
+	if settings.Disabled {
 		e.application.ServeHTTP(w, r)
 		return
 	}
@@ -99,7 +119,11 @@ func (e envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	answer, err := e.check(r, body)
+	check := func() (reply, error) { return e.check(r, body) }
+	if e.ask != nil {
+		check = func() (reply, error) { return e.checkOverGRPC(r, body, settings.CheckSettings.ContextExtensions) }
+	}
+	answer, err := check()
 	switch {
 	case err != nil || answer.status >= http.StatusInternalServerError:
 		if !e.filter.FailureModeAllow {
@@ -107,6 +131,9 @@ func (e envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	case answer.status != http.StatusOK:
+		if e.ask != nil {
+			maps.Copy(w.Header(), answer.header)
+		}
 		for _, h := range e.filter.HTTPService.AuthorizationResponse.AllowedClientHeaders.Patterns {
 			if value := answer.header.Get(h.Exact); value != "" {
 				w.Header().Set(h.Exact, value)
@@ -164,6 +191,49 @@ func (e envoy) check(r *http.Request, body []byte) (reply, error) {
 	return reply{response.StatusCode, response.Header, string(text)}, err
 }
 
+// checkOverGRPC sends the message of the filter, with each field of the header and the body as bytes. What the answer says of the
+// request's header is done to it.
+func (e envoy) checkOverGRPC(r *http.Request, body []byte, extensions map[string]string) (reply, error) {
+	service := e.filter.GRPCService
+	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)
+	defer cancel()
+	for _, f := range service.InitialMetadata {
+		ctx = metadata.AppendToOutgoingContext(ctx, f.Key, f.Value)
+	}
+	sent := &auth.AttributeContext_HttpRequest{
+		Id: r.Header.Get("X-Request-Id"), Method: r.Method, Path: r.RequestURI, Host: r.Host, RawBody: body, HeaderMap: &core.HeaderMap{},
+	}
+	for name, values := range r.Header {
+		for _, value := range values {
+			sent.HeaderMap.Headers = append(sent.HeaderMap.Headers, &core.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)})
+		}
+	}
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	socket := &core.SocketAddress{Address: address, PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}}
+	answer, err := e.ask.Check(ctx, &auth.CheckRequest{Attributes: &auth.AttributeContext{
+		Source:  &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: socket}}},
+		Request: &auth.AttributeContext_Request{Http: sent}, ContextExtensions: extensions,
+	}})
+	if err != nil {
+		return reply{}, err
+	}
+	if codes.Code(answer.GetStatus().GetCode()) != codes.OK {
+		denied := answer.GetDeniedResponse()
+		told := reply{int(denied.GetStatus().GetCode()), http.Header{}, denied.GetBody()}
+		for _, f := range denied.GetHeaders() {
+			told.header.Set(f.GetHeader().GetKey(), f.GetHeader().GetValue())
+		}
+		return told, nil
+	}
+	for _, f := range answer.GetOkResponse().GetHeaders() {
+		r.Header.Set(f.GetHeader().GetKey(), f.GetHeader().GetValue())
+	}
+	for _, name := range answer.GetOkResponse().GetHeadersToRemove() {
+		r.Header.Del(name)
+	}
+	return reply{status: http.StatusOK}, nil
+}
+
 // envoyOf finds filter and routes in envoy.yaml.
 func envoyOf(text []byte) (e envoy, err error) {
 	var file struct {
@@ -200,7 +270,12 @@ func envoyOf(text []byte) (e envoy, err error) {
 
 func startEnvoy(t *testing.T, w *world, replace ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(w.configure(t, "envoy/envoy.yaml", "", replace...))
+	return serveEnvoy(t, w, newEnvoy(t, w, "envoy/envoy.yaml", replace...))
+}
+
+func newEnvoy(t *testing.T, w *world, name string, replace ...string) envoy {
+	t.Helper()
+	text, err := os.ReadFile(w.configure(t, name, "", replace...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,17 +283,44 @@ func startEnvoy(t *testing.T, w *world, replace ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := &url.URL{Scheme: "http", Host: w.app.address}
-	e.application = httputil.NewSingleHostReverseProxy(to)
+	return e
+}
+
+func serveEnvoy(t *testing.T, w *world, e envoy) string {
+	t.Helper()
+	e.application = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.app.address})
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+func startEnvoyOverGRPC(t *testing.T, w *world, replace ...string) string {
+	t.Helper()
+	e := newEnvoy(t, w, "envoy/grpc.yaml", replace...)
+	if !e.filter.EncodeRawHeaders || !e.filter.WithRequestBody.PackAsBytes {
+		t.Fatalf("the messages of this test are others than those of the filter %+v", e.filter)
+	}
+	conn, err := grpc.NewClient(w.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	e.ask = auth.NewAuthorizationClient(conn)
+	return serveEnvoy(t, w, e)
 }
 
 // TestEnvoysFormOfAskingGuardsUsersOfALoginForm makes the requests of Envoy by its source.
 func TestEnvoysFormOfAskingGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
 	door{start: startEnvoy, login: form, away: 503, slow: 503, busy: 503, noToken: 400, opens: true}.prove(t)
+}
+
+// TestEnvoysFormOfAskingOverGRPCGuardsUsersOfALoginForm makes the messages of Envoy by its source.
+func TestEnvoysFormOfAskingOverGRPCGuardsUsersOfALoginForm(t *testing.T) {
+	t.Parallel()
+	door{
+		start: startEnvoyOverGRPC, login: form, away: 503, slow: 503, busy: 503, noToken: 400, stranger: `"code":"unauthenticated"`, opens: true,
+	}.prove(t)
 }
 
 // TestTheConfigurationsOfEnvoyFitEnvoysMessages holds that each member is a field of Envoy's, and in its bounds.

@@ -39,6 +39,7 @@ type world struct {
 	app      *application
 	velocity *process // nil where the address is nobody's
 	address  string   // of velocityd
+	grpc     string   // its address over gRPC
 	token    string
 }
 
@@ -46,7 +47,7 @@ type world struct {
 // believes. Callers need a token with --require-auth alone.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
-	w := &world{app: newApplication(t), address: freeAddress(t), db: dbtest.Engines(t)[0].Database(t,
+	w := &world{app: newApplication(t), address: freeAddress(t), grpc: freeAddress(t), db: dbtest.Engines(t)[0].Database(t,
 		service.Zone{
 			ID: userZone, Description: "login per user", Rate: userRate, Window: time.Minute, Counts: service.CountsFailures,
 			Keys: service.KeyRule{Kind: service.KeyUsername},
@@ -81,7 +82,7 @@ func (w *world) run(t *testing.T, args ...string) string {
 func (w *world) serve(t *testing.T, flags ...string) *process {
 	t.Helper()
 	args := append([]string{
-		"serve", "--listen", w.address, "--trusted-proxies", "127.0.0.1/32", "--log-format", "json",
+		"serve", "--listen", w.address, "--grpc-listen", w.grpc, "--trusted-proxies", "127.0.0.1/32", "--log-format", "json",
 		"--gates", file(t, "gates.yaml"),
 	}, flags...)
 	p := start(t, []string{"VELOCITY_DSN=" + w.db.DSN}, velocityd(t), args...)
@@ -92,7 +93,7 @@ func (w *world) serve(t *testing.T, flags ...string) *process {
 // away returns the world of a gateway that asks an address where velocityd is not.
 func away(t *testing.T, address string) *world {
 	t.Helper()
-	return &world{app: newApplication(t), address: address, token: printedToken}
+	return &world{app: newApplication(t), address: address, grpc: address, token: printedToken}
 }
 
 // reportAttempt tells velocityd how the login of a request ended, by the attempt's id.
