@@ -100,6 +100,7 @@ func (d *Database) ageTxns(tb testing.TB, bucket service.Bucket, us int64) {
 	for _, txn := range d.Txns(tb, bucket) {
 		ids = append(ids, strconv.FormatUint(txn.ID, 10))
 	}
+	//nolint:gosec // the ids are numbers
 	result, err := d.SQL.ExecContext(context.Background(), "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND, "+
 		"repeated_at = repeated_at - INTERVAL ? MICROSECOND, uncounted_at = uncounted_at - INTERVAL ? MICROSECOND "+
 		"WHERE id IN ("+strings.Join(ids, ", ")+")", us, us, us)
