@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,6 +34,7 @@ type Buckets interface {
 type door struct {
 	options Options
 	faults  *front.FaultLog
+	hasty   atomic.Int64 // the minute, since 1970, of the last line about a caller that waits too briefly
 }
 
 // identify finds out who calls, and whether he may ask for checks.
@@ -77,6 +79,21 @@ func (c *call) attrs(status string) []slog.Attr {
 	return c.asked.AppendAttrs(attrs)
 }
 
+// leastPatience is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
+const leastPatience = 500 * time.Millisecond
+
+// warnOfHaste logs once a minute that a caller waits for less than leastPatience, as Envoy does by default: such calls look well
+// until the database is slow, and then nobody is limited.
+func (d *door) warnOfHaste(ctx context.Context, c *call) {
+	until, isBound := ctx.Deadline()
+	minute := c.began.Unix() / 60
+	if d.options.Logger == nil || !isBound || until.Sub(c.began) >= leastPatience || d.hasty.Swap(minute) == minute {
+		return
+	}
+	d.options.Logger.LogAttrs(ctx, slog.LevelWarn, "a caller waits so briefly that it may miss the answer, and Envoy may then let the request pass",
+		slog.String("route", c.route), slog.Duration("waits", until.Sub(c.began)), slog.String("let_it_have", "timeout: 1s"))
+}
+
 // protocol stands for the method of HTTP in the log.
 const protocol = "gRPC"
 
@@ -90,6 +107,7 @@ func (d *door) report(ctx context.Context, c *call, err error) {
 			seen.Refused = kind.Code
 		}
 	}
+	d.warnOfHaste(ctx, c)
 	if d.options.AccessLog && d.options.Logger != nil {
 		d.options.Logger.LogAttrs(ctx, slog.LevelInfo, "request", c.attrs(seen.Status)...)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -117,5 +118,28 @@ func TestACallThatPanicsIsAnErrorAndTheServerGoesOn(t *testing.T) {
 	text := log.String()
 	if !strings.Contains(text, "panic: a value of type string") || !strings.Contains(text, "CheckAll") || strings.Contains(text, "alice") {
 		t.Errorf("the log is %s", log.String())
+	}
+}
+
+func TestACallerThatWaitsTooBrieflyIsToldOfOnceAMinute(t *testing.T) {
+	t.Parallel()
+	o, log := options(t), &lines{}
+	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	conn, _ := dial(t, o)
+	ask := func(patience time.Duration) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, _ = ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request(of("zone_2", "a")))
+	}
+	lines := func() int { return strings.Count(log.String(), "waits so briefly") }
+	ask(time.Hour)
+	if lines() > 0 {
+		t.Errorf("a patient caller is told of: %s", log.String())
+	}
+	for range 100 {
+		ask(400 * time.Millisecond) // on a slow machine some do not even begin
+	}
+	if n := lines(); n < 1 || n > 2 { // a minute may have begun in between
+		t.Errorf("%d lines: %s", n, log.String())
 	}
 }
