@@ -40,7 +40,9 @@ VELOCITY_DSN='velocity:`+w.secrets["velocity"]+"@"+printedServer+`/velocityd' ve
 		}
 		command := exec.CommandContext(t.Context(), name, args...)
 		command.Dir = folder
-		command.Env = append(command.Environ(), "VELOCITY_URL=http://"+w.Address, "VELOCITY_FRONT="+startFront(t, "http://"+w.Address),
+		plain, encrypted, ca := startFront(t, "http://"+w.Address)
+		command.Env = append(command.Environ(), "VELOCITY_URL=http://"+w.Address, "VELOCITY_FRONT="+plain,
+			"VELOCITY_TLS="+encrypted, "VELOCITY_CA="+ca, "NODE_EXTRA_CA_CERTS="+ca,
 			"VELOCITY_TOKEN="+strings.TrimSpace(string(token)), "VELOCITY_CLAIMS="+claims, "PYTHONDONTWRITEBYTECODE=1")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)

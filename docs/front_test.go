@@ -3,11 +3,14 @@ package docs_test
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,11 +43,19 @@ type exchange struct {
 	isNew   bool   // no earlier one had its attempt id
 }
 
-func startFront(t *testing.T, service string) string {
+// startFront returns where the front listens, without TLS and with it, and the file of the certificate for the latter.
+func startFront(t *testing.T, service string) (plain, encrypted, ca string) {
 	t.Helper()
-	server := httptest.NewServer(&front{service: service, began: time.Now(), seen: map[string][]visit{}})
+	f := &front{service: service, began: time.Now(), seen: map[string][]visit{}}
+	server, withTLS := httptest.NewServer(f), httptest.NewTLSServer(f)
 	t.Cleanup(server.Close)
-	return server.URL
+	t.Cleanup(withTLS.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: withTLS.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL, withTLS.URL, ca
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import threading
 import unittest
 import unittest.mock
@@ -11,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import velocityd
 from velocityd import Client, Decision, Error
 
-URL, FRONT, TOKEN = (os.environ["VELOCITY_" + name] for name in ("URL", "FRONT", "TOKEN"))
+URL, FRONT, TLS, CA, TOKEN = (os.environ["VELOCITY_" + name] for name in ("URL", "FRONT", "TLS", "CA", "TOKEN"))
 PATIENCE = 120.0  # the timeout of calls that have to succeed; machines may be slow
 ZONE = 3  # counts failures
 
@@ -124,6 +125,17 @@ class Tests(unittest.TestCase):
         first, second, third = (request["from"] for request in log("python-fork"))
         self.assertNotEqual(first, second)
         self.assertEqual(first, third)
+
+    def test_a_service_is_asked_over_tls_if_its_certificate_is_trusted_and_not_otherwise(self):
+        for tls, url, want in (
+            (ssl.create_default_context(cafile=CA), TLS, ["allowed", "allowed"]),
+            (ssl.create_default_context(cafile=CA), TLS.replace("127.0.0.1", "localhost"), ["error busy", "error busy"]),  # another name
+            (None, TLS, ["error busy", "error busy"]),
+        ):
+            client = Client(f"{url}/python-tls/pass", TOKEN, timeout=PATIENCE, tls=tls)
+            self.assertEqual([told(lambda: client.check((ZONE, "python-tls")))[1] for _ in range(2)], want)
+        first, second = log("python-tls")
+        self.assertEqual(first["from"], second["from"], "the connection is kept")
 
     def test_many_checks_are_answered_each_by_itself_and_charged_once(self):
         checks = [[(ZONE, "python-many")], [(99, "python-many")], [(4, "python-many")]]

@@ -202,8 +202,9 @@ class Client:
         deadline = time.monotonic() + self._timeout
         body = None if question is None else json.dumps(question).encode()
         lost: Optional[Error] = None
-        paid = 0.0
-        for tries in range(1, MOST_TRIES + 1):
+        tries, paid = 0, 0.0
+        while True:
+            tries += 1
             try:
                 answer = self._try(method, path, body, min(deadline, time.monotonic() + LONGEST_TRY), read)
                 self._spend(-max(paid, TRY_REWARD))
@@ -214,11 +215,10 @@ class Client:
                 lost = failure
             pause = failure._after or random.uniform(0, min(LAST_PAUSE, FIRST_PAUSE * 2 ** (tries - 1)))
             if not failure._again or tries == MOST_TRIES or time.monotonic() + pause >= deadline or not self._spend(RETRY_PRICE):
-                break
+                # "busy" would say that nothing was counted, which an earlier try contradicts.
+                raise lost if lost is not None and failure.code == "busy" else failure
             paid = RETRY_PRICE
             time.sleep(pause)
-        # "busy" would say that nothing was counted, which an earlier try contradicts.
-        raise lost if lost is not None and failure.code == "busy" else failure
 
     def _spend(self, tokens: float) -> bool:
         """Takes tokens from the budget, or gives them back; returns False if there are too few."""
@@ -364,7 +364,7 @@ def _read(answer: http.client.HTTPResponse, text: bytes, changes: bool, read: Ca
             pass
     if is_good:
         raise Error("unexpected_answer", "the answer is not what a velocityd writes", answer.status, changes)
-    problem = parsed if media == "application/problem+json" and isinstance(parsed, dict) else {}
+    problem: Dict[str, Any] = parsed if media == "application/problem+json" and isinstance(parsed, dict) else {}
     raise _problem(problem, answer.status, dict(answer.headers), changes)
 
 

@@ -6,7 +6,7 @@ import { inspect } from "node:util";
 
 import { Client, Decision, VelocityError } from "./velocityd.js";
 
-const { VELOCITY_URL: url, VELOCITY_FRONT: front, VELOCITY_TOKEN: token } = process.env;
+const { VELOCITY_URL: url, VELOCITY_FRONT: front, VELOCITY_TLS: tls, VELOCITY_TOKEN: token } = process.env;
 const patience = 120_000; // the timeout of calls that have to succeed, in ms; machines may be slow
 const zone = 3; // counts failures
 const plain = new Client(url, { token, timeout: patience });
@@ -71,6 +71,13 @@ test("tries that succeed give the budget back", async () => {
   const client = behind("typescript-spell", "cut-first");
   await atOnce(8, 120, (n) => client.check([[zone, `typescript-spell-${n}`]]));
   assert.equal((await log("typescript-spell")).length, 240);
+});
+
+test("a service is asked over TLS if its certificate is trusted and not otherwise", async () => {
+  const ask = (to) => told(() => new Client(`${to}/typescript-tls/pass`, { token, timeout: patience }).check([[zone, "typescript-tls"]]));
+  assert.equal((await ask(tls))[1], "allowed");
+  assert.match((await ask(tls.replace("127.0.0.1", "localhost")))[1], /^error /); // another name
+  assert.equal((await log("typescript-tls")).length, 1);
 });
 
 test("many checks are answered each by itself and charged once", async () => {
