@@ -16,6 +16,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"velocityd/db/dbtest"
@@ -30,6 +31,24 @@ func TestEnvoyIsAnsweredOverGRPCWithTLSUntilTheServiceStops(t *testing.T) {
 	})
 }
 
+// grpcAddress returns the address for Envoy of an instance whose log is JSON.
+func (i *instanceUnderTest) grpcAddress() string {
+	_, rest, _ := strings.Cut(i.stderr.String(), `"listening for Envoy","address":"`)
+	address, _, _ := strings.Cut(rest, `"`)
+	return address
+}
+
+// limits returns a client of the Rate Limit Service of an instance without TLS.
+func (i *instanceUnderTest) limits(t *testing.T) ratelimit.RateLimitServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient(i.grpcAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dbtest.AtEnd(t, func() { _ = conn.Close() })
+	return ratelimit.NewRateLimitServiceClient(conn)
+}
+
 func answersEnvoy(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
@@ -37,11 +56,9 @@ func answersEnvoy(t *testing.T, d *dbtest.Database) {
 	cmd := exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
 		"--log-format", "json", "--tls-cert", files.Cert(), "--tls-key", files.Key())
 	i := spawn(t, cmd, []string{"VELOCITY_DSN=" + d.DSN})
-	_, rest, _ := strings.Cut(i.stderr.String(), `"listening for Envoy","address":"`)
-	address, _, _ := strings.Cut(rest, `"`)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority.PEM)
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})))
+	conn, err := grpc.NewClient(i.grpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,6 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"velocityd/db/dbtest"
 )
@@ -54,14 +52,7 @@ func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 		must(t, env, "gate", "lint", gates)
 		i := spawn(t, exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
 			"--gates", gates, "--log-format", "json"), []string{"VELOCITY_DSN=" + env["VELOCITY_DSN"]})
-		_, rest, _ := strings.Cut(i.stderr.String(), `"listening for Envoy","address":"`)
-		address, _, _ := strings.Cut(rest, `"`)
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		holdMessages(t, ratelimit.NewRateLimitServiceClient(conn))
+		holdMessages(t, i.limits(t))
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d: %s", code, i.stderr.String())
 		}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -31,7 +33,12 @@ func watched(t *testing.T) *instanceUnderTest {
 		service.Zone{ID: 1, Rate: 5, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
 	must(t, environment{"VELOCITY_DSN": d.DSN}, "webhook", "add", "https://hooks.example/")
-	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}, append([]string{"serve"}, slow...)...)
+	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"},
+		append([]string{"serve", "--grpc-listen", "127.0.0.1:0"}, slow...)...)
+	anything := &ratelimit.RateLimitRequest{Domain: "login", Descriptors: []*common.RateLimitDescriptor{{}}}
+	if _, err := i.limits(t).ShouldRateLimit(t.Context(), anything); err != nil {
+		t.Error(err)
+	}
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK)
 	for range 2 {
 		mustAsk(t, i.url+"/v1/check", `{"zone_id":2,"bucket_key":"bob"}`, http.StatusOK)
