@@ -288,7 +288,7 @@ func TestDovecotAsksOverTLSWithTheTokenInTheAddress(t *testing.T) {
 	t.Parallel()
 	w, certificates := newWorld(t), newCertificates(t)
 	secure := *w
-	secure.address = freeAddress(t)
+	secure.address, secure.grpc = freeAddress(t), freeAddress(t)
 	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey)
 	ca := filepath.Join(sharedFolder(t), "ca.pem")
 	text, err := os.ReadFile(certificates.ca)

@@ -64,7 +64,7 @@ func TestTraefikIsKnownByItsClientCertificate(t *testing.T) {
 	w.run(t, "token", "create", "traefik", "--scope", "check", "--client-cert", certificates.client)
 	w.app.report = nil
 	secure := *w
-	secure.address = freeAddress(t)
+	secure.address, secure.grpc = freeAddress(t), freeAddress(t)
 	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey, "--tls-client-ca", certificates.ca)
 	named := []string{
 		"http://127.0.0.1:8080", "https://" + secure.address, "# tls:", "tls:", "/etc/traefik/ca.pem", certificates.ca,
