@@ -20,7 +20,6 @@ import (
 	"velocityd/handlers/gate"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/memory"
 )
 
 // noting is a Checker that allows the checks of a channel's room, and puts them there.
@@ -156,11 +155,9 @@ func TestAGateLetsTheRatePassAndDeniesTheRestAsItsFileSays(t *testing.T) {
 
 func TestAWrongQuestionLetsNobodyPassAndIsNoError(t *testing.T) {
 	t.Parallel()
-	known := &memory.Credentials{}
-	cache := access.NewCache(known, access.Options{})
-	t.Cleanup(cache.Close)
+	known, admission := closed(t)
 	o := options(t)
-	o.Admission = front.Admission{Callers: cache}
+	o.Admission = admission
 	o.Gates = gates(t, form+", "+others+", nowhere: {buckets: [{zone: 7, key: {client: address}}], busy: allow}")
 	conn, _ := dial(t, o)
 	token := func(scope access.Scope) string {
@@ -242,10 +239,8 @@ func TestAGateSaysWhatItsRequestsGetWhileNothingCanBeDecided(t *testing.T) {
 			t.Errorf("%v, busy: deny: %v %v", cause.err, got, err)
 		}
 	}
-	known := &memory.Credentials{}
-	cache := access.NewCache(known, access.Options{})
-	t.Cleanup(cache.Close)
-	conn, _ := dial(t, envoy.Options{Limiter: make(noting, 1), Gates: file, Admission: front.Admission{Callers: cache}})
+	_, admission := closed(t)
+	conn, _ := dial(t, envoy.Options{Limiter: make(noting, 1), Gates: file, Admission: admission})
 	if got, err := auth.NewAuthorizationClient(conn).Check(t.Context(), asked("lets", "/", "")); err != nil || got.GetDeniedResponse() == nil {
 		t.Errorf("busy: allow, for somebody who is not known: %v %v", got, err)
 	}

@@ -55,6 +55,15 @@ func options(t *testing.T) envoy.Options {
 	return envoy.Options{Limiter: limiter, Buckets: store}
 }
 
+// closed returns an admission of callers with a token alone, and the store to add tokens to.
+func closed(t *testing.T) (*memory.Credentials, front.Admission) {
+	t.Helper()
+	known := &memory.Credentials{}
+	cache := access.NewCache(known, access.Options{})
+	t.Cleanup(cache.Close)
+	return known, front.Admission{Callers: cache}
+}
+
 // dial starts a server on the loopback, and returns a connection to it.
 func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 	t.Helper()
@@ -281,11 +290,9 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 
 func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
 	t.Parallel()
-	known := &memory.Credentials{}
-	cache := access.NewCache(known, access.Options{})
-	t.Cleanup(cache.Close)
+	known, admission := closed(t)
 	o := options(t)
-	o.Admission = front.Admission{Callers: cache}
+	o.Admission = admission
 	conn, _ := dial(t, o)
 	token := func(scopes []access.Scope, zones ...int64) string {
 		return "Bearer " + known.AddToken(access.Caller{Name: "envoy", Scopes: scopes, Zones: zones}).Reveal()

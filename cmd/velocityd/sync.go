@@ -35,7 +35,7 @@ type syncCrowdsecCmd struct {
 
 // Help is the longer explanation of the command.
 func (syncCrowdsecCmd) Help() string {
-	return `Asks CrowdSec for its bans, all at first and then what has changed, and keeps an override deny for each address (scope Ip), network (Range) and, with --user-zone, user (Username) until the ban ends. A ban that CrowdSec ends early loses its override. Other decisions, such as captcha, are left alone.
+	return `Asks CrowdSec for its bans, all at first and then the changes, and keeps an override deny for each address (scope Ip), network (Range) and, with --user-zone, user (Username) until the ban ends. A ban that CrowdSec ends early loses its override. Other decisions, such as captcha, are left alone.
 
 The reasons of these overrides begin with "crowdsec: ". An override that somebody else has made or changed stays as it is. One sync may keep a zone.
 

@@ -120,6 +120,9 @@ func (s *Sync) words() string {
 func (s *Sync) load(ctx context.Context) error {
 	rules, own := map[int64]service.KeyRule{}, map[target]service.Override{}
 	for scope, id := range s.scopes {
+		if _, isRead := rules[id]; isRead { // the scopes ip and range share a zone
+			continue
+		}
 		zone, err := s.store.Zone(ctx, id)
 		switch isAddresses := scope != "username"; {
 		case err != nil:
@@ -149,7 +152,7 @@ func isOwn(o service.Override) bool {
 	return o.Action == service.OverrideDeny && strings.HasPrefix(o.Reason, mark)
 }
 
-// targetOf returns what a decision bans. ok is false if it bans nothing here.
+// targetOf returns the bucket or network that a decision bans. ok is false if the decision is no ban in a zone of the Sync.
 func (s *Sync) targetOf(d Decision) (t target, ok bool) {
 	scope, text := strings.ToLower(d.Scope), d.Value
 	t.zone, ok = s.scopes[scope]

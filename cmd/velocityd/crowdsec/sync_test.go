@@ -15,7 +15,7 @@ import (
 	"velocityd/service/memory"
 )
 
-// lapi is a CrowdSec that answers what a test says. The real one is in deploy/doors.
+// lapi stands for a CrowdSec, and gives the answers of a test. The real one is asked in deploy/doors.
 type lapi struct {
 	answer  atomic.Pointer[string]
 	startup atomic.Pointer[string] // of the newest question

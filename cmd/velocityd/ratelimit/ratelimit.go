@@ -1,5 +1,5 @@
 // Package ratelimit reads configurations of envoyproxy/ratelimit as zones, and as the rules by which descriptors are asked of them. It
-// must not know who writes the zones, nor who obeys the rules.
+// must not know how zones are stored, or how descriptors are answered.
 package ratelimit
 
 import (
