@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,6 +91,7 @@ func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 
 func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex // a cut connection's handler may still end while the next one begins
 	ids := map[string]int{}
 	note := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +100,9 @@ func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 				AttemptID string `json:"attempt_id"`
 			}
 			_ = json.Unmarshal(body, &asked)
+			mu.Lock()
 			ids[asked.AttemptID]++
+			mu.Unlock()
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			next(w, r)
 		}
@@ -115,6 +119,8 @@ func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(ids) != 2 || ids["my own"] != 2 || ids[""] != 0 {
 		t.Errorf("asked with %v", ids)
 	}
