@@ -30,7 +30,7 @@ const (
 // service believes it from trusted proxies alone, and records changes under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
-// HeaderReason is the header in which a caller says why it changes something. The audit of zones, overrides and tokens has it.
+// HeaderReason is the header in which a caller says why it changes something. The audit of zones, overrides, tokens and webhooks has it.
 const HeaderReason = "X-Velocity-Reason"
 
 // MaxPage bounds the overrides of one answer.

@@ -59,11 +59,12 @@ func (c *Client) Deliveries(ctx context.Context, id, after uint64) ([]webhook.De
 	return answer.List(), nil
 }
 
-// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0.
-func (c *Client) Resend(ctx context.Context, id, eventID uint64) (int, error) {
+// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. principal is the caller's
+// name, or empty.
+func (c *Client) Resend(ctx context.Context, id, eventID uint64, principal string) (int, error) {
 	answer, err := ask[api.Resent](ctx, c, request{
 		action: fmt.Sprintf("send the dead deliveries of webhook %d again", id), method: http.MethodPost,
-		path: fmt.Sprintf("%s/%d/resend", pathWebhooks, id), body: api.ResendRequest{EventID: api.ID(eventID)},
+		path: fmt.Sprintf("%s/%d/resend", pathWebhooks, id), body: api.ResendRequest{EventID: api.ID(eventID)}, principal: principal,
 	})
 	return answer.Resent, err
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"velocityd/service"
@@ -93,8 +94,12 @@ func (v *visit) resend() error {
 	if !ok {
 		return v.unknown()
 	}
+	ctx, err := v.because()
+	if err != nil {
+		return v.fail(http.StatusBadRequest, "Nothing is sent again.", sentenceOfField(err)+" Go back, and say why.")
+	}
 	event, _ := strconv.ParseUint(v.r.PostForm.Get("event"), 10, 64) // 0 is all
-	if _, err := v.api.Resend(v.r.Context(), id, event); err != nil {
+	if _, err := v.api.Resend(ctx, id, event, ""); err != nil {
 		return err
 	}
 	return v.goTo(fmt.Sprintf("health/webhooks/%d?done=resend", id))

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -35,11 +36,14 @@ func TestWebhooksAreShownToAdministratorsAndTheirDeadOnesSentAgain(t *testing.T)
 	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann", access.ScopeHistory)
 	_, page := admin.logIn(t).get(t, "health")
 	contains(t, page, "https://hooks.example.com/v", "Nothing sent yet")
-	_, page = admin.post(t, "health/webhooks/1/resend", url.Values{})
+	if status, page := admin.post(t, "health/webhooks/1/resend", url.Values{}); status != http.StatusBadRequest || !strings.Contains(page, "say why") {
+		t.Errorf("without a reason: %d, %s", status, page)
+	}
+	_, page = admin.post(t, "health/webhooks/1/resend", url.Values{"reason": {"it works again"}})
 	contains(t, page, "Everything was received")
 	_, page = analyst.logIn(t).get(t, "health")
 	lacks(t, page, "hooks.example.com")
-	if status, _ := analyst.post(t, "health/webhooks/1/resend", url.Values{}); status != 403 {
+	if status, _ := analyst.post(t, "health/webhooks/1/resend", url.Values{"reason": {"x"}}); status != 403 {
 		t.Errorf("an analyst who resends is answered with %d", status)
 	}
 }

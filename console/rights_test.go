@@ -105,7 +105,7 @@ func requests(sealed string) []request {
 		{"locked/release", why("zone", "1", "txn", "2"), access.ScopeRelease},
 		{"locked/release-all", why("zone", "1", "confirm", "1"), access.ScopeRelease},
 		{"health/webhooks/1", nil, access.ScopeAdmin},
-		{"health/webhooks/1/resend", url.Values{}, access.ScopeAdmin},
+		{"health/webhooks/1/resend", why(), access.ScopeAdmin},
 		{"tokens/1/revoke", why("typed", "nobody"), access.ScopeAdmin},
 	}
 }

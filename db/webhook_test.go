@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -99,8 +100,16 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 			t.Fatalf("the dead one and those behind it: %+v, %v", dead, err)
 		}
 		box.refuses = false
-		if n, err := store.Resend(ctx, made.ID, dead[0].EventID); err != nil || n != 1 {
-			t.Errorf("%d are sent again, %v", n, err)
+		for _, want := range []int{1, 0} { // the second one finds none, and is no deed
+			n, err := store.Resend(service.WithReason(ctx, "it works again"), made.ID, dead[0].EventID, "bob")
+			if err != nil || n != want {
+				t.Errorf("%d are sent again, %v, want %d", n, err, want)
+			}
+		}
+		audited, err := dbtest.Texts(d.SQL, "SELECT action, principal, COALESCE(reason, ''), JSON_EXTRACT(state_after, '$.resent_at') LIKE '\"20%' "+
+			"FROM zone_audit WHERE subject = 'webhook' ORDER BY id")
+		if got, want := fmt.Sprint(audited), "[[insert ann  0] [update bob it works again 1]]"; err != nil || got != want {
+			t.Errorf("recorded %s, %v, want %s", got, err, want)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6)")
 		box.deliver(t, d, store)
@@ -117,6 +126,9 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		}
 		if err := store.RemoveWebhook(ctx, made.ID, "bob"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("removed again: %v", err)
+		}
+		if _, err := store.Resend(ctx, made.ID, 0, "bob"); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("sent again after the removal: %v", err)
 		}
 	})
 }
@@ -247,7 +259,7 @@ SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'), COALESCE(JSON_UNQUOTE
  WHERE subject = 'webhook'
    AND zone_id = 0
    AND changed_by LIKE '%@%'
-   AND JSON_LENGTH(COALESCE(state_after, state_before)) = 6
+   AND JSON_LENGTH(COALESCE(state_after, state_before)) = 7
  ORDER BY id`); err != nil || !slices.Equal(got, want) {
 			t.Errorf("zone_audit has %q, %v; want %q", got, err, want)
 		}

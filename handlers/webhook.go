@@ -102,13 +102,17 @@ func (s *server) resend(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
 	var request api.ResendRequest
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	var n int
 	if err := s.change(x, func(ctx context.Context) error {
-		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID))
+		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID), principal)
 		return err
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})

@@ -15,5 +15,6 @@ CREATE TABLE webhook (
   failed_at    DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when it did not take one last',
   error        VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT ''
     COMMENT 'why, in the last round; empty: none failed',
+  resent_at    DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when somebody had its dead deliveries sent again last',
   PRIMARY KEY (id)
 ) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'receivers of events; written by velocityd webhook'

@@ -159,19 +159,24 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 }
 
 type webhookResendCmd struct {
-	ID        uint64 `arg:"" help:"Id of the webhook."`
-	Event     uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
-	ask.Flags `embed:""`
+	ID          uint64 `arg:"" help:"Id of the webhook."`
+	Event       uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
+	becauseFlag `embed:""`
+	ask.Flags   `embed:""`
 }
 
 // Run has dead deliveries tried again.
 func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
+	ctx, err := c.in(ctx)
+	if err != nil {
+		return err
+	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	n, err := store.Webhooks.Resend(ctx, c.ID, c.Event)
+	n, err := store.Webhooks.Resend(ctx, c.ID, c.Event, p.Principal)
 	if err == nil {
 		fmt.Fprintf(p.Stdout, "%s will be tried again\n", shell.Counted(n, "event"))
 	}

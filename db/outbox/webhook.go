@@ -206,31 +206,3 @@ func withEvents(ctx context.Context, from session.Reader, rows []deliveryRow) ([
 	}
 	return list, kept, nil
 }
-
-// Resend implements webhook.Store.
-func (o *Outbox) Resend(ctx context.Context, id, eventID uint64) (n int, err error) {
-	err = o.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
-		if err := exists(ctx, tx, id); err != nil {
-			return err
-		}
-		result, err := tx.ExecContext(ctx, `
-UPDATE webhook_delivery
-   SET tries = 0,
-       next_at = UTC_TIMESTAMP(6)
- WHERE webhook_id = ?
-   AND next_at IS NULL
-   AND (event_id = ? OR ? = 0)`, id, eventID, eventID)
-		if err != nil {
-			return err
-		}
-		changed, err := result.RowsAffected()
-		if n = int(changed); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	if err != nil {
-		return 0, fmt.Errorf("send the dead deliveries of webhook %d again: %w", id, session.WriteError(err))
-	}
-	return n, nil
-}

@@ -2,6 +2,8 @@ package records
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +15,7 @@ import (
 
 // webhookRows leave out the secret, and how far the webhook is.
 func webhookRows(id uint64) auditedRows {
-	state := jsonObject("id", "url", "types", "zones", "description", "created_by")
+	state := jsonObject("id", "url", "types", "zones", "description", "created_by", "resent_at")
 	return auditedRows{webhookSubject, "webhook", "0, NULL", state, "id = ?", []any{id}}
 }
 
@@ -92,4 +94,46 @@ func (s *Tables) RemoveWebhook(ctx context.Context, id uint64, principal string)
 		return fmt.Errorf("remove webhook %d: %w", id, session.WriteError(err))
 	}
 	return nil
+}
+
+// Resend implements webhook.Store.
+func (s *Tables) Resend(ctx context.Context, id, eventID uint64, principal string) (n int, err error) {
+	err = s.edit(ctx, principal, func(e *edit) error {
+		// The webhook is locked before its deliveries, as the runner locks them, so that the two do not deadlock.
+		var locked uint64
+		err := e.GetContext(ctx, &locked, "SELECT id FROM webhook WHERE id = ? FOR UPDATE", id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return service.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if n, err = revive(ctx, e, id, eventID); err != nil || n == 0 {
+			return err
+		}
+		return e.audited(ctx, auditUpdate, webhookRows(id), func() error {
+			_, err := e.ExecContext(ctx, "UPDATE webhook SET resent_at = UTC_TIMESTAMP(6) WHERE id = ?", id)
+			return err
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("send the dead deliveries of webhook %d again: %w", id, session.WriteError(err))
+	}
+	return n, nil
+}
+
+// revive makes dead deliveries of a webhook due now, and returns how many.
+func revive(ctx context.Context, e *edit, id, eventID uint64) (int, error) {
+	result, err := e.ExecContext(ctx, `
+UPDATE webhook_delivery
+   SET tries = 0,
+       next_at = UTC_TIMESTAMP(6)
+ WHERE webhook_id = ?
+   AND next_at IS NULL
+   AND (event_id = ? OR ? = 0)`, id, eventID, eventID)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }

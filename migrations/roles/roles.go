@@ -90,7 +90,7 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT"}, "zone_event"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_lockout"), // a procedure deletes from it
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
-		on([]string{"SELECT", "UPDATE (error, failed_at, position, succeeded_at)"}, "webhook"),
+		on([]string{"SELECT", "UPDATE (error, failed_at, position, resent_at, succeeded_at)"}, "webhook"),
 		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "webhook_delivery"),
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention

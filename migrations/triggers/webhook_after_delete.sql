@@ -6,6 +6,6 @@ BEGIN
   INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_before, state_after)
   VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'webhook', 'delete', 0,
           JSON_OBJECT('id', OLD.id, 'url', OLD.url, 'types', OLD.types, 'zones', OLD.zones,
-          'description', OLD.description, 'created_by', OLD.created_by),
+          'description', OLD.description, 'created_by', OLD.created_by, 'resent_at', OLD.resent_at),
           NULL);
 END

@@ -7,5 +7,5 @@ BEGIN
   VALUES (UTC_TIMESTAMP(6), SESSION_USER(), NEW.created_by, 'webhook', 'insert', 0,
           NULL,
           JSON_OBJECT('id', NEW.id, 'url', NEW.url, 'types', NEW.types, 'zones', NEW.zones,
-          'description', NEW.description, 'created_by', NEW.created_by));
+          'description', NEW.description, 'created_by', NEW.created_by, 'resent_at', NEW.resent_at));
 END

@@ -48,12 +48,12 @@ func (m *Store) RemoveWebhook(_ context.Context, id uint64, _ string) error {
 
 // Deliveries implements webhook.Store: there are none.
 func (m *Store) Deliveries(_ context.Context, id, _ uint64) ([]webhook.Delivery, error) {
-	_, err := m.Resend(context.Background(), id, 0)
+	_, err := m.Resend(context.Background(), id, 0, "")
 	return nil, err
 }
 
 // Resend implements webhook.Store: there is nothing to send.
-func (m *Store) Resend(_ context.Context, id, _ uint64) (int, error) {
+func (m *Store) Resend(_ context.Context, id, _ uint64, _ string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !slices.ContainsFunc(m.webhooks, func(w webhook.Webhook) bool { return w.ID == id }) {

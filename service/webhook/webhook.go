@@ -109,6 +109,6 @@ type Store interface {
 	// Deliveries returns at most MaxDeliveries deliveries of a webhook behind an event, by the ids of the events.
 	Deliveries(ctx context.Context, id, after uint64) ([]Delivery, error)
 	// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. It returns how
-	// many.
-	Resend(ctx context.Context, id, eventID uint64) (int, error)
+	// many. The audit has it as an update of the webhook, unless there were none.
+	Resend(ctx context.Context, id, eventID uint64, principal string) (int, error)
 }

@@ -12,7 +12,7 @@ type Webhooks interface {
 	Webhooks(ctx context.Context) ([]webhook.Webhook, error)
 	RemoveWebhook(ctx context.Context, id uint64, principal string) error
 	Deliveries(ctx context.Context, id, after uint64) ([]webhook.Delivery, error)
-	Resend(ctx context.Context, id, eventID uint64) (int, error)
+	Resend(ctx context.Context, id, eventID uint64, principal string) (int, error)
 }
 
 // LocalWebhooks are those of a database.
