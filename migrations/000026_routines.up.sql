@@ -1,1 +1,1 @@
--- routines sha256: c3be9c1d0ce938b98d04dd1176f6eefef11be7343ccb7d5553c92b09dcd95dbc
+-- routines sha256: 0a96646e48360b76c7487591b39da86b322d81ccc56c5f632cddaaee55057dd9

@@ -2,8 +2,8 @@ CREATE /*M! OR REPLACE */ TRIGGER webhook_after_update
 AFTER UPDATE ON webhook
 FOR EACH ROW
 BEGIN
-  -- Records a change of a webhook in zone_audit, without its secret, and that its dead deliveries are sent again. How far it is is
-  -- no change.
+  -- Records in zone_audit a change of a webhook, without its secret, and the order to send its dead deliveries again. Progress of
+  -- its deliveries is no change.
   IF NOT ((NEW.url, NEW.types, NEW.zones, HEX(NEW.description), NEW.secret, NEW.created_by, NEW.resent_at)
     <=> (OLD.url, OLD.types, OLD.zones, HEX(OLD.description), OLD.secret, OLD.created_by, OLD.resent_at)) THEN
     INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_before, state_after)
