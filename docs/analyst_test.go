@@ -102,7 +102,7 @@ func TestTheAnalystsPageExportsNoFormula(t *testing.T) {
 func TestTheAnalystsPageFindsTheFirstIDOfATime(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t)
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		const page = "docs/analyst.md"
 		w := newWorld(t, engine, program, page, nil)
 		search := ""

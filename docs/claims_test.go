@@ -18,7 +18,7 @@ import (
 // faults in front of it. The ids of its txns are above 2^53.
 func TestTheClientsOfOtherLanguagesKeepTheirClaims(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.Engines(t)[0], buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
+	w := newWorld(t, dbtest.First(t), buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
 	dbtest.Exec(t, w.session("root"), "ALTER TABLE "+w.Database+".zone_txn AUTO_INCREMENT = 9007199254740993")
 	w.must("sh", `velocityd zone set 3 --rate 1000 --window 1h --counts failures --description 'of the claims'
 velocityd zone set 4 --rate 0 --window 1h --description 'full'

@@ -67,7 +67,7 @@ func TestEveryBlockOfThePagesRuns(t *testing.T) {
 		}
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 				w := newWorld(t, engine, program, page, blocks)
 				for _, b := range blocks {
 					if err := w.run(b); err != nil {

@@ -222,7 +222,7 @@ func (w *world) runGo(b block) error {
 // block is written in.
 func TestAWrongBlockFailsAtItsLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.Engines(t)[0], buildProgram(t), "p.md", nil)
+	w := newWorld(t, dbtest.First(t), buildProgram(t), "p.md", nil)
 	for _, test := range []struct{ language, text, at string }{
 		{"sql", "-- as analyst\nSELECT 1;\nSELECT\n  nothing FROM zone_txn;\n", "p.md:12:"},
 		{"sql", "-- as analyst\nDELETE FROM zone_txn;\n", "p.md:11:"},

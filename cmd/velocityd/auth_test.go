@@ -45,7 +45,7 @@ func askWith(t *testing.T, method, url, token, body string, headers ...string) (
 // own.
 func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	for _, address := range []string{"0.0.0.0:0", ":0"} {
 		var stderr strings.Builder
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", address)
@@ -79,7 +79,7 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 
 func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, env, "shop", "--scope", "check,zones")
 	one := start(t, env, "serve", "--listen", "0.0.0.0:0")
@@ -117,7 +117,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 
 func TestInsecureServesWhoeverComesAndSaysSo(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--insecure-no-auth", "--listen", "0.0.0.0:0", "--admin-listen", "0.0.0.0:0")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
 	if strings.Count(i.stderr.String(), "answered without credentials") != 2 {
@@ -139,7 +139,7 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 // TestDevThatAsksForTokensLetsOneBeMade is the only way to a token of dev's database.
 func TestDevThatAsksForTokensLetsOneBeMade(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": dbtest.Engines(t)[0].Name}
+	env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": dbtest.First(t).Name}
 	i := start(t, env, "dev", "--require-auth")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusUnauthorized)
 	token := newToken(t, env, "me", "--scope", "admin")

@@ -129,7 +129,7 @@ func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
 
 func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()
@@ -218,7 +218,7 @@ func wantAwayLog(t *testing.T, log string, answers awayLog) {
 
 func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 			"--check-timeout", "3s", "--lock-wait", "1s")
@@ -257,7 +257,7 @@ func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *te
 // that is away. The service's tests record nothing, so they succeed.
 func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
 		stall := m.StallCommits(t)
 		var asked atomic.Int64
@@ -301,7 +301,7 @@ func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 // recording: the engine says so to each call, once a second or two. It also stops for a moment.
 func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
 		// MySQL ends a lock wait of 1 s after up to 2 s, and later on a busy machine: only a silence of 4 s is one.
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lock-wait", "1s", "--degraded-after", "2s",
@@ -353,7 +353,7 @@ func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 // remembered as well.
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
 		env := environment{
 			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",

@@ -24,7 +24,7 @@ import (
 // TestABacktestReplaysTheRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between checks.
 func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t,
 			service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute},
 			service.Zone{ID: 2, Rate: 99, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

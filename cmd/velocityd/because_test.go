@@ -9,7 +9,7 @@ import (
 
 func TestCommandsRecordTheReasonOfAChange(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	in := environment{"VELOCITY_DSN": d.DSN}
 	must(t, in, "zone", "set", "1", "--rate", "5", "--window", "60", "--reason", "ticket 1")
 	must(t, in, "override", "set", "1", "alice", "--action", "deny", "--reason", "ticket 2")

@@ -14,7 +14,7 @@ import (
 
 func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{
 			ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour,
 			Keys: service.KeyRule{Kind: service.KeyUsername},
@@ -54,7 +54,7 @@ func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 
 func TestBucketPeekAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Mode: service.ModeShadow},
 			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
@@ -83,7 +83,7 @@ func withoutWait(text string) string {
 
 func TestBucketReleaseEmptiesTheBucketAndEndsItsLockout(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{
 			ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
 			Keys: service.KeyRule{Kind: service.KeyUsername},

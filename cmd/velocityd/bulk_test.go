@@ -88,7 +88,7 @@ func (b *bulk) wantRows(t *testing.T, d *dbtest.Database, where string, buckets 
 func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
 	t.Parallel()
 	const callers, lonely, conns = 40, 4, 8
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
 		d.SQL.SetMaxOpenConns(1)
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",

@@ -9,7 +9,7 @@ import (
 
 func TestChangesAreListedTheNewestFirst(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "zone", "set", "1", "--rate", "5", "--window", "60s")
 	must(t, env, "zone", "set", "1", "--rate", "9")

@@ -189,7 +189,7 @@ func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
 // Programs write leading zeros, and kong would read an octal number.
 func TestNumbersAreDecimal(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
 	must(t, env, "zone", "delete", "--yes", "010")
@@ -216,7 +216,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestOutputThatIsLostIsAnError(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	for _, args := range []string{
 		"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help",
 		"migrate status",
@@ -234,7 +234,7 @@ func TestOutputThatIsLostIsAnError(t *testing.T) {
 // TestServeOutlivesTheReaderOfItsLog runs the program as a process of its own.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

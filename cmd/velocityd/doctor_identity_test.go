@@ -95,7 +95,7 @@ func TestDoctorAsksEachAddressWhichDatabaseItLeadsTo(t *testing.T) {
 
 func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		dbtest.Exec(t, d.SQL, "DELETE FROM velocity_identity WHERE name = 'database'")
 		_, found := consult(t, d)
@@ -113,7 +113,7 @@ func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 	t.Parallel()
 	var found doctor.Diagnoses
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		body := "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1436, MESSAGE_TEXT = 'Thread stack overrun'"
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE describe_schema")
@@ -135,7 +135,7 @@ func TestDoctorSaysWhyTLSFails(t *testing.T) {
 	for name, text := range map[string][]byte{"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key, "theirs.pem": theirs.PEM} {
 		writeFile(t, folder+"/"+name, string(text))
 	}
-	server := dbtest.Engines(t)[0].Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem", "--ssl-cert="+folder+"/server.pem",
+	server := dbtest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem", "--ssl-cert="+folder+"/server.pem",
 		"--ssl-key="+folder+"/server.key")
 	cfg := socketOf(t, &dbtest.Database{DSN: dbtest.AdminDSN(server, "velocityd")})
 	cfg.Net, cfg.Addr = "tcp", forward(t, cfg.Addr)

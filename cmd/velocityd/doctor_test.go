@@ -50,7 +50,7 @@ func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int
 
 func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		code, found := consult(t, d.ServiceAccount(t))
 		if code != exitFine {
@@ -79,7 +79,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 // Two of the tables may come from dumps of other days.
 func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
@@ -111,7 +111,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "
 	const byYear = "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) " +
 		"(PARTITION p1 VALUES LESS THAN ('2020-01-01'), PARTITION later VALUES LESS THAN (MAXVALUE))"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		narrow := d.ServiceAccount(t)
 		cfg, err := mysql.ParseDSN(narrow.DSN)
@@ -168,7 +168,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 // that runs, and cuts all of its connections.
 func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
 	narrow := d.ServiceAccount(t)
 	cfg, err := mysql.ParseDSN(narrow.DSN)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 
 func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		folder := t.TempDir()
 		file := filepath.Join(folder, ask.CredentialName)
@@ -87,7 +87,7 @@ func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 // TestParametersThatADSNMayCarryWork carries them all through every kind of work.
 func TestParametersThatADSNMayCarryWork(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for name, parameters := range map[string]string{
 			"free": "compress=true&allowCleartextPasswords=true&allowNativePasswords=true&connectionAttributes=program_name:velocityd,team:auth" +
 				"&timeout=9s&tls=preferred",

@@ -12,7 +12,7 @@ import (
 
 func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
@@ -64,7 +64,7 @@ func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
 
 func TestOverridesOfAllZonesAreListedWithTheirZone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		for _, id := range []int64{1, 2, 3} {
 			d.SetZone(t, service.Zone{ID: id, Rate: 1, Window: time.Hour})
@@ -156,7 +156,7 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 // TestCommandsDoNotGuessAtTheDatabaseOfAService has a toy database beside a service that is named.
 func TestCommandsDoNotGuessAtTheDatabaseOfAService(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	folder := t.TempDir()
 	writeFile(t, folder+"/dsn", d.DSN+"\n")
 	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitFine ||

@@ -12,7 +12,7 @@ import (
 
 func TestAnAttemptIsExplainedAtAShellAndOverHTTPWithItsNetwork(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		file := geoiptest.Example(t)
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		direct := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ADDRESS_DB": file}

@@ -32,7 +32,7 @@ func TestAnInstanceStoppedBetweenItsPacketsHoldsNobodyUpAndTellsTheTruth(t *test
 		t.Skip("asks the kernel by /proc whether a process is stopped")
 	}
 	const both = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"192.0.2.7"}]}`
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for name, flags := range map[string][]string{
 			"in time": slow,
 			"late":    {"--check-timeout", "2s", "--lock-wait", "1s"}, // less than it takes until its locks are gone

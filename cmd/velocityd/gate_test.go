@@ -61,7 +61,7 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 
 func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	good := gatesFile(t, gatesText)
 	wrong := gatesFile(t, strings.NewReplacer("deny", "denny", "form", "forms").Replace(gatesText))
 	for _, c := range []struct {
@@ -110,7 +110,7 @@ func askGate(t *testing.T, url string) int {
 
 func TestServeFollowsItsFileOfGates(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
 	path := gatesFile(t, gatesText)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_GATES": path}, "serve")
 	if first, second := askGate(t, i.url), askGate(t, i.url); first != 204 || second != 429 {
@@ -146,7 +146,7 @@ func read(t *testing.T, url string) string {
 
 func TestServeCountsTheClientThatTheProxyProtocolNames(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage || !strings.Contains(r.stderr, "--trusted-proxies") {
 		t.Errorf("without proxies: %+v", r)

@@ -26,7 +26,7 @@ import (
 
 func TestEnvoyIsAnsweredOverGRPCWithTLSUntilTheServiceStops(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		answersEnvoy(t, engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 		env := environment{"VELOCITY_URL": i.url}

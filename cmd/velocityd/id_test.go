@@ -17,7 +17,7 @@ const beyond = 1<<53 + 1
 
 func TestIDsThatAFloatCannotHoldComeBackExactly(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		for _, table := range []string{"zone_txn", "zone_override"} {
 			dbtest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))

@@ -43,7 +43,7 @@ descriptors:
 
 func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
 		dir := t.TempDir()
 		must(t, env, "import", "ratelimit", configFile(t, messages), "--out", dir)

@@ -13,7 +13,7 @@ import (
 // TestMigrateRolesDoesWhatItsDryRunPrints runs the command as a DBA does.
 func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	narrow := d.Account(t)
 	cfg, err := mysql.ParseDSN(narrow.DSN)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	latest := migrations.Latest()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, step := range []struct {
@@ -58,7 +58,7 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 
 func TestMigrateStatusNamesEachText(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
@@ -81,7 +81,7 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 
 func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
 		for args, want := range map[string]string{
@@ -98,7 +98,7 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 
 func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
 		for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
@@ -112,7 +112,7 @@ func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
 
 func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
 		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
@@ -134,7 +134,7 @@ func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 
 func TestZoneSetChangesWhatIsNamedAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
 		if got := must(t, env, "zone", "list"); !strings.Contains(got, "no zones") {
 			t.Errorf("without zones: %q", got)
@@ -170,7 +170,7 @@ func TestZoneSetChangesWhatIsNamedAlone(t *testing.T) {
 
 func TestCheckAnswersByTextJSONAndExitCode(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, direct, "serve")
@@ -308,7 +308,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "auth.log")
 			writeFile(t, file, log)
 			users, ips, attempts := greedy(log, userRate, ipRate)
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "200"}, "over HTTP": {file, "--url"},
 				} {
@@ -345,7 +345,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 
 func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -366,7 +366,7 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 
 func TestReplayThatCouldAskNothingIsAnError(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		remote := environment{"VELOCITY_URL": start(t, direct, "serve").url}

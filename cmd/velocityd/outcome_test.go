@@ -11,7 +11,7 @@ import (
 
 func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
@@ -52,7 +52,7 @@ func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
 
 func TestOutcomeByAttemptIDIsReportedAndShown(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
@@ -84,7 +84,7 @@ func TestOutcomeByAttemptIDIsReportedAndShown(t *testing.T) {
 
 func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
@@ -106,7 +106,7 @@ func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 
 func TestCheckTellsThatAShadowZoneWouldBlock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
 			service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}

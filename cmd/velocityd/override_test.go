@@ -39,7 +39,7 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 
 func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
 			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
@@ -78,7 +78,7 @@ func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
 
 func TestOverrideListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, args := range []string{
@@ -101,7 +101,7 @@ func TestOverrideListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	t.Parallel()
 	const n = api.MaxPage + 1
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		var values []string
 		for i := range n {
@@ -122,7 +122,7 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 
 func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "override", "set", "1", "bob", "--action", "deny", "--reason", "guessing")
@@ -149,7 +149,7 @@ func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 
 func TestOverridesOfAnotherReasonStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}).DSN}
 		set := []string{"override", "set", "1", "bob", "--action", "deny", "--reason", "robot", "--same-reason"}
 		remove := []string{"override", "delete", "1", "bob", "--reason", "robot", "--same-reason"}
@@ -170,7 +170,7 @@ func TestOverridesOfAnotherReasonStayAsTheyAre(t *testing.T) {
 
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		d.SetOverride(t, service.Override{
 			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "old",

@@ -50,7 +50,7 @@ func pamSettings(t *testing.T, url, token string, lines ...string) []string {
 
 func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, proxyZones()...)
 		token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "pam", "--scope", "check,report")
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")

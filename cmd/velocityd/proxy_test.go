@@ -77,7 +77,7 @@ func proxyZones() []service.Zone {
 
 func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, proxyZones()...)
 		token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")

@@ -36,7 +36,7 @@ func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 // decided, and out of them again, under one running instance.
 func TestReadinessTellsTheTruth(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		narrow := d.ServiceAccount(t)
 		cfg, err := mysql.ParseDSN(narrow.DSN)
@@ -109,7 +109,7 @@ func entries(t *testing.T, log, message string) []map[string]any {
 
 func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 		i.awaitAddress(t)
@@ -147,7 +147,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 	t.Parallel()
 	const several = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"bob"}]}`
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		for name, c := range map[string]struct {
 			rights         []string
@@ -179,7 +179,7 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 func TestAnInstanceThatAnswersWithoutTheDatabaseIsSentRequestsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	const sendable = "/readyz?degraded=ok"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
 		_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 		defer insist(t, i)

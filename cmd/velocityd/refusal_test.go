@@ -15,7 +15,7 @@ import (
 // brings the zone back.
 func TestTheEndOfAllZonesIsToldAndCanBeUndone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
 		env := environment{"VELOCITY_DSN": d.DSN}

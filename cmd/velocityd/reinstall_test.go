@@ -16,7 +16,7 @@ import (
 func TestChecksGoOnWhileEachTextIsInstalledAnew(t *testing.T) {
 	t.Parallel()
 	const rounds, callers = 3, 4
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1_000_000, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, append([]string{"serve"}, slow...)...)

@@ -68,7 +68,7 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 
 func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		const read, unread = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n",
@@ -149,7 +149,7 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "auth.log")
 			writeFile(t, file, log)
 			users, ips, want := forgiving(log, userRate, ipRate)
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {

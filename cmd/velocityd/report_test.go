@@ -15,7 +15,7 @@ import (
 
 func TestReportIsMadeFromTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour}, service.Zone{ID: 2, Rate: 99, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, direct, "serve")

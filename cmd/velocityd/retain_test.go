@@ -11,7 +11,7 @@ import (
 // TestRetainRemovesWhatItsDryRunNames runs as the account of the service, which itself may delete no txn.
 func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.LeaveUnaudited()
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
@@ -64,7 +64,7 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 
 func TestOneOfTwoServingInstancesCarriesOutRetention(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}
 		first, second := start(t, env, "serve"), start(t, env, "serve")

@@ -67,7 +67,7 @@ func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal
 
 func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		// Of two, one gathers checks and one does not.
 		for name, coalesce := range map[string][]string{"One": {""}, "Two": {"", "off"}} {
 			t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 
 func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
@@ -119,7 +119,7 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
 		i.cancel()
@@ -147,7 +147,7 @@ func insist(t *testing.T, i *instanceUnderTest) {
 
 func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
 		// A caller that never ends its request is not in the service's hands.
@@ -172,7 +172,7 @@ func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 // connections, too.
 func TestASlowHeadIsToldSoBehindAnAnsweredRequest(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
 	if err != nil {
@@ -206,7 +206,7 @@ func mustRead(t *testing.T, answers *bufio.Reader) int {
 
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 		defer insist(t, i)
@@ -224,7 +224,7 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 
 func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "3"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
@@ -245,7 +245,7 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 
 func TestReadinessFollowsTheSchema(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")
@@ -304,7 +304,7 @@ func wantTwoSchemaFaults(t *testing.T, log string) {
 
 func TestConfigurationFaultsEndServeAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		fits, empty := engine.Database(t), engine.Empty(t)
 		dirty, foreign := engine.Database(t), engine.Database(t)
 		dbtest.Exec(t, dirty.SQL, "UPDATE schema_migrations SET dirty = 1")
@@ -340,7 +340,7 @@ func TestAddressInUseEndsServeAtOnce(t *testing.T) {
 
 func TestServeSurvivesItsEngine(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
@@ -393,7 +393,7 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 func TestKeysNeverReachTheLog(t *testing.T) {
 	t.Parallel()
 	const secret = "jane.doe@example.org"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s", "--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {

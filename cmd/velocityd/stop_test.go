@@ -17,7 +17,7 @@ import (
 // eachWay runs a test on every engine, with checks that share calls and without.
 func eachWay(t *testing.T, test func(t *testing.T, engine *dbtest.Engine, coalesce string)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()

@@ -14,7 +14,7 @@ import (
 
 func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
 			service.Zone{ID: 2, Rate: 5, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
@@ -60,7 +60,7 @@ func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
 
 func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, key := range []string{"192.0.2.1", "192.0.2.2"} {
@@ -95,7 +95,7 @@ func (a *answering) Read(p []byte) (int, error) {
 
 func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, key := range []string{"alice", "bob"} {

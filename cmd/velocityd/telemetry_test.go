@@ -29,7 +29,7 @@ import (
 // every metric appear.
 func watched(t *testing.T) *instanceUnderTest {
 	t.Helper()
-	d := dbtest.Engines(t)[0].Database(t,
+	d := dbtest.First(t).Database(t,
 		service.Zone{ID: 1, Rate: 5, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
 	must(t, environment{"VELOCITY_DSN": d.DSN}, "webhook", "add", "https://hooks.example/")
@@ -155,7 +155,7 @@ func TestTracesReachACollectorWithoutAKey(t *testing.T) {
 	received := &receiver{spans: map[string][]*traces.Span{}}
 	server := httptest.NewServer(received)
 	t.Cleanup(server.Close)
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	_, i := program(t, []string{
 		"VELOCITY_DSN=" + d.DSN, "OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_SERVICE_NAME=login-limits",
 	}, append([]string{"serve", "--access-log"}, slow...)...)

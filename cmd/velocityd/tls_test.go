@@ -157,7 +157,7 @@ func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
 
 func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	s := startSecure(t, d)
 	for path, want := range map[string][2]int{ // at the first listener and at the second
 		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {404, 200},
@@ -217,7 +217,7 @@ func (s *secureInstance) stopsWhileAProfileIsTaken(t *testing.T) {
 func TestOpenFilesBoundTheConnections(t *testing.T) {
 	t.Parallel()
 	const files, conns = 300, 8
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	cmd := exec.CommandContext(context.Background(), "sh", "-c", `ulimit -n 300; exec "$0" "$@"`, os.Args[0],
 		"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--max-conns", "8")
 	i := spawn(t, cmd, []string{"VELOCITY_DSN=" + d.DSN})

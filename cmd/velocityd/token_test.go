@@ -31,7 +31,7 @@ func newToken(t *testing.T, env environment, args ...string) string {
 
 func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
 	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
 		"--expires", "90d")
@@ -66,7 +66,7 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 
 func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
 	path := filepath.Join(t.TempDir(), "shop.token")
 	for _, want := range []string{"shop", path + " is there already"} {
@@ -102,7 +102,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 
 func TestTokensAreRotatedAndRevoked(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
 	first := newToken(t, env, "shop", "--scope", "check")
 	second := newToken(t, env, "shop", "--scope", "check")
@@ -147,7 +147,7 @@ func TestTokensAreRotatedAndRevoked(t *testing.T) {
 // A subject with parts that programs write in different ways is read from the certificate.
 func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t)
+	d := dbtest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
 	subject := pkix.Name{
 		CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
@@ -209,7 +209,7 @@ func longText(start string) string { return start + strings.Repeat("a", access.M
 
 func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, direct, "operator", "--scope", "check,zones,overrides,peek")
 	url := start(t, direct, "serve", "--require-auth").url

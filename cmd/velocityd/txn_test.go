@@ -36,7 +36,7 @@ func idsIn(t *testing.T, output string) string {
 
 func TestTxnsAreListedShownAndExportedFromTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		user := service.Zone{ID: 1, Rate: 2, Window: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}}
 		d := engine.Database(t, user, service.Zone{ID: 2, Rate: 5, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
@@ -107,7 +107,7 @@ func TestTxnsAreListedShownAndExportedFromTheDatabaseAndOverHTTP(t *testing.T) {
 
 func TestTxnsAndEventsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}

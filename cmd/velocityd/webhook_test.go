@@ -68,7 +68,7 @@ func (r *hookTaker) has(line string) bool {
 // itself.
 func TestEventsGoToAWebhookAndToALogShipper(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		zone := service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Second}
 		d := engine.Database(t, zone)
 		owner, to := environment{"VELOCITY_DSN": d.DSN}, newHookTaker(t)

@@ -13,7 +13,7 @@ import (
 // after it.
 func TestInstancesAgreeAboutTheAttemptsOfAMailServer(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		zone := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures}
 		d := engine.Database(t, zone, service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
 		env := environment{"VELOCITY_DSN": d.DSN}

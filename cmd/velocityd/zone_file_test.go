@@ -42,7 +42,7 @@ func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 	for _, over := range []string{"database", "service"} {
 		t.Run(over, func(t *testing.T) {
 			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 				d := engine.Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 				env := environment{"VELOCITY_DSN": d.DSN}
 				if over == "service" {
@@ -93,7 +93,7 @@ func (r onRead) Read(p []byte) (int, error) {
 
 func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
@@ -168,7 +168,7 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 
 func TestAZoneComesBackAsItWasBeforeAChange(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		restoreWhatWasDeleted(t, engine.Database(t), environment{})
 	})
 	t.Run("portable", func(t *testing.T) {
@@ -244,7 +244,7 @@ func settings(shown string) string {
 
 func TestTheDBAMayRestoreZones(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
 		must(t, env, "zone", "set", "1", "--rate", "6")

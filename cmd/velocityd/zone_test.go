@@ -16,7 +16,7 @@ import (
 
 func TestZoneSetKnowsEverySetting(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
 		must(t, env, "zone", "set", "7", "--rate", "5", "--window", "60")
 		want := "7   5     60 s    \"\"           "
@@ -70,7 +70,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 
 func TestReserveTTLOfTheWindowGoesWithTheWindow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
 		must(t, env, "zone", "set", "7", "--rate", "5", "--window", "60", "--counts", "failures")
 		for _, window := range []string{"30", "90"} {
@@ -91,7 +91,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 		"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3",
 		"--ipv4-prefix=24", "--reset-on-success",
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "zone", "set", "7", "--rate", "5", "--window", "60")
@@ -128,7 +128,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 
 func TestZoneSetTakesPeriods(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
 		for _, step := range []struct{ args, line string }{
 			{"--rate 5 --period month --period-anchor 31", "7   5     2678400 s  \"\"           period=month period_anchor=31"},
@@ -155,7 +155,7 @@ func TestZoneSetTakesPeriods(t *testing.T) {
 
 func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.SetZone(t, service.Zone{
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
@@ -193,7 +193,7 @@ func sameJSON(t *testing.T, got, want string) {
 
 func TestZoneDeleteSaysWhatItRemoved(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 7, Description: "login per user", Rate: 5, Window: time.Minute, Lockout: time.Hour})
 		d.SetOverride(t, service.Override{ZoneID: 7, Key: "bob", Action: service.OverrideDeny})
 		env := environment{"VELOCITY_DSN": d.DSN}
@@ -218,7 +218,7 @@ func TestZoneDeleteSaysWhatItRemoved(t *testing.T) {
 
 func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		if r := command(env, nil, "zone", "lint"); r.code != exitFindings ||

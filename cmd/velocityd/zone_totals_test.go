@@ -12,7 +12,7 @@ import (
 // A key is folded as a check folds it, and counted under the oldest of its pseudonyms. The running service rolls up.
 func TestTotalsOfAKeyAreThoseOfItsOldestPseudonym(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{
 			ID: 1, Rate: 3, Window: time.Hour, Totals: true, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
 		}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})

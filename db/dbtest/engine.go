@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -16,11 +15,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/localdb"
+	"velocityd/internal/nightly"
 )
 
 // Engine is one kind of server that tests run on.
 type Engine struct {
 	Name  string // a localdb.Engine, or userServer
+	lent  bool   // the server outlives this test binary
 	admin func() (*mysql.Config, error)
 	shelf shelf
 	// rows has databases for tests that change rows alone.
@@ -31,17 +32,6 @@ type Engine struct {
 
 // userServer is the name of the server that VELOCITY_TEST_DSN names.
 const userServer = "dsn"
-
-// farm is the servers of one test binary, each started at its first use.
-type farm struct {
-	mu      sync.Mutex
-	folder  string
-	servers []*localdb.Server
-}
-
-// shared outlives every test and is emptied by Main: a server for each test
-// would cost seconds.
-var shared farm //nolint:gochecknoglobals // see above
 
 // gcPercent lets garbage of tests grow before it is collected. With the race detector, Go's default
 // of 100 made the tests of the commands take 1.4 times the processor time.
@@ -63,7 +53,7 @@ func Main(m *testing.M) {
 	for _, engine := range all() {
 		err = errors.Join(err, engine.drop())
 	}
-	if err = errors.Join(err, shared.stop()); err != nil {
+	if err = errors.Join(err, own.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
@@ -74,26 +64,57 @@ func Main(m *testing.M) {
 // names one, else private servers of every kind that the project is tested on.
 func engines() []*Engine {
 	if dsn := os.Getenv("VELOCITY_TEST_DSN"); dsn != "" {
-		return []*Engine{{Name: userServer, admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
+		return []*Engine{{Name: userServer, lent: true, admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
 	}
 	var list []*Engine
+	lent := lentSockets()
 	for _, kind := range localdb.Tested() {
-		list = append(list, &Engine{
-			Name:  string(kind),
-			admin: sync.OnceValues(func() (*mysql.Config, error) { return shared.start(kind) }),
-		})
+		admin := func() (*mysql.Config, error) { return own.start(kind) }
+		if socket := lent[kind]; socket != "" {
+			admin = func() (*mysql.Config, error) { return rootOn(socket), nil }
+		}
+		list = append(list, &Engine{Name: string(kind), lent: lent[kind] != "", admin: sync.OnceValues(admin)})
 	}
 	return list
 }
 
 // all is made once, so that each kind is started once.
-var all = sync.OnceValue(engines) //nolint:gochecknoglobals // see shared
+var all = sync.OnceValue(engines) //nolint:gochecknoglobals // see own
 
-// Each runs test on every engine as a parallel subtest. An engine that is not
-// on this machine skips its subtest with a message, and fails it if CI=true.
+// Each runs test on every engine as a parallel subtest: it is for tests of SQL text, in a file or in Go. An engine that
+// is not on this machine skips its subtest with a message, and fails it if CI=true.
 func Each(t *testing.T, test func(t *testing.T, engine *Engine)) {
 	t.Helper()
+	on(t, all(), test)
+}
+
+// One is Each on one engine, the first on this machine, for tests of Go that sends no SQL of its own. In `make test-all`
+// it is Each.
+func One(t *testing.T, test func(t *testing.T, engine *Engine)) {
+	t.Helper()
+	if nightly.Is() {
+		on(t, all(), test)
+		return
+	}
+	on(t, []*Engine{First(t)}, test)
+}
+
+// First returns the first engine on this machine. Without any the test is skipped, and fails if CI=true.
+func First(tb testing.TB) *Engine {
+	tb.Helper()
+	var absent error
 	for _, engine := range all() {
+		if _, absent = engine.admin(); absent == nil {
+			return engine
+		}
+	}
+	missing(tb, absent)
+	return nil
+}
+
+func on(t *testing.T, engines []*Engine, test func(t *testing.T, engine *Engine)) {
+	t.Helper()
+	for _, engine := range engines {
 		t.Run(engine.Name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := engine.admin(); err != nil {
@@ -165,31 +186,12 @@ func AdminDSN(server *localdb.Server, database string) string {
 	return cfg.FormatDSN()
 }
 
-func adminConfig(server *localdb.Server) *mysql.Config {
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr = "root", "unix", server.Socket()
-	return cfg
-}
+func adminConfig(server *localdb.Server) *mysql.Config { return rootOn(server.Socket()) }
 
-func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.folder == "" {
-		folder, err := os.MkdirTemp("", "velocityd-test-")
-		if err != nil {
-			return nil, fmt.Errorf("make a folder for test servers: %w", err)
-		}
-		f.folder = folder
-	}
-	server, err := launch(kind, filepath.Join(f.folder, string(kind)),
-		// These servers die with the tests: nothing has to survive them.
-		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite",
-		"--max-connections=2000")
-	if err != nil {
-		return nil, err
-	}
-	f.servers = append(f.servers, server)
-	return adminConfig(server), nil
+func rootOn(socket string) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr = "root", "unix", socket
+	return cfg
 }
 
 func launch(kind localdb.Engine, dir string, args ...string) (*localdb.Server, error) {
@@ -200,18 +202,6 @@ func launch(kind localdb.Engine, dir string, args ...string) (*localdb.Server, e
 		return nil, fmt.Errorf("find an engine to test on: %w", err)
 	}
 	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
-}
-
-func (f *farm) stop() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, server := range f.servers {
-		stopNow(server)
-	}
-	if f.folder == "" {
-		return nil
-	}
-	return os.RemoveAll(f.folder)
 }
 
 // stopNow ends a server without its shutdown work, which on a slow machine may

@@ -84,7 +84,7 @@ func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) 
 // drop drops the databases that wait on a server which does not end with the tests.
 func (e *Engine) drop() error {
 	idle := slices.Concat(e.shelf.idle, e.rows.idle, e.portable.idle)
-	if e.Name != userServer || len(idle) == 0 {
+	if !e.lent || len(idle) == 0 {
 		return nil
 	}
 	cfg, err := e.admin()

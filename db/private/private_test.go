@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		folder := t.TempDir()
 		server := engine.Private(t, t.TempDir())
 		d := Database{Folder: folder, Socket: server.Socket()}
@@ -54,7 +54,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 // program might have made.
 func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := Database{Folder: t.TempDir(), Socket: engine.Private(t, t.TempDir()).Socket()}
 		for change, says := range map[string]string{
 			"UPDATE velocityd.schema_migrations SET version = 116":                                    "it is at version 116",

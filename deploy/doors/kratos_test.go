@@ -55,7 +55,7 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 			t.Fatal(err)
 		}
 	}
-	config, err := mysql.ParseDSN(dbtest.Engines(t)[0].Empty(t).DSN)
+	config, err := mysql.ParseDSN(dbtest.First(t).Empty(t).DSN)
 	if err != nil {
 		t.Fatal(err)
 	}

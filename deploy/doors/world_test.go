@@ -47,7 +47,7 @@ type world struct {
 // believes. Callers need a token with --require-auth alone.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
-	w := &world{app: newApplication(t), address: freeAddress(t), grpc: freeAddress(t), db: dbtest.Engines(t)[0].Database(t,
+	w := &world{app: newApplication(t), address: freeAddress(t), grpc: freeAddress(t), db: dbtest.First(t).Database(t,
 		service.Zone{
 			ID: userZone, Description: "login per user", Rate: userRate, Window: time.Minute, Counts: service.CountsFailures,
 			Keys: service.KeyRule{Kind: service.KeyUsername},

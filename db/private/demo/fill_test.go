@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 // The audit of the database when the test ends proves that no window holds more than its rate.
 func TestADemoIsADayOfLoginsWithSomebodyLockedAndIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		end := time.Now()
 		rename := func(from, to string) {
