@@ -13,6 +13,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
@@ -46,6 +47,7 @@ func foreignSettings() []string {
 // TestNoSettingOfAForeignSessionChangesTheSchema lets a session with a setting, which all new sessions
 // have as well if it can be set for them, be the first to open each table after FLUSH TABLES.
 func TestNoSettingOfAForeignSessionChangesTheSchema(t *testing.T) {
+	nightly.Only(t, "43 settings on each engine, with a schema made under each")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir(), "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")

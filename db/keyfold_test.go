@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"velocityd/db/dbtest"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
@@ -146,6 +147,7 @@ func orders() (pairs []string) {
 }
 
 func TestNamesThatACollationTakesForOneAreOneBucket(t *testing.T) {
+	nightly.Only(t, "all characters of Unicode in each collation of an engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)

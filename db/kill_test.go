@@ -8,10 +8,12 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
 func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
+	nightly.Only(t, "five starts of each engine")
 	t.Parallel()
 	const first, second, lone = "START TRANSACTION", "INSERT INTO zone_txn", "CALL check_velocity_by_rule"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

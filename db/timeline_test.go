@@ -13,13 +13,14 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
 // Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
 var (
-	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 50") //nolint:gochecknoglobals // a flag of the test binary
-	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time") //nolint:gochecknoglobals // a flag of the test binary
+	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 10, or 50 in make test-all") //nolint:gochecknoglobals // a flag of the test binary
+	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: 1, or the present time in make test-all") //nolint:gochecknoglobals // a flag of the test binary
 )
 
 // TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by
@@ -29,7 +30,11 @@ var (
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		liveTogether(t, newTwins(t, engine), 1, 50)
+		most := 10
+		if nightly.Is() {
+			most = 50
+		}
+		liveTogether(t, newTwins(t, engine), 1, most)
 	})
 }
 
@@ -38,8 +43,8 @@ func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
 	t.Helper()
 	most = cmp.Or(*timelines, most)
-	seed := *firstSeed
-	if seed == 0 {
+	seed := cmp.Or(*firstSeed, 1)
+	if *firstSeed == 0 && nightly.Is() {
 		seed = uint64(time.Now().UnixNano())
 	}
 	failures, lived, ended := 0, 0, 0

@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
@@ -161,6 +162,7 @@ func (c *caller) hold(t *testing.T, want []string, settings ...string) {
 }
 
 func TestNoVariableOfASessionMovesADecision(t *testing.T) {
+	nightly.Only(t, "each variable of a session, on each engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		c := newCaller(t, engine.Database(t))
@@ -226,6 +228,7 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 }
 
 func TestNoSettingOfASessionMovesADecision(t *testing.T) {
+	nightly.Only(t, "each setting of a session, on each engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		c := newCaller(t, engine.Database(t))

@@ -102,7 +102,7 @@ func sessionsIn(tb testing.TB, on *sql.DB, name string) []Session {
 // is a cache that stays old while several tests poll it.
 func (d *Database) Transactions(tb testing.TB) (open, waiting int) {
 	tb.Helper()
-	if d.isTiDB(tb) {
+	if d.IsTiDB(tb) {
 		err := d.SQL.QueryRow("SELECT COUNT(*), COUNT(IF(state = 'LockWaiting', 1, NULL)) FROM information_schema.tidb_trx WHERE db = ?",
 			d.name).Scan(&open, &waiting)
 		if err != nil {
@@ -131,9 +131,9 @@ func (d *Database) Transactions(tb testing.TB) (open, waiting int) {
 	return open, waiting
 }
 
-// isTiDB says that the database is on TiDB, whose transactions SHOW ENGINE INNODB STATUS does not
+// IsTiDB says that the database is on TiDB, whose transactions SHOW ENGINE INNODB STATUS does not
 // tell.
-func (d *Database) isTiDB(tb testing.TB) bool {
+func (d *Database) IsTiDB(tb testing.TB) bool {
 	tb.Helper()
 	var version string
 	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
