@@ -51,22 +51,34 @@ check: toolchain ## before each commit, in a minute once built: format, vet, lin
 	@tools/golangci-lint.sh run ./...
 	@go test $(QUICK)
 
-# The race detector makes tests two to three times as slow. These packages put together, without it, what is tested with it.
-PLAIN = velocityd/(bench|cmd|deploy|docs|examples|migrations)
+# Where goroutines share memory: these packages are tested with the race detector, which takes two to three times as long.
+RACED = velocityd/(client|courier|db|envoy|front|handlers|proxy|service/(access|feed|queue)|telemetry|wforce)
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
-# Engines and a promtool that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
+# bin/engines starts each engine once, for all packages. Those that cannot be had, and a promtool, skip their tests, without
+# a word from go test; with CI=true the tests fail.
 .PHONY: test
 test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
-	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
+	@if [[ '$(RACE)' ]]; then tools/compiler.sh; fi; \
 	scripts/promtool.sh >/dev/null || true; \
-	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
-		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
-	status=0; run() { go test "$$@" -timeout 60m -parallel 4 $(TESTFLAGS) || status=$$?; }; \
-	if [[ '$(PKG)' == ./... ]]; then \
-		run $$(go list ./... | grep -E '^$(PLAIN)(/|$$)'); run $(RACE) $$(go list ./... | grep -vE '^$(PLAIN)(/|$$)'); \
-	else run $(RACE) $(PKG); fi; \
+	note= lend=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
+		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; \
+		if [[ '$(PKG)' == ./... ]]; then go build -o bin/engines ./db/dbtest/engines; lend=bin/engines; fi; fi; \
+	status=0; $$lend $(MAKE) suite || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
+
+GO_TEST = go test -timeout 60m -parallel 4
+.PHONY: suite
+suite:
+	@status=0; if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; fi; \
+	if [[ '$(PKG)' != ./... ]]; then $(GO_TEST) $(RACE) $(PKG) $(TESTFLAGS); exit; fi; \
+	$(GO_TEST) $$(go list ./... | grep -vE '^$(RACED)(/|$$)') $(TESTFLAGS) || status=$$?; \
+	$(GO_TEST) $(RACE) $$(go list ./... | grep -E '^$(RACED)(/|$$)') $(TESTFLAGS) || status=$$?; \
+	exit $$status
+
+.PHONY: test-all
+test-all: export VELOCITY_TEST_ALL = 1
+test-all: test ## run those of `make test` on every engine, and what takes too long for each change; for a night or a release
 
 # The image and the chart are made by separate modules, whose first build takes minutes. Containers are entered by chroot.
 TOOL_GO = env -u GOROOT GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go

@@ -34,15 +34,22 @@ var own farm //nolint:gochecknoglobals // see above
 func Lend(ctx context.Context, command []string) (err error) {
 	var lender farm
 	defer func() { err = errors.Join(err, lender.stop()) }()
-	var lent []string
-	for _, kind := range localdb.Tested() {
-		switch cfg, err := lender.start(kind); {
-		case errors.Is(err, localdb.ErrNotFound): // the tests say that it is missing
-		case err != nil:
-			return err
-		default:
-			lent = append(lent, string(kind)+"="+cfg.Addr)
-		}
+	kinds := localdb.Tested()
+	lent, faults := make([]string, len(kinds)), make([]error, len(kinds))
+	var starts sync.WaitGroup
+	for i, kind := range kinds {
+		starts.Go(func() {
+			cfg, err := lender.start(kind)
+			if err == nil {
+				lent[i] = string(kind) + "=" + cfg.Addr
+			} else if !errors.Is(err, localdb.ErrNotFound) { // the tests say that it is missing
+				faults[i] = err
+			}
+		})
+	}
+	starts.Wait()
+	if err := errors.Join(faults...); err != nil {
+		return err
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), lentEngines+"="+strings.Join(lent, " "))
@@ -63,16 +70,11 @@ func lentSockets() map[localdb.Engine]string {
 }
 
 func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.folder == "" {
-		folder, err := os.MkdirTemp("", "velocityd-test-")
-		if err != nil {
-			return nil, fmt.Errorf("make a folder for test servers: %w", err)
-		}
-		f.folder = folder
+	folder, err := f.place()
+	if err != nil {
+		return nil, err
 	}
-	server, err := launch(kind, filepath.Join(f.folder, string(kind)),
+	server, err := launch(kind, filepath.Join(folder, string(kind)),
 		// These servers die with the tests: nothing has to survive them.
 		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite",
 		// Tests of three packages at once.
@@ -80,8 +82,22 @@ func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.servers = append(f.servers, server)
 	return adminConfig(server), nil
+}
+
+// place returns the folder of the servers, which its first call makes.
+func (f *farm) place() (folder string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.folder == "" {
+		if f.folder, err = os.MkdirTemp("", "velocityd-test-"); err != nil {
+			return "", fmt.Errorf("make a folder for test servers: %w", err)
+		}
+	}
+	return f.folder, nil
 }
 
 func (f *farm) stop() error {
