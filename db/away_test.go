@@ -40,7 +40,7 @@ func TestAnEngineThatCannotBeReachedIsAway(t *testing.T) {
 
 func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
 		dsn, g := dbtest.Gated(t, d)
 		store := connect(t, &dbtest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks

@@ -15,7 +15,7 @@ import (
 
 func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
 		ctx := t.Context()
 		must := func(err error) {
@@ -68,7 +68,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 
 func TestABacktestThatIsInterruptedHasAResultUntilThen(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
 		d.LeaveUnaudited()
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+

@@ -181,7 +181,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 // TestACutConnectionDoesNotSayThatTheDatabaseIsAway leaves no time for another try, which would tell.
 func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: time.Minute})

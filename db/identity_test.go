@@ -14,7 +14,7 @@ import (
 
 func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		var told atomic.Int64

@@ -67,7 +67,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 // TestASessionInItsCommitIsNotKilledAndKeepsItsPlace has each COMMIT wait for a replica that is away.
 func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir())
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		dbtest.Migrate(t, d.DSN)

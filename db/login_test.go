@@ -172,7 +172,7 @@ func writePEM(t *testing.T, file, kind string, raw []byte) {
 // TLS and as one that needs a certificate.
 func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		ours, stranger := newAuthority(t), newAuthority(t)
 		serverCert, serverKey := ours.sign(t, "server")
 		clientCert, clientKey := ours.sign(t, "velocity")

@@ -28,7 +28,7 @@ type bench struct {
 
 func newBench(tb testing.TB, d *dbtest.Database) bench {
 	tb.Helper()
-	store := connect(tb, d, session.Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
+	store := connect(tb, d, session.Options{LockWait: time.Minute}) // hundreds of callers on one bucket, and a slow machine
 	return bench{nil, store, d, store}.asking(store)
 }
 

@@ -123,7 +123,7 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 
 func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		d := on.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("old"))()
 		d.Hold(t, user("older"))()
@@ -223,7 +223,7 @@ func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
 // which another row is held: an engine that reads the table from end to end meets it.
 func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))}); err != nil {
 			t.Fatal(err)
@@ -247,7 +247,7 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 // packet: what a batch has found taken it must know by itself.
 func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
 		store := connect(t, d, session.Options{})

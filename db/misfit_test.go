@@ -140,7 +140,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 		_, err := store.Zone(t.Context(), 1)
 		return err
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for name, c := range map[string]struct {
 			text          string
 			before, after question

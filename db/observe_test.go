@@ -36,7 +36,7 @@ func (e *events) want(t *testing.T, list ...session.Event) {
 
 func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		var told events
 		d, store := stand(t, engine, session.Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
 		release := d.Hold(t, user("alice"))

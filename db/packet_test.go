@@ -15,7 +15,7 @@ import (
 func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 	t.Parallel()
 	const smallest, callsOfAll, rate = 1024, 3, 2
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, rate, time.Hour))

@@ -17,7 +17,7 @@ import (
 func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.T) {
 	t.Parallel()
 	const most, each = 250, 4 // checks of a transaction, buckets of a check
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
@@ -53,7 +53,7 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 // the table in their transactions, and for outcomes.
 func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		const conns, own, rounds, callers, kinds = 8, 2, 3, 6, 3
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own)
@@ -105,7 +105,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 // says by error 1467. MySQL runs no handler of a procedure for it.
 func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")

@@ -36,7 +36,7 @@ type portableBench struct{ explainedBench }
 
 func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 	tb.Helper()
-	store := portable(tb, d, session.Options{LockWait: 30 * time.Second})
+	store := portable(tb, d, session.Options{LockWait: time.Minute})
 	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store)}}
 }
 

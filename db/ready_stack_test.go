@@ -45,7 +45,7 @@ func proveWays(t *testing.T, p *Probe) map[string]error {
 // MariaDB needs less, whatever the way: its least stack for one is that for all.
 func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		stack, tooSmall := "--thread-stack=192K", engine.Name == "mysql"
 		if !tooSmall {
 			stack = "--thread-stack=144K"

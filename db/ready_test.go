@@ -221,7 +221,7 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 
 func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))

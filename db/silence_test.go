@@ -13,7 +13,7 @@ import (
 
 func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 8})

@@ -24,7 +24,7 @@ type byStatements struct {
 func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
 	t.Helper()
 	b := newBench(t, on.Rows(t))
-	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: 10 * time.Second})
+	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: time.Minute})
 	b.OutcomeStore = plain
 	return byStatements{b, plain}
 }

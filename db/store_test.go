@@ -124,7 +124,7 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 
 func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
@@ -216,7 +216,7 @@ func (r *midRun) compare(t *testing.T, d *dbtest.Database) {
 
 func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir())
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		cfg, err := mysql.ParseDSN(d.DSN)

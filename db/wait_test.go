@@ -142,7 +142,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 
 func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}),
 			service.LimiterOptions{Timeout: 10 * time.Second})
@@ -155,7 +155,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 
 func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: 3 * time.Second}),
 			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
@@ -191,7 +191,7 @@ func connectionID(t *testing.T, store *Store) (id int64) {
 
 func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
 		before := connectionID(t, store)
@@ -219,7 +219,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 
 func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		_, store := stand(t, engine, session.Options{MaxConns: 1}, zone(1, 5, time.Hour))
 		conn, err := store.lanes.Conn(context.Background())
 		if err != nil {
