@@ -139,7 +139,7 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 // TestDevThatAsksForTokensLetsOneBeMade is the only way to a token of dev's database.
 func TestDevThatAsksForTokensLetsOneBeMade(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": dbtest.First(t).Name}
+	env := environment{"VELOCITY_DATA": dbtest.First(t).Folder(t), "VELOCITY_ENGINE": dbtest.First(t).Name}
 	i := start(t, env, "dev", "--require-auth")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusUnauthorized)
 	token := newToken(t, env, "me", "--scope", "admin")

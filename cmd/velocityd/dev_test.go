@@ -130,8 +130,9 @@ func TestShellLinesAreReadAsTheWordsTheyAreMadeOf(t *testing.T) {
 
 func TestDevKeepsAZoneListThatIsNotEmpty(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
-		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
+		env := environment{"VELOCITY_DATA": on.Folder(t), "VELOCITY_ENGINE": engine}
 		first := start(t, env, "dev")
 		dsn, err := private.RunningDSN(env["VELOCITY_DATA"])
 		if err != nil {
@@ -165,8 +166,9 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 
 func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
-		dir := t.TempDir()
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
+		dir := on.Folder(t)
 		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(dbtest.FreePort(t))}
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
@@ -213,8 +215,9 @@ func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 
 func TestDevEndsWithItsEngine(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
-		dir := t.TempDir()
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
+		dir := on.Folder(t)
 		i := start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev")
 		text, err := os.ReadFile(filepath.Join(dir, "data", "server.pid"))
 		if err != nil {
@@ -235,13 +238,14 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 
 func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		dir := t.TempDir()
+		dir := on.Folder(t)
 		r := command(environment{"VELOCITY_DATA": dir}, nil, "dev", "--engine", engine, "--listen", listener.Addr().String())
 		if r.code != exitError || !strings.Contains(r.stderr, "address already in use") {
 			t.Errorf("got %+v", r)
@@ -254,8 +258,9 @@ func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
 
 func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
-		dir := t.TempDir()
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
+		dir := on.Folder(t)
 		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}
 		i := start(t, env, "dev")
 		dsn, err := private.RunningDSN(dir)
@@ -283,7 +288,8 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 
 func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		i := launch(t, env, "dev")
 		dbtest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
@@ -331,8 +337,9 @@ func spawn(t *testing.T, cmd *exec.Cmd, env []string) *instanceUnderTest {
 
 func TestDevRecoversFromAKilledOne(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
-		dir := t.TempDir()
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Name
+		dir := on.Folder(t)
 		// A process of its own has a minute to start, so the folder is made before.
 		start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev").stop(t)
 		env := []string{"VELOCITY_DATA=" + dir, "VELOCITY_ENGINE=" + engine}

@@ -67,13 +67,14 @@ func engines() []*Engine {
 		return []*Engine{{Name: userServer, lent: true, admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
 	}
 	var list []*Engine
-	lent := lentSockets()
+	lent := loans()
 	for _, kind := range localdb.Tested() {
-		admin := func() (*mysql.Config, error) { return own.start(kind) }
-		if socket := lent[kind]; socket != "" {
-			admin = func() (*mysql.Config, error) { return rootOn(socket), nil }
+		admin := func() (*mysql.Config, error) { return own.start(kind, "") }
+		loan, isLent := lent[kind]
+		if isLent {
+			admin = func() (*mysql.Config, error) { return rootOn(loan.socket), nil }
 		}
-		list = append(list, &Engine{Name: string(kind), lent: lent[kind] != "", admin: sync.OnceValues(admin)})
+		list = append(list, &Engine{Name: string(kind), lent: isLent, admin: sync.OnceValues(admin)})
 	}
 	return list
 }
@@ -171,6 +172,7 @@ func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Ser
 // settings of localdb unless args change them.
 func Private(tb testing.TB, kind localdb.Engine, dir string, args ...string) *localdb.Server {
 	tb.Helper()
+	initialise(tb, kind, dir)
 	server, err := launch(kind, dir, args...)
 	if err != nil {
 		missing(tb, err)

@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/localdb"
 )
 
-// lentEngines is the environment variable in which Lend names its servers: "mysql=SOCKET mariadb-11.8=SOCKET".
+// lentEngines is the environment variable in which Lend names the sockets of its servers, and a folder of each engine as
+// farm.fresh makes it: "mysql=SOCKET,FOLDER mariadb-11.8=SOCKET,FOLDER".
 const lentEngines = "VELOCITY_TEST_ENGINES"
 
 // farm is servers that several tests share.
@@ -23,6 +25,7 @@ type farm struct {
 	mu      sync.Mutex
 	folder  string
 	servers []*localdb.Server
+	made    sync.Map // func() (string, error) by localdb.Engine: see fresh
 }
 
 // own is the servers that this test binary has started, each at its first use, because none was lent. It outlives every
@@ -39,11 +42,8 @@ func Lend(ctx context.Context, command []string) (err error) {
 	var starts sync.WaitGroup
 	for i, kind := range kinds {
 		starts.Go(func() {
-			cfg, err := lender.start(kind)
-			if err == nil {
-				lent[i] = string(kind) + "=" + cfg.Addr
-			} else if !errors.Is(err, localdb.ErrNotFound) { // the tests say that it is missing
-				faults[i] = err
+			if lent[i], faults[i] = lender.lend(kind); errors.Is(faults[i], localdb.ErrNotFound) {
+				faults[i] = nil // the tests say that it is missing
 			}
 		})
 	}
@@ -59,22 +59,44 @@ func Lend(ctx context.Context, command []string) (err error) {
 	return cmd.Run()
 }
 
-// lentSockets returns the sockets of the servers that are lent to this test binary.
-func lentSockets() map[localdb.Engine]string {
-	sockets := map[localdb.Engine]string{}
-	for _, lent := range strings.Fields(os.Getenv(lentEngines)) {
-		kind, socket, _ := strings.Cut(lent, "=")
-		sockets[localdb.Engine(kind)] = socket
+// loan is what a lender gives of an engine.
+type loan struct{ socket, folder string }
+
+func (f *farm) lend(kind localdb.Engine) (word string, err error) {
+	folder, err := f.fresh(kind)
+	if err != nil {
+		return "", err
 	}
-	return sockets
+	cfg, err := f.start(kind, folder)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s=%s,%s", kind, cfg.Addr, folder), nil
 }
 
-func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
-	folder, err := f.place()
+func loans() map[localdb.Engine]loan {
+	lent := map[localdb.Engine]loan{}
+	for _, word := range strings.Fields(os.Getenv(lentEngines)) {
+		kind, rest, _ := strings.Cut(word, "=")
+		socket, folder, _ := strings.Cut(rest, ",")
+		lent[localdb.Engine(kind)] = loan{socket, folder}
+	}
+	return lent
+}
+
+// start starts a server, on a copy of a folder or, with "", on one that it initialises.
+func (f *farm) start(kind localdb.Engine, folder string) (*mysql.Config, error) {
+	place, err := f.place()
 	if err != nil {
 		return nil, err
 	}
-	server, err := launch(kind, filepath.Join(folder, string(kind)),
+	dir := filepath.Join(place, string(kind))
+	if folder != "" {
+		if err := copyFolder(folder, dir); err != nil {
+			return nil, err
+		}
+	}
+	server, err := launch(kind, dir,
 		// These servers die with the tests: nothing has to survive them.
 		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite",
 		// Tests of three packages at once.
@@ -86,6 +108,64 @@ func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
 	defer f.mu.Unlock()
 	f.servers = append(f.servers, server)
 	return adminConfig(server), nil
+}
+
+// fresh returns a folder that an engine has initialised and left in good order. A copy of it is a new server's in a
+// fraction of the time.
+func (f *farm) fresh(kind localdb.Engine) (string, error) {
+	made, _ := f.made.LoadOrStore(kind, sync.OnceValues(func() (string, error) {
+		place, err := f.place()
+		if err != nil {
+			return "", err
+		}
+		folder := filepath.Join(place, "fresh-"+string(kind))
+		server, err := launch(kind, folder)
+		if err != nil {
+			return "", err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return folder, server.Stop(ctx)
+	}))
+	return made.(func() (string, error))() //nolint:forcetypeassert // stored above
+}
+
+// Folder returns a folder in which a server of this engine can start at once. With VELOCITY_TEST_DSN set the test is
+// skipped.
+func (e *Engine) Folder(tb testing.TB) string {
+	tb.Helper()
+	if e.Name == userServer {
+		tb.Skip("needs a private server; VELOCITY_TEST_DSN names a shared one")
+	}
+	dir := tb.TempDir()
+	initialise(tb, localdb.Engine(e.Name), dir)
+	return dir
+}
+
+// initialise fills an empty folder for a server of an engine. It does nothing to a folder that has been used.
+func initialise(tb testing.TB, kind localdb.Engine, dir string) {
+	tb.Helper()
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return
+	}
+	folder := loans()[kind].folder
+	if folder == "" {
+		var err error
+		if folder, err = own.fresh(kind); err != nil {
+			missing(tb, err)
+		}
+	}
+	if err := copyFolder(folder, dir); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// copyFolder copies modes, too: a server refuses files that others could write to. Much of these files is empty.
+func copyFolder(from, to string) error {
+	if out, err := exec.Command("cp", "-a", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil { //nolint:noctx // a moment's work
+		return fmt.Errorf("copy %s: %w: %s", from, err, out)
+	}
+	return nil
 }
 
 // place returns the folder of the servers, which its first call makes.
