@@ -7,12 +7,13 @@ import (
 
 	"velocityd/bench/history"
 	"velocityd/db/localdb"
+	"velocityd/internal/nightly"
 )
 
-// onStage runs a test with a stage on which velocityd is built, and with each engine.
+// onStage runs a test with a stage on which velocityd is built, and with an engine of each kind.
 func onStage(t *testing.T, test func(*testing.T, *stage, *engine)) {
 	t.Helper()
-	for _, kind := range []localdb.Engine{localdb.MySQL, localdb.MariaDB} {
+	for _, kind := range []localdb.Engine{localdb.MySQL, localdb.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s := &stage{dir: t.TempDir(), root: "..", progress: t.Logf}
@@ -43,6 +44,7 @@ func number(t *testing.T, d *database, query string) (n int64) {
 }
 
 func TestAHistoryIsFilledOnceAndLentAgain(t *testing.T) {
+	nightly.Only(t, "sixty days of txns with their marks, on an engine of each kind")
 	t.Parallel()
 	onStage(t, func(t *testing.T, s *stage, e *engine) {
 		p, err := s.openPast(t.Context(), e, "short", leastPast, 1)
