@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"velocityd/db/dbtest"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	dbtest.Main(m)
+	dbtest.Main(m, func() { _ = os.RemoveAll(programFolder()) })
 }
 
 // pages returns every page whose blocks are run.
@@ -46,15 +47,27 @@ func pages(t *testing.T) []string {
 	return list
 }
 
+// programFolder is where buildProgram puts the program. TestMain removes it.
+func programFolder() string {
+	return filepath.Join(os.TempDir(), fmt.Sprint("velocityd-docs-", os.Getpid()))
+}
+
+// build builds the program once for all tests: the linker takes seconds.
+var build = sync.OnceValue(func() error { //nolint:gochecknoglobals // see above
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", programFolder()+"/", "velocityd/cmd/velocityd").CombinedOutput() //nolint:noctx // as long as it takes
+	if err != nil {
+		return fmt.Errorf("build velocityd: %w: %s", err, out)
+	}
+	return nil
+})
+
 // buildProgram builds the velocityd that the pages' lines run, and returns its path.
 func buildProgram(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "velocityd")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "velocityd/cmd/velocityd").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build velocityd: %v\n%s", err, out)
+	if err := build(); err != nil {
+		t.Fatal(err)
 	}
-	return path
+	return filepath.Join(programFolder(), "velocityd")
 }
 
 func TestEveryBlockOfThePagesRuns(t *testing.T) {

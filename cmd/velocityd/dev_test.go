@@ -18,35 +18,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/localdb"
 	"velocityd/db/private"
 )
-
-// onEachEngine runs a test with every engine that the project is tested on.
-func onEachEngine(t *testing.T, test func(t *testing.T, engine string)) {
-	t.Helper()
-	if os.Getenv("VELOCITY_TEST_DSN") != "" {
-		t.Skip("dev runs engines of its own; VELOCITY_TEST_DSN names a shared one")
-	}
-	for _, engine := range localdb.Tested() {
-		t.Run(string(engine), func(t *testing.T) {
-			t.Parallel()
-			_, err := localdb.Find(t.Context(), engine)
-			if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
-				t.Skip(err)
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			test(t, string(engine))
-		})
-	}
-}
 
 const alice = `{"zone_id":1,"bucket_key":"alice"}`
 
 func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 	t.Parallel()
-	onEachEngine(t, func(t *testing.T, engine string) {
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		engine := on.Kind(t)
 		dir := filepath.Join(t.TempDir(), "data")
 		env := environment{"VELOCITY_DATA": dir}
 		first := start(t, env, "dev", "--engine", engine)
@@ -131,7 +111,7 @@ func TestShellLinesAreReadAsTheWordsTheyAreMadeOf(t *testing.T) {
 func TestDevKeepsAZoneListThatIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		env := environment{"VELOCITY_DATA": on.Folder(t), "VELOCITY_ENGINE": engine}
 		first := start(t, env, "dev")
 		dsn, err := private.RunningDSN(env["VELOCITY_DATA"])
@@ -167,7 +147,7 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		dir := on.Folder(t)
 		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(dbtest.FreePort(t))}
 		i := start(t, env, "dev")
@@ -216,7 +196,7 @@ func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 func TestDevEndsWithItsEngine(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		dir := on.Folder(t)
 		i := start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev")
 		text, err := os.ReadFile(filepath.Join(dir, "data", "server.pid"))
@@ -239,7 +219,7 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +239,7 @@ func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
 func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		dir := on.Folder(t)
 		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}
 		i := start(t, env, "dev")
@@ -289,7 +269,7 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		i := launch(t, env, "dev")
 		dbtest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
@@ -338,7 +318,7 @@ func spawn(t *testing.T, cmd *exec.Cmd, env []string) *instanceUnderTest {
 func TestDevRecoversFromAKilledOne(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Name
+		engine := on.Kind(t)
 		dir := on.Folder(t)
 		// A process of its own has a minute to start, so the folder is made before.
 		start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev").stop(t)

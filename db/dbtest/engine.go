@@ -41,14 +41,17 @@ const gcPercent = 400
 // nothing back.
 const heapLimit = 256 << 20
 
-// Main runs the tests of a package and then stops the servers they used. A
-// package that uses Each calls it from TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package, and then what a test cannot remove because others use it, and stops the servers
+// that they used. A package that uses Each or One calls it from TestMain.
+func Main(m *testing.M, after ...func()) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 		debug.SetMemoryLimit(heapLimit)
 	}
 	code := m.Run()
+	for _, clean := range after {
+		clean()
+	}
 	var err error
 	for _, engine := range all() {
 		err = errors.Join(err, engine.drop())
@@ -162,10 +165,7 @@ func missing(tb testing.TB, err error) {
 // set there is no binary to start, and the test is skipped.
 func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Server {
 	tb.Helper()
-	if e.Name == userServer {
-		tb.Skip("needs a private server; VELOCITY_TEST_DSN names a shared one")
-	}
-	return Private(tb, localdb.Engine(e.Name), dir, args...)
+	return Private(tb, localdb.Engine(e.Kind(tb)), dir, args...)
 }
 
 // Private starts a server of a kind for one test or benchmark, with the durable

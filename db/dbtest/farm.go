@@ -130,15 +130,20 @@ func (f *farm) fresh(kind localdb.Engine) (string, error) {
 	return made.(func() (string, error))() //nolint:forcetypeassert // stored above
 }
 
-// Folder returns a folder in which a server of this engine can start at once. With VELOCITY_TEST_DSN set the test is
-// skipped.
-func (e *Engine) Folder(tb testing.TB) string {
+// Kind returns the name of the engine's program. With VELOCITY_TEST_DSN set there is none, and the test is skipped.
+func (e *Engine) Kind(tb testing.TB) string {
 	tb.Helper()
 	if e.Name == userServer {
 		tb.Skip("needs a private server; VELOCITY_TEST_DSN names a shared one")
 	}
+	return e.Name
+}
+
+// Folder returns a folder in which a server of this kind can start at once.
+func (e *Engine) Folder(tb testing.TB) string {
+	tb.Helper()
 	dir := tb.TempDir()
-	initialise(tb, localdb.Engine(e.Name), dir)
+	initialise(tb, localdb.Engine(e.Kind(tb)), dir)
 	return dir
 }
 
