@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/internal/nightly"
 	"velocityd/migrations"
 )
 
@@ -67,6 +68,9 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 		want := schema(t, engine.Database(t))
 		for version, table := range map[uint]string{1: "zone_master", 3: "zone_txn"} {
 			for _, finish := range []bool{false, true} {
+				if finish != (version == 3) && !nightly.Is() { // one way of each table
+					continue
+				}
 				d := engine.Empty(t)
 				dbtest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
 				_, failed := migrations.Up(t.Context(), migrations.MySQL, d.DSN)

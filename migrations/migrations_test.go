@@ -50,14 +50,10 @@ func TestDownGoesByStepsAndUpComesBackFromEach(t *testing.T) {
 		d := engine.Empty(t)
 		up(t, d)
 		want := schema(t, d)
-		_, first, last := ways(t, ".")
-		for _, steps := range []int{1, 2, 5, last - first + 1} {
+		_, _, last := ways(t, ".")
+		for _, steps := range []int{1, 5} {
 			down(t, d, steps)
-			version := last - steps
-			if version < first {
-				version = 0
-			}
-			wantStatus(t, d, uint(version), false)
+			wantStatus(t, d, uint(last-steps), false)
 			up(t, d)
 			wantSchema(t, d, want)
 		}
