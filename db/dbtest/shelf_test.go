@@ -4,7 +4,7 @@ import "testing"
 
 func TestADatabaseIsUsedAgainUnlessItsSchemaWasChanged(t *testing.T) {
 	t.Parallel()
-	Each(t, func(t *testing.T, engine *Engine) {
+	One(t, func(t *testing.T, engine *Engine) {
 		own := &Engine{Name: engine.Name, admin: engine.admin}
 		for _, test := range []struct {
 			name      string

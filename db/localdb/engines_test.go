@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/localdb"
+	"velocityd/internal/nightly"
 )
 
 // helperDir, in the environment, turns the test binary into a process that starts a
@@ -108,7 +109,24 @@ func holdServer(dir, binary string) error {
 func onEachEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
 	t.Helper()
 	t.Parallel()
-	for _, e := range localdb.Tested() {
+	on(t, localdb.Tested(), test)
+}
+
+// onOneEngine runs a test of what is done to the process and the folder of a server, whatever program it runs. In `make
+// test-all` it is onEachEngine.
+func onOneEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
+	t.Helper()
+	t.Parallel()
+	engines := localdb.Tested()
+	if !nightly.Is() {
+		engines = engines[len(engines)-1:] // it starts the quickest
+	}
+	on(t, engines, test)
+}
+
+func on(t *testing.T, engines []localdb.Engine, test func(t *testing.T, b localdb.Binary)) {
+	t.Helper()
+	for _, e := range engines {
 		t.Run(string(e), func(t *testing.T) {
 			t.Parallel()
 			test(t, findEngine(t, e))

@@ -70,7 +70,7 @@ func alive(pid int) bool {
 }
 
 func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
 		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
@@ -86,7 +86,7 @@ func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 }
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		other := startOther(t, usedFolder(t, b), b)
 		other.kill(t)
 		eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
@@ -94,7 +94,7 @@ func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 }
 
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
 		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {

@@ -73,7 +73,7 @@ func TestServerIsDurableAndPrivate(t *testing.T) {
 }
 
 func TestSecondStartOnAFolderIsRefused(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
 		s := start(t, o)
 		link := filepath.Join(t.TempDir(), "link")
@@ -91,7 +91,7 @@ func TestSecondStartOnAFolderIsRefused(t *testing.T) {
 }
 
 func TestKilledServerIsReportedAndRecovers(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
 		s := start(t, o)
 		exec(t, s, "CREATE DATABASE d", "CREATE TABLE d.t (v INT) ENGINE=InnoDB", "INSERT INTO d.t VALUES (42)")
@@ -110,7 +110,7 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 }
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		s := start(t, localdb.Options{Dir: usedFolder(t, b), Binary: b})
 		ctx := patiently(t)
 		stop := func() {
@@ -124,7 +124,7 @@ func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 }
 
 func TestStopKillsAtItsDeadline(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		s := start(t, localdb.Options{Dir: usedFolder(t, b), Binary: b})
 		if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil { // deaf to SIGTERM
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestStopKillsAtItsDeadline(t *testing.T) {
 }
 
 func TestFolderWithALongNameWorks(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		dir := filepath.Join(t.TempDir(), strings.Repeat("long name ", 15))
 		s := start(t, localdb.Options{Dir: dir, Binary: b})
 		if got := query(t, s, "SELECT 1"); got != "1" {
@@ -196,7 +196,7 @@ func refuseOtherAddresses(t *testing.T, port int) {
 }
 
 func TestFailedStartShowsTheLogAtOnce(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b, Args: []string{"--no-such-option"}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // not by running into a deadline
 		defer cancel()
@@ -208,7 +208,7 @@ func TestFailedStartShowsTheLogAtOnce(t *testing.T) {
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
-	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: newFolder(t), Binary: b}
 		ctx, cancel := context.WithCancel(patiently(t))
 		go cancelWhen(ctx, cancel, func() bool { // in the middle of the initialisation

@@ -74,7 +74,7 @@ func turn(t *testing.T, r *retention.Runner) (names []string) {
 
 func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		fault := errors.New(strings.Repeat("ä", 600))
 		r := runner(t, d.DSN, does("first", retention.Result{Removed: 3, Position: "lost"}, fault),
@@ -103,7 +103,7 @@ func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
 
 func TestATaskRunsAgainWhenItsTimeHasComeOrItLeftABacklog(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		r := runner(t, d.DSN, does("done", retention.Result{}, nil), does("not done", retention.Result{Backlog: true}, nil))
 		turn(t, r)
@@ -124,7 +124,7 @@ func TestATaskRunsAgainWhenItsTimeHasComeOrItLeftABacklog(t *testing.T) {
 
 func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		held := runner(t, d.DSN, task{"held", time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
@@ -151,7 +151,7 @@ func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 
 func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		killed := task{"killed", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
 			var id int64
@@ -175,7 +175,7 @@ func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
 
 func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		ctx, stop := context.WithCancel(t.Context())
 		r := runner(t, d.DSN, task{"slow", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {

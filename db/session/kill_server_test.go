@@ -61,7 +61,7 @@ func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 // is killed then, after which nobody can tell whether a session of it is still there.
 func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		ports := [2]int{dbtest.FreePort(t), dbtest.FreePort(t)}
 		start := func(port int) func() {
 			server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1")
@@ -110,7 +110,7 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 // than its server, and of one of another server, as after a failover behind one name.
 func TestASessionThatIsGoneIsNotTakenForAnotherWithItsID(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		k, pool := killerOf(t, engine.Database(t).DSN)
 		conn, own := sessionOf(t, pool)
 		older, elsewhere := *own, *own

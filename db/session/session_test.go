@@ -56,7 +56,7 @@ func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
 
 func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn, g := dbtest.Gated(t, engine.Database(t))
 		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database),
 			ForLanes)
