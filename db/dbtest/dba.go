@@ -115,31 +115,38 @@ func (d *Database) ageTxns(tb testing.TB, bucket service.Bucket, us int64) {
 }
 
 // Txns returns every txn of a bucket by id.
-func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
+func (d *Database) Txns(tb testing.TB, bucket service.Bucket) (txns []service.Txn) {
 	tb.Helper()
+	read := func() (err error) {
+		txns, err = d.txns(bucket)
+		return err
+	}
+	if err := d.consistently(tb, read); err != nil {
+		tb.Fatal(err)
+	}
+	return txns
+}
+
+func (d *Database) txns(bucket service.Bucket) (txns []service.Txn, err error) {
 	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
 		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0), "+
 		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at), uncounted_at FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	defer rows.Close()
-	var txns []service.Txn
 	for rows.Next() {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		var uncounted sql.Null[time.Time]
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
 			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt, &uncounted); err != nil {
-			tb.Fatal(err)
+			return nil, err
 		}
 		txn.UncountedAt = uncounted.V
 		txns = append(txns, txn)
 	}
-	if err := rows.Err(); err != nil {
-		tb.Fatal(err)
-	}
-	return txns
+	return txns, rows.Err()
 }
 
 // ServiceAccount makes an account with the rights of the service.

@@ -10,23 +10,31 @@ import (
 // EventsOf returns every event of a bucket by id.
 func (d *Database) EventsOf(tb testing.TB, bucket service.Bucket) (events []event.Event) {
 	tb.Helper()
+	read := func() (err error) {
+		events, err = d.eventsOf(bucket)
+		return err
+	}
+	if err := d.consistently(tb, read); err != nil {
+		tb.Fatal(err)
+	}
+	return events
+}
+
+func (d *Database) eventsOf(bucket service.Bucket) (events []event.Event, err error) {
 	rows, err := d.SQL.Query("SELECT id, created_at, type, zone_id, bucket_key, COALESCE(txn_id, 0), data FROM zone_event "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var e event.Event
 		if err := rows.Scan(&e.ID, &e.At, &e.Type, &e.Bucket.ZoneID, &e.Bucket.Key, &e.TxnID, (*[]byte)(&e.Data)); err != nil {
-			tb.Fatal(err)
+			return nil, err
 		}
 		events = append(events, e)
 	}
-	if err := rows.Err(); err != nil {
-		tb.Fatal(err)
-	}
-	return events
+	return events, rows.Err()
 }
 
 // ageLockouts moves the times of a bucket's rows of zone_lockout so many microseconds into the past.
