@@ -5,6 +5,7 @@ package servicetest
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -45,19 +46,52 @@ type Subject interface {
 //
 // The store need not keep what is allowed.
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
-	for _, claims := range []map[string]claim{
+	exercise(t, open, claims(), allowed)
+}
+
+// mostOfSome is how many claims ExerciseSome takes at most.
+const mostOfSome = 10
+
+// ExerciseSome is Exercise with the named claims alone, at most ten. It is for a layer over a store that passes
+// all of Exercise: the names are those of the claims that this layer could break.
+func ExerciseSome(t *testing.T, open func(t *testing.T) Subject, names []string, allowed ...Allowance) {
+	t.Helper()
+	if len(names) > mostOfSome {
+		t.Fatalf("%d claims named, of at most %d", len(names), mostOfSome)
+	}
+	all, named := claims(), make(map[string]claim, len(names))
+	for _, name := range names {
+		holds, ok := all[name]
+		if !ok {
+			t.Fatalf("no claim is named %q", name)
+		}
+		named[name] = holds
+	}
+	exercise(t, open, named, allowed)
+}
+
+func exercise(t *testing.T, open func(t *testing.T) Subject, some map[string]claim, allowed []Allowance) {
+	t.Helper()
+	for name, holds := range some {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			holds(t, subject{Subject: explaining(t, b), allowed: allowed})
+		})
+	}
+}
+
+// claims returns every claim by its name.
+func claims() map[string]claim {
+	all := make(map[string]claim)
+	for _, part := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
 		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
 		concurrentClaims(), secretClaims(), oracleClaims(),
 	} {
-		for name, holds := range claims {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				b := open(t)
-				holds(t, subject{Subject: explaining(t, b), allowed: allowed})
-			})
-		}
+		maps.Copy(all, part)
 	}
+	return all
 }
 
 // Allowance is a part of the contract that a store need not keep.
