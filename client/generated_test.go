@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/memory"
 )
 
 // TestAClientThatOapiCodegenMakesOfTheDocumentAsksAndReports makes it in a copy of tools/oapi, compiles and runs it.
 func TestAClientThatOapiCodegenMakesOfTheDocumentAsksAndReports(t *testing.T) {
+	nightly.Only(t, "compiles oapi-codegen and a client that it makes")
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "oapi")
 	if err := os.CopyFS(folder, os.DirFS("../tools/oapi")); err != nil {

@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"velocityd/internal/nightly"
 )
 
 // TestTheClientIsAModuleThatNeedsNothingButText makes the module that other programs require, and builds and tests it apart.
 func TestTheClientIsAModuleThatNeedsNothingButText(t *testing.T) {
+	nightly.Only(t, "compiles the client as a module apart")
 	t.Parallel()
 	module := filepath.Join(t.TempDir(), "module")
 	run := func(dir, name string, args ...string) string {

@@ -69,7 +69,7 @@ func promtool(t *testing.T, args ...string) {
 		t.Skip("there is no promtool: scripts/promtool.sh fetches it")
 	}
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args[:2], " "), err, out)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"velocityd/envoy"
@@ -67,20 +69,34 @@ func closed(t *testing.T) (*memory.Credentials, front.Admission) {
 // dial starts a server on the loopback, and returns a connection to it.
 func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dialOn(t, o, listener, listener.Addr().String())
+}
+
+// dialInside is dial without a socket, for a bubble.
+func dialInside(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
+	t.Helper()
+	listener := bufconn.Listen(64 << 10)
+	return dialOn(t, o, listener, "passthrough:inside", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return listener.DialContext(ctx)
+	}))
+}
+
+func dialOn(t *testing.T, o envoy.Options, listener net.Listener, target string, options ...grpc.DialOption) (*grpc.ClientConn, *envoy.Server) {
+	t.Helper()
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }
 	}
 	if o.Running == nil {
 		o.Running = t.Context()
 	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := envoy.New(o)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,50 +339,52 @@ func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
 
 func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
 	t.Parallel()
-	var isAway atomic.Bool
-	running, stop := context.WithCancel(t.Context())
-	o := options(t)
-	o.Running, o.Ready = running, func(context.Context) error {
-		if isAway.Load() {
-			return service.ErrAway
+	synctest.Test(t, func(t *testing.T) {
+		var isAway atomic.Bool
+		running, stop := context.WithCancel(t.Context())
+		o := options(t)
+		o.Running, o.Ready = running, func(context.Context) error {
+			if isAway.Load() {
+				return service.ErrAway
+			}
+			return nil
 		}
-		return nil
-	}
-	conn, server := dial(t, o)
-	ask := grpc_health_v1.NewHealthClient(conn)
-	is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
-		t.Helper()
-		for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"} {
-			if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != want {
-				t.Errorf("%q: %v %v", name, got, err)
+		conn, server := dialInside(t, o)
+		ask := grpc_health_v1.NewHealthClient(conn)
+		is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
+			t.Helper()
+			for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"} {
+				if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != want {
+					t.Errorf("%q: %v %v", name, got, err)
+				}
 			}
 		}
-	}
-	is(grpc_health_v1.HealthCheckResponse_SERVING)
-	watch, err := ask.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		t.Fatalf("%v %v", got, err)
-	}
-	isAway.Store(true)
-	is(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-	if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-		t.Fatalf("%v %v", got, err)
-	}
-	stop()
-	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
-		t.Errorf("the watcher is told %v", err)
-	}
-	if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(err) != codes.NotFound {
-		t.Errorf("another service: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		t.Errorf("the server does not stop: %v", err)
-	}
+		is(grpc_health_v1.HealthCheckResponse_SERVING)
+		watch, err := ask.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Fatalf("%v %v", got, err)
+		}
+		isAway.Store(true)
+		is(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+			t.Fatalf("%v %v", got, err)
+		}
+		stop()
+		if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("the watcher is told %v", err)
+		}
+		if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(err) != codes.NotFound {
+			t.Errorf("another service: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Errorf("the server does not stop: %v", err)
+		}
+	})
 }
 
 func TestReflectionListsTheServices(t *testing.T) {

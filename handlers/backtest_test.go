@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/api"
@@ -83,7 +84,13 @@ func (j *testJobs) CancelJob(ctx context.Context, id string) error {
 // startBacktests serves with a zone.
 func startBacktests(t *testing.T) *running {
 	t.Helper()
-	r := start(t, nil)
+	return startBacktestsBy(t, serve)
+}
+
+// startBacktestsBy is startBacktests with serve or servePiped.
+func startBacktestsBy(t *testing.T, by func(*testing.T, http.Handler) *running) *running {
+	t.Helper()
+	r := startBy(t, by, nil)
 	if _, err := r.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -123,18 +130,21 @@ func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
 
 func TestABacktestCanBeCancelled(t *testing.T) {
 	t.Parallel()
-	r := startBacktests(t)
-	at := r.post(t, "/v1/zones/1/backtest", `{}`).header.Get("Location")
-	if got := r.ask(t, http.MethodDelete, at, ""); got.status != http.StatusOK || !strings.Contains(got.body, `"state":"cancelled"`) {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	status := http.StatusServiceUnavailable // until the instance has ended it
-	for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
-		status = r.post(t, "/v1/zones/1/backtest", `{}`).status
-	}
-	if status != http.StatusAccepted {
-		t.Errorf("another one afterwards: %d", status)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := startBacktestsBy(t, servePiped)
+		at := r.post(t, "/v1/zones/1/backtest", `{}`).header.Get("Location")
+		if got := r.ask(t, http.MethodDelete, at, ""); got.status != http.StatusOK || !strings.Contains(got.body, `"state":"cancelled"`) {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		status := http.StatusServiceUnavailable // until the instance has ended it
+		for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+			time.Sleep(time.Second) // of the bubble's time
+			status = r.post(t, "/v1/zones/1/backtest", `{}`).status
+		}
+		if status != http.StatusAccepted {
+			t.Errorf("another one afterwards: %d", status)
+		}
+	})
 }
 
 func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {

@@ -65,7 +65,7 @@ func (d *description) part(names ...string) (value any, pointer string) {
 	for _, name := range names {
 		object, _ := here.(map[string]any)
 		here = object[name]
-		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+		pointer += "/" + strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 		object, _ = here.(map[string]any)
 		if reference, ok := object["$ref"].(string); ok && len(object) == 1 {
 			here, pointer = d.part(strings.Split(strings.TrimPrefix(reference, "#/"), "/")...)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -130,50 +131,54 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 
 func TestEventsFitTheirSchemaAndAreFollowed(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
-	h.lockOut(t, 1, "before")
-	schema := eventSchema(t)
-	all := h.followPath(t, "/v1/events/follow")
-	mine := h.followPath(t, "/v1/events/follow?type=bucket.locked&zone=2&after=1")
-	if block := all.read(t); block != ": alive id: 1 " {
-		t.Fatalf("the position is %q", block)
-	}
-	h.lockOut(t, 1, "alice")
-	h.lockOut(t, 2, "x")
-	all.next(t, `id: 2 data: {"version":1,"id":"2","type":"bucket.locked"`)
-	all.next(t, `"bucket_key":"x"`)
-	mine.next(t, `"bucket_key":"x"`)
-	h.followPath(t, "/v1/events/follow", "Last-Event-ID", "1").next(t, `"bucket_key":"alice"`)
-	var page struct{ Events []any }
-	if err := json.Unmarshal([]byte(h.get(t, "/v1/events").body), &page); err != nil || len(page.Events) != 3 {
-		t.Fatalf("%d events, %v", len(page.Events), err)
-	}
-	for _, e := range page.Events {
-		if err := schema.Validate(e); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		h := startHistoricBy(t, servePiped, nil)
+		h.lockOut(t, 1, "before")
+		schema := eventSchema(t)
+		all := h.followPath(t, "/v1/events/follow")
+		mine := h.followPath(t, "/v1/events/follow?type=bucket.locked&zone=2&after=1")
+		if block := all.read(t); block != ": alive id: 1 " {
+			t.Fatalf("the position is %q", block)
 		}
-	}
-	if got := h.get(t, "/v1/events/schema"); got.body != string(api.EventSchema) || got.header.Get("Content-Type") != "application/schema+json" {
-		t.Errorf("the schema: %d %s", got.status, got.header)
-	}
+		h.lockOut(t, 1, "alice")
+		h.lockOut(t, 2, "x")
+		all.next(t, `id: 2 data: {"version":1,"id":"2","type":"bucket.locked"`)
+		all.next(t, `"bucket_key":"x"`)
+		mine.next(t, `"bucket_key":"x"`)
+		h.followPath(t, "/v1/events/follow", "Last-Event-ID", "1").next(t, `"bucket_key":"alice"`)
+		var page struct{ Events []any }
+		if err := json.Unmarshal([]byte(h.get(t, "/v1/events").body), &page); err != nil || len(page.Events) != 3 {
+			t.Fatalf("%d events, %v", len(page.Events), err)
+		}
+		for _, e := range page.Events {
+			if err := schema.Validate(e); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := h.get(t, "/v1/events/schema"); got.body != string(api.EventSchema) || got.header.Get("Content-Type") != "application/schema+json" {
+			t.Errorf("the schema: %d %s", got.status, got.header)
+		}
+	})
 }
 
 func TestWhoIsBoundToZonesSeesTheirEventsAlone(t *testing.T) {
 	t.Parallel()
-	credentials := &memory.Credentials{}
-	h := startHistoric(t, func(o *Options) {
-		cache := access.NewCache(credentials, access.Options{})
-		t.Cleanup(cache.Close)
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}
+	synctest.Test(t, func(t *testing.T) {
+		credentials := &memory.Credentials{}
+		h := startHistoricBy(t, servePiped, func(o *Options) {
+			cache := access.NewCache(credentials, access.Options{})
+			t.Cleanup(cache.Close)
+			o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}
+		})
+		bound := credentials.AddToken(access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
+		h.lockOut(t, 1, "secret")
+		h.lockOut(t, 2, "shown")
+		auth := []string{"Authorization", "Bearer " + bound.Reveal()}
+		if got := h.ask(t, "GET", "/v1/events", "", auth...); strings.Contains(got.body, "secret") || !strings.Contains(got.body, "shown") {
+			t.Errorf("got %s", got.body)
+		}
+		h.ask(t, "GET", "/v1/events?zone=1", "", auth...).refused(t, http.StatusForbidden, "missing_scope")
+		f := h.followPath(t, "/v1/events/follow?after=0", slices.Concat(auth, []string{"Last-Event-ID", "1"})...)
+		f.next(t, "shown")
 	})
-	bound := credentials.AddToken(access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
-	h.lockOut(t, 1, "secret")
-	h.lockOut(t, 2, "shown")
-	auth := []string{"Authorization", "Bearer " + bound.Reveal()}
-	if got := h.ask(t, "GET", "/v1/events", "", auth...); strings.Contains(got.body, "secret") || !strings.Contains(got.body, "shown") {
-		t.Errorf("got %s", got.body)
-	}
-	h.ask(t, "GET", "/v1/events?zone=1", "", auth...).refused(t, http.StatusForbidden, "missing_scope")
-	f := h.followPath(t, "/v1/events/follow?after=0", slices.Concat(auth, []string{"Last-Event-ID", "1"})...)
-	f.next(t, "shown")
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/front"
@@ -35,7 +36,7 @@ func (r *running) followPath(t *testing.T, path string, headers ...string) follo
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := r.http.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,86 +111,96 @@ func (f following) ends(t *testing.T) {
 
 func TestFollowersGetEachTxnThatMatchesOnceAndGoOnWhereTheyWere(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
-	h.record(t, 1, "before")
-	all, alices := h.follow(t, ""), h.follow(t, "?zone=1&key=ALICE")
-	late := h.follow(t, "?after=1&zone=2")
-	for _, f := range []following{all, alices} { // what is recorded from now on comes
-		if block := f.read(t); block != ": alive id: 1 " {
-			t.Fatalf("the position is %q", block)
+	synctest.Test(t, func(t *testing.T) {
+		h := startHistoricBy(t, servePiped, nil)
+		h.record(t, 1, "before")
+		all, alices := h.follow(t, ""), h.follow(t, "?zone=1&key=ALICE")
+		late := h.follow(t, "?after=1&zone=2")
+		for _, f := range []following{all, alices} { // what is recorded from now on comes
+			if block := f.read(t); block != ": alive id: 1 " {
+				t.Fatalf("the position is %q", block)
+			}
 		}
-	}
-	h.record(t, 1, "bob", "alice")
-	h.record(t, 2, "x")
-	all.next(t, `id: 2 data: {"id":`)
-	all.next(t, `"bucket_key":"alice"`)
-	all.next(t, `"bucket_key":"x"`)
-	alices.next(t, `"bucket_key":"alice"`)
-	late.next(t, `"bucket_key":"x"`)
-	again := h.follow(t, "?after=3", "Last-Event-ID", "1") // the header wins
-	for _, key := range []string{"bob", "alice", "x"} {
-		again.next(t, `"bucket_key":"`+key+`"`)
-	}
-	h.record(t, 1, "alice", "carol")
-	for _, f := range []following{all, again, alices} {
-		f.next(t, `"bucket_key":"alice"`)
-	}
-	all.next(t, `"bucket_key":"carol"`)
-	if got := h.ask(t, "HEAD", "/v1/txns/follow", ""); got.status != http.StatusOK {
-		t.Errorf("HEAD: %d", got.status)
-	}
+		h.record(t, 1, "bob", "alice")
+		h.record(t, 2, "x")
+		all.next(t, `id: 2 data: {"id":`)
+		all.next(t, `"bucket_key":"alice"`)
+		all.next(t, `"bucket_key":"x"`)
+		alices.next(t, `"bucket_key":"alice"`)
+		late.next(t, `"bucket_key":"x"`)
+		again := h.follow(t, "?after=3", "Last-Event-ID", "1") // the header wins
+		for _, key := range []string{"bob", "alice", "x"} {
+			again.next(t, `"bucket_key":"`+key+`"`)
+		}
+		h.record(t, 1, "alice", "carol")
+		for _, f := range []following{all, again, alices} {
+			f.next(t, `"bucket_key":"alice"`)
+		}
+		all.next(t, `"bucket_key":"carol"`)
+		if got := h.ask(t, "HEAD", "/v1/txns/follow", ""); got.status != http.StatusOK {
+			t.Errorf("HEAD: %d", got.status)
+		}
+	})
 }
 
 func TestWhoseFilterLetsNothingPassIsToldHisPosition(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
-	h.record(t, 1, "alice", "bob")
-	f := h.follow(t, "?after=1&zone=2")
-	for deadline := time.Now().Add(time.Minute); f.read(t) != ": alive id: 2 "; {
-		if time.Now().After(deadline) {
-			t.Fatal("the position stays behind")
+	synctest.Test(t, func(t *testing.T) {
+		h := startHistoricBy(t, servePiped, nil)
+		h.record(t, 1, "alice", "bob")
+		f := h.follow(t, "?after=1&zone=2")
+		for deadline := time.Now().Add(time.Minute); f.read(t) != ": alive id: 2 "; {
+			if time.Now().After(deadline) {
+				t.Fatal("the position stays behind")
+			}
 		}
-	}
+	})
 }
 
 func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 	t.Parallel()
-	credentials := &memory.Credentials{}
-	running, stop := context.WithCancel(t.Context())
-	h := startHistoric(t, func(o *Options) {
-		cache := access.NewCache(credentials, access.Options{})
-		t.Cleanup(cache.Close)
-		o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, running
+	synctest.Test(t, func(t *testing.T) {
+		credentials := &memory.Credentials{}
+		running, stop := context.WithCancel(t.Context())
+		h := startHistoricBy(t, servePiped, func(o *Options) {
+			cache := access.NewCache(credentials, access.Options{})
+			t.Cleanup(cache.Close)
+			o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, running
+		})
+		revoked := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeHistory}})
+		kept := credentials.AddToken(access.Caller{Name: "kept", Scopes: []access.Scope{access.ScopeHistory}})
+		leaver := h.follow(t, "", "Authorization", "Bearer "+revoked.Reveal())
+		stayer := h.follow(t, "", "Authorization", "Bearer "+kept.Reveal())
+		stayer.read(t)        // the position
+		credentials.Revoke(1) // the first one
+		leaver.next(t, `"code":"unauthenticated"`)
+		leaver.ends(t)
+		h.record(t, 1, "alice")
+		stayer.next(t, "alice")
+		stop()
+		stayer.next(t, `event: problem data: {"type":"about:blank","title":"Service Unavailable","status":503`)
+		stayer.ends(t)
+		h.ask(t, "GET", "/v1/txns/follow", "", "Authorization", "Bearer "+kept.Reveal()).refused(t, http.StatusServiceUnavailable, "not_ready")
 	})
-	revoked := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeHistory}})
-	kept := credentials.AddToken(access.Caller{Name: "kept", Scopes: []access.Scope{access.ScopeHistory}})
-	leaver := h.follow(t, "", "Authorization", "Bearer "+revoked.Reveal())
-	stayer := h.follow(t, "", "Authorization", "Bearer "+kept.Reveal())
-	stayer.read(t)        // the position
-	credentials.Revoke(1) // the first one
-	leaver.next(t, `"code":"unauthenticated"`)
-	leaver.ends(t)
-	h.record(t, 1, "alice")
-	stayer.next(t, "alice")
-	stop()
-	stayer.next(t, `event: problem data: {"type":"about:blank","title":"Service Unavailable","status":503`)
-	stayer.ends(t)
-	h.ask(t, "GET", "/v1/txns/follow", "", "Authorization", "Bearer "+kept.Reveal()).refused(t, http.StatusServiceUnavailable, "not_ready")
 }
 
 func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
 	t.Parallel()
-	broken := &longHistory{Store: memory.New(), pages: 1, err: service.ErrBusy}
-	f := start(t, func(o *Options) { o.Reader = broken }).follow(t, "")
-	f.next(t, `"code":"busy"`)
-	f.ends(t)
+	synctest.Test(t, func(t *testing.T) {
+		broken := &longHistory{Store: memory.New(), pages: 1, err: service.ErrBusy}
+		f := startBy(t, servePiped, func(o *Options) { o.Reader = broken }).follow(t, "")
+		f.next(t, `"code":"busy"`)
+		f.ends(t)
+	})
 }
 
 func TestFollowersAreBoundedInNumber(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
-	for range mostFollowers {
-		h.follow(t, "")
-	}
-	h.get(t, "/v1/txns/follow").refused(t, http.StatusServiceUnavailable, "too_many_streams")
+	synctest.Test(t, func(t *testing.T) {
+		h := startHistoricBy(t, servePiped, nil)
+		for range mostFollowers {
+			h.follow(t, "")
+		}
+		h.get(t, "/v1/txns/follow").refused(t, http.StatusServiceUnavailable, "too_many_streams")
+	})
 }

@@ -25,9 +25,15 @@ type historic struct {
 // startHistoric serves zones 1, of names, and 2.
 func startHistoric(t *testing.T, change func(*Options)) historic {
 	t.Helper()
+	return startHistoricBy(t, serve, change)
+}
+
+// startHistoricBy is startHistoric with serve or servePiped.
+func startHistoricBy(t *testing.T, by func(*testing.T, http.Handler) *running, change func(*Options)) historic {
+	t.Helper()
 	moved := &atomic.Int64{}
 	memory := memory.NewAt(func() time.Time { return time.Now().Add(time.Duration(moved.Load())) })
-	r := start(t, func(o *Options) {
+	r := startBy(t, by, func(o *Options) {
 		o.Limiter = service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: 10 * time.Second})
 		o.Reader, o.Writer, o.Exports, o.Retention = memory, memory, memory, memory
 		if change != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,10 +23,11 @@ import (
 	"velocityd/service/memory"
 )
 
-// running is a service on a real socket, over the reference store.
+// running is a service on a real socket, or on pipes in a bubble, over the reference store.
 type running struct {
 	*memory.Store
 	url  string
+	http *http.Client
 	log  *logLines
 	jobs *testJobs
 }
@@ -33,6 +35,12 @@ type running struct {
 // start serves with options that are complete but for what change sets. The log
 // is kept from debug level on, and has every request.
 func start(t *testing.T, change func(*Options)) *running {
+	t.Helper()
+	return startBy(t, serve, change)
+}
+
+// startBy is start with serve or servePiped.
+func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Store: memory.New(), log: &logLines{}}
 	r.jobs = newTestJobs(r.Store)
@@ -49,7 +57,8 @@ func start(t *testing.T, change func(*Options)) *running {
 	if change != nil {
 		change(&o)
 	}
-	r.url = serve(t, New(o)).url
+	served := by(t, New(o))
+	r.url, r.http = served.url, served.http
 	return r
 }
 
@@ -71,7 +80,26 @@ func serve(t *testing.T, handler http.Handler) *running {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	return &running{url: server.URL}
+	return &running{url: server.URL, http: http.DefaultClient}
+}
+
+// servePiped is serve by pipes, so that a bubble's clock is that of both sides.
+func servePiped(t *testing.T, handler http.Handler) *running {
+	t.Helper()
+	pipes := pipeListener{make(chan net.Conn)}
+	server := &http.Server{Handler: handler}
+	go func() { _ = server.Serve(pipes) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		caller, accepted := net.Pipe()
+		pipes.accepted <- accepted
+		return caller, nil
+	}}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		close(pipes.accepted)
+		_ = server.Close()
+	})
+	return &running{url: "http://pipes", http: client}
 }
 
 // startWith serves checks from store.
@@ -110,13 +138,19 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	return send(t, request)
+	return sendBy(t, r.http, request)
 }
 
 // send sends a request and holds the answer against openapi.yaml.
 func send(t *testing.T, request *http.Request) reply {
 	t.Helper()
-	response, err := http.DefaultClient.Do(request)
+	return sendBy(t, http.DefaultClient, request)
+}
+
+// sendBy is send with a client.
+func sendBy(t *testing.T, client *http.Client, request *http.Request) reply {
+	t.Helper()
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

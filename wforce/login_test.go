@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/service"
@@ -206,26 +207,28 @@ func TestALoginThatIsNoKeyCountsForItsAddress(t *testing.T) {
 
 func TestALostReportLetsNobodyGuessAgain(t *testing.T) {
 	t.Parallel()
-	p := open(t, func(o *wforce.Options) {
-		api := o.API
-		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/outcome") {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			api.ServeHTTP(w, r)
+	synctest.Test(t, func(t *testing.T) {
+		p := openInside(t, func(o *wforce.Options) {
+			api := o.API
+			o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.URL.Path, "/outcome") {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				api.ServeHTTP(w, r)
+			})
 		})
-	})
-	asked := login("bmCefdRgVJl", "mallory", "041c")
-	for range 2 {
-		p.say(t, "allow", asked)
-		if a := p.say(t, "report", asked.ended(false)); a.status < http.StatusInternalServerError || a.body["status"] != "failure" {
-			t.Errorf("the report: %d %v, want 503 or 504", a.status, a.body)
+		asked := login("bmCefdRgVJl", "mallory", "041c")
+		for range 2 {
+			p.say(t, "allow", asked)
+			if a := p.say(t, "report", asked.ended(false)); a.status < http.StatusInternalServerError || a.body["status"] != "failure" {
+				t.Errorf("the report: %d %v, want 503 or 504", a.status, a.body)
+			}
 		}
-	}
-	if _, counted := p.of("mallory"); counted != 2 {
-		t.Errorf("two guesses take %d places, want 2", counted)
-	}
+		if _, counted := p.of("mallory"); counted != 2 {
+			t.Errorf("two guesses take %d places, want 2", counted)
+		}
+	})
 }
 
 // away is a store that cannot be asked for attempts.
@@ -254,18 +257,20 @@ func TestAllowDoesNotNeedTheRecordOfAttempts(t *testing.T) {
 
 func TestAnAnswerThatDoesNotComeIs503(t *testing.T) {
 	t.Parallel()
-	p := open(t, func(o *wforce.Options) {
-		api := o.API
-		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/v1/check" {
-				<-r.Context().Done()
-			}
-			api.ServeHTTP(w, r)
+	synctest.Test(t, func(t *testing.T) {
+		p := openInside(t, func(o *wforce.Options) {
+			api := o.API
+			o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/check" {
+					<-r.Context().Done()
+				}
+				api.ServeHTTP(w, r)
+			})
 		})
+		if a := p.say(t, "allow", login("s", "alice", "0f24")); a.status != http.StatusServiceUnavailable || a.body["status"] != "failure" {
+			t.Errorf("%d %v, want 503", a.status, a.body)
+		}
 	})
-	if a := p.say(t, "allow", login("s", "alice", "0f24")); a.status != http.StatusServiceUnavailable || a.body["status"] != "failure" {
-		t.Errorf("%d %v, want 503", a.status, a.body)
-	}
 }
 
 func TestCallersWithOtherTokensHaveOtherAttempts(t *testing.T) {

@@ -29,7 +29,8 @@ const (
 type place struct {
 	*memory.Store
 	credentials *memory.Credentials
-	url         string
+	door        http.Handler
+	url         string // "": the door is called in this process
 	token       string // "": nobody is asked who he is
 }
 
@@ -51,6 +52,12 @@ func guarded(t *testing.T, scopes ...access.Scope) *place {
 
 func newPlace(t *testing.T, credentials *memory.Credentials, change ...func(*wforce.Options)) *place {
 	t.Helper()
+	return newStore(t, credentials).instance(t, change...)
+}
+
+// newStore returns a place that has no door yet.
+func newStore(t *testing.T, credentials *memory.Credentials) *place {
+	t.Helper()
 	p := &place{Store: memory.New(), credentials: credentials}
 	for _, zone := range []service.Zone{
 		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername}},
@@ -60,12 +67,29 @@ func newPlace(t *testing.T, credentials *memory.Credentials, change ...func(*wfo
 			t.Fatal(err)
 		}
 	}
-	p.url = p.instance(t, change...).url
+	return p
+}
+
+// openInside is open without a socket, for a bubble.
+func openInside(t *testing.T, change ...func(*wforce.Options)) *place {
+	t.Helper()
+	p := newStore(t, nil)
+	p.door = p.newDoor(t, change...)
 	return p
 }
 
 // instance starts another instance over p's store.
 func (p *place) instance(t *testing.T, change ...func(*wforce.Options)) *place {
+	t.Helper()
+	other := *p
+	other.door = p.newDoor(t, change...)
+	server := httptest.NewServer(other.door)
+	t.Cleanup(server.Close)
+	other.url = server.URL
+	return &other
+}
+
+func (p *place) newDoor(t *testing.T, change ...func(*wforce.Options)) http.Handler {
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p.Store, service.LimiterOptions{Zones: p.Store, Timeout: time.Minute}), Reader: p.Store,
@@ -80,11 +104,7 @@ func (p *place) instance(t *testing.T, change ...func(*wforce.Options)) *place {
 	for _, c := range change {
 		c(&door)
 	}
-	server := httptest.NewServer(wforce.New(door))
-	t.Cleanup(server.Close)
-	other := *p
-	other.url = server.URL
-	return &other
+	return wforce.New(door)
 }
 
 // tuple is the members of a request, by their names.
@@ -142,10 +162,7 @@ func (p *place) send(t *testing.T, method, path string, body []byte) answer {
 	if p.token != "" {
 		r.SetBasicAuth("wforce", p.token)
 	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := p.answers(t, r)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -156,6 +173,21 @@ func (p *place) send(t *testing.T, method, path string, body []byte) answer {
 		t.Fatalf("%s %s: %d %s: %v", method, path, a.status, text, err)
 	}
 	return a
+}
+
+// answers sends a request by the socket, if there is one.
+func (p *place) answers(t *testing.T, r *http.Request) *http.Response {
+	t.Helper()
+	if p.url == "" {
+		w := httptest.NewRecorder()
+		p.door.ServeHTTP(w, r)
+		return w.Result()
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
 }
 
 // of returns the txns of a user, and how many of them count.

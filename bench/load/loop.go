@@ -103,8 +103,8 @@ func (l *load) connect(ctx context.Context, until time.Time) ([]caller, error) {
 	return callers, nil
 }
 
-// loop asks until the round ends. A caller that lost its connection makes a new
-// one.
+// loop asks until the round ends, and at least once unless the order has a pace. A caller that lost its
+// connection makes a new one.
 func (l *load) loop(ctx context.Context, c caller, callerNo int) {
 	defer func() {
 		if c != nil {
@@ -114,7 +114,7 @@ func (l *load) loop(ctx context.Context, c caller, callerNo int) {
 	draws := newDraws(l.order, callerNo)
 	for n := 0; ; n++ {
 		asked := l.turn(ctx, callerNo, n)
-		if !asked.Before(l.until) {
+		if !asked.Before(l.until) && (n > 0 || l.order.Every > 0) {
 			return
 		}
 		if c == nil {

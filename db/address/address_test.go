@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -70,13 +71,19 @@ func refused(t *testing.T) string {
 
 func connector(t *testing.T, dsn string) *address.Connector {
 	t.Helper()
+	return connectorBy(t, dsn, nil)
+}
+
+// connectorBy is connector with another way to dial, if that is not nil.
+func connectorBy(t *testing.T, dsn string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *address.Connector {
+	t.Helper()
 	var configs []*mysql.Config
 	for _, one := range address.Split(dsn) {
 		cfg, err := mysql.ParseDSN(one)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Logger = &mysql.NopLogger{}
+		cfg.Logger, cfg.DialFunc = &mysql.NopLogger{}, dial
 		configs = append(configs, cfg)
 	}
 	c, err := address.NewConnector(configs)
@@ -105,19 +112,21 @@ func TestEveryAddressIsTriedWhenOneIsAway(t *testing.T) {
 // A process that is stopped still has its connections accepted, by the system.
 func TestAnAddressThatSaysNothingLeavesTimeForTheNext(t *testing.T) {
 	t.Parallel()
-	var addresses []string
-	for range 2 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nobody
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var tried []time.Duration
+		c := connectorBy(t, "u@tcp(a,b)/d", func(context.Context, string, string) (net.Conn, error) {
+			tried = append(tried, time.Since(began))
+			caller, _ := net.Pipe()
+			return caller, nil
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if _, err := c.Connect(ctx); err == nil || !strings.HasPrefix(err.Error(), "2 of 2 addresses: ") {
+			t.Errorf("got %v, want that both were tried", err)
 		}
-		t.Cleanup(func() { _ = listener.Close() })
-		addresses = append(addresses, listener.Addr().String())
-	}
-	c := connector(t, "u@tcp("+strings.Join(addresses, ",")+")/d")
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if _, err := c.Connect(ctx); err == nil || !strings.HasPrefix(err.Error(), "2 of 2 addresses: ") {
-		t.Errorf("got %v, want that both were tried", err)
-	}
+		if want := []time.Duration{0, time.Second}; !slices.Equal(tried, want) || time.Since(began) != 2*time.Second {
+			t.Errorf("tried after %v and given up after %v, want %v", tried, time.Since(began), want)
+		}
+	})
 }

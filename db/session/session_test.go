@@ -19,7 +19,12 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := NewConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(Database), ForPool)
+	o := Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}
+	if c, err := NewConnector(o, new(Database), ForPool); err != nil || c.timeout != DefaultConnectTimeout {
+		t.Errorf("%v for a connection, %v", c.timeout, err)
+	}
+	o.ConnectTimeout = 100 * time.Millisecond
+	c, err := NewConnector(o, new(Database), ForPool)
 	if err != nil {
 		t.Fatal(err)
 	}

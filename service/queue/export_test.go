@@ -3,6 +3,12 @@ package queue
 // Enough is how many checks must wait before another call begins beside one under way.
 const Enough = enough
 
+// MostRemembered is how many buckets a Fallback remembers.
+const MostRemembered = mostRemembered
+
+// RememberAtMost has a Fallback that remembers fewer buckets remember so many from now on.
+func (f *Fallback) RememberAtMost(most int) { f.memory.most = most }
+
 // Waiting is how many callers wait in each lane for lone checks.
 func (c *Coalescer) Waiting() []int {
 	waiting := make([]int, len(c.lanes))

@@ -250,23 +250,25 @@ func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []service.Decision{{Err: service.ErrBusy}, {Degraded: true}} {
-		m := zonesOf(t, 9, 9)
-		calls := 0
-		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			calls++
-			decisions, err := m.CheckAll(ctx, service.Call{Checks: checks[:len(checks)-min(calls%2, 1)]}) // the last one, each other time
-			if len(decisions) < len(checks) {
-				decisions = append(decisions, refused)
+		synctest.Test(t, func(t *testing.T) {
+			m := zonesOf(t, 9, 9)
+			calls := 0
+			r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+				calls++
+				decisions, err := m.CheckAll(ctx, service.Call{Checks: checks[:len(checks)-min(calls%2, 1)]}) // the last one, each other time
+				if len(decisions) < len(checks) {
+					decisions = append(decisions, refused)
+				}
+				return decisions, err
+			}), 1, 2, 4)
+			if err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 4))); err != nil {
+				t.Fatal(err)
 			}
-			return decisions, err
-		}), 1, 2, 4)
-		if err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 4))); err != nil {
-			t.Fatal(err)
-		}
-		txns := m.Txns(service.Bucket{ZoneID: 1, Key: "ann"})
-		if r.tally.allowed != 4 || calls != 2 || len(txns) != 4 {
-			t.Errorf("%+v: asked %d times for %d txns: %+v", refused, calls, len(txns), r.tally)
-		}
+			txns := m.Txns(service.Bucket{ZoneID: 1, Key: "ann"})
+			if r.tally.allowed != 4 || calls != 2 || len(txns) != 4 {
+				t.Errorf("%+v: asked %d times for %d txns: %+v", refused, calls, len(txns), r.tally)
+			}
+		})
 	}
 }
 
