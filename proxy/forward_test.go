@@ -11,10 +11,8 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/websocket"
 
@@ -41,11 +39,7 @@ func TestAWebsocketPasses(t *testing.T) {
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}
-	for end := time.Now().Add(patience); !strings.Contains(f.log.String(), `"status":101`); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("the log lacks the websocket:\n%s", f.log)
-		}
-	}
+	f.awaitLog(t, `"status":101`)
 }
 
 func TestAnotherProtocolThanWebsocketDoesNotPass(t *testing.T) {

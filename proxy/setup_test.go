@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"net/url"
 	"strings"
 	"sync"
@@ -178,6 +179,17 @@ func stand(t *testing.T, app http.Handler, change ...func(*proxy.Options)) *fron
 	t.Cleanup(own.Close)
 	f.url = own.URL
 	return f
+}
+
+// awaitLog waits until the log has a text, and returns the log. The line of a request follows its answer.
+func (f *front) awaitLog(t *testing.T, text string) string {
+	t.Helper()
+	for end := time.Now().Add(patience); !strings.Contains(f.log.String(), text); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("the log lacks %s:\n%s", text, f.log)
+		}
+	}
+	return f.log.String()
 }
 
 // reply is an answer as a client sees it.
