@@ -67,7 +67,8 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	status=0; $$lend $(MAKE) suite || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
-GO_TEST = go test -timeout 60m -parallel 4
+# Vet is a part of `make lint`.
+GO_TEST = go test -vet=off -timeout 60m -parallel 4
 .PHONY: suite
 suite:
 	@status=0; if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; fi; \

@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -74,6 +75,9 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 				"(PARTITION old VALUES LESS THAN ('2020-01-01'), PARTITION today VALUES LESS THAN (MAXVALUE))",
 		} {
 			for increment, database := range databases {
+				if (name == "plain") != (increment == "7") && !nightly.Is() { // each of the four values once
+					continue
+				}
 				t.Run(name+" by "+increment, func(t *testing.T) {
 					t.Parallel()
 					d := database(t)

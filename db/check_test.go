@@ -208,7 +208,7 @@ func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
 // that finds it unfit, so that no lock row is made, and the look that decides.
 func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
 	t.Parallel()
-	const buckets, callers, rate = 80, 24, 3
+	const buckets, callers, rate = 30, 24, 3
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, change := range map[string][]string{
 			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},

@@ -10,6 +10,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -127,6 +128,7 @@ func beginner(t *testing.T, engine *dbtest.Engine, zones ...service.Zone) (d, ac
 }
 
 func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
+	nightly.Only(t, "settings that sessions begin with, on a server for each engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, account, begin := beginner(t, engine, zone(1, 2, time.Hour), zone(2, 20, time.Hour))

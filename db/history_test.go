@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -80,80 +81,96 @@ func idsOf(t *testing.T, store service.HistoryStore, q service.HistoryQuery) (id
 	}
 }
 
-func TestMarksChangeTheSpeedOfHistoryAndNothingElse(t *testing.T) {
+// TestAHistoryOfSixtyDaysIsReadRight asks one history in turn, because to fill it takes longer than to read it.
+func TestAHistoryOfSixtyDaysIsReadRight(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		begin, at := past(t, d)
-		var some []uint64
-		for id := uint64(3); id < 3*pastTxns; id += 3 * 40 { // about four a day
-			some = append(some, id)
-		}
-		for _, marks := range [][]uint64{nil, {15_000}, some} {
+		for _, holds := range []func(*testing.T, *dbtest.Database, time.Time, func(uint64) time.Time){
+			marksChangeNoPage, listTxnsReadsTheHistory, aTxnIsFoundWhateverTheMarksSay, aPageGoesOnFromARemovedTxn,
+		} {
 			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
-			mark(t, d, at, marks...)
-			store := connect(t, d, session.Options{}) // which has read no marks yet
-			for _, since := range []time.Time{{}, begin.AddDate(0, 0, -9), begin.AddDate(0, 0, 20), at(29_000)} {
-				for _, until := range []time.Time{{}, since.AddDate(0, 0, 7)} {
-					for _, order := range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {
-						for _, keys := range [][]string{nil, {"user7"}} {
-							q := service.HistoryQuery{Zones: []int64{2}, Keys: keys, Since: since, Until: until, Order: order, Limit: 999}
-							if until.Before(begin) && !until.IsZero() {
-								q.Until = begin
-							}
-							var want []uint64
-							for id := uint64(3); id <= 3*pastTxns; id += 3 {
-								txn := service.Txn{CreatedAt: at(id), Bucket: service.Bucket{
-									ZoneID: 1 + int64(id/3-1)%2, Key: fmt.Sprint("user", (id/3-1)%100),
-								}}
-								if q.Matches(txn) {
-									want = append(want, id)
-								}
-							}
-							if order == service.NewestFirst {
-								slices.Reverse(want)
-							}
-							if got := idsOf(t, store, q); !slices.Equal(got, want) {
-								t.Errorf("%d marks, %+v: got %d txns, want %d", len(marks), q, len(got), len(want))
-							}
-						}
-					}
-				}
-			}
+			holds(t, d, begin, at)
 		}
 	})
 }
 
-// TestListTxnsReadsWhatTheHistoryReads holds the procedure against the Go store, which is held against the rule.
-func TestListTxnsReadsWhatTheHistoryReads(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		begin, at := past(t, d)
-		store := connect(t, d, session.Options{})
-		for _, marks := range [][]uint64{nil, {3, 9_000, 12_000, 27_000}} {
-			mark(t, d, at, marks...)
-			for _, since := range []any{nil, begin.AddDate(0, 0, -3), begin.AddDate(0, 0, 40), at(30_000)} {
-				for _, until := range []any{nil, begin.AddDate(0, 0, 41), at(30_000).Add(time.Second)} {
-					for _, limit := range []int{1, 30, service.MaxHistoryPage} {
-						q := service.HistoryQuery{Order: service.NewestFirst, Limit: limit}
-						q.Since, _ = since.(time.Time)
-						q.Until, _ = until.(time.Time)
-						if !q.Until.IsZero() && !q.Since.Before(q.Until) {
-							continue
+// marksChangeNoPage holds pages against a plain reading of the rule, with no marks, few and many: these change the speed alone.
+func marksChangeNoPage(t *testing.T, d *dbtest.Database, begin time.Time, at func(uint64) time.Time) {
+	t.Helper()
+	var some []uint64
+	for id := uint64(3); id < 3*pastTxns; id += 3 * 40 { // about four a day
+		some = append(some, id)
+	}
+	for _, marks := range [][]uint64{nil, {15_000}, some} {
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+		mark(t, d, at, marks...)
+		store := connect(t, d, session.Options{}) // which has read no marks yet
+		sinces := []time.Time{begin.AddDate(0, 0, 20)}
+		if nightly.Is() {
+			sinces = append(sinces, time.Time{}, begin.AddDate(0, 0, -9), at(29_000))
+		}
+		for _, since := range sinces {
+			for _, until := range []time.Time{{}, since.AddDate(0, 0, 7)} {
+				for _, order := range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {
+					for _, keys := range [][]string{nil, {"user7"}} {
+						q := service.HistoryQuery{Zones: []int64{2}, Keys: keys, Since: since, Until: until, Order: order, Limit: 999}
+						if until.Before(begin) && !until.IsZero() {
+							q.Until = begin
 						}
-						wantList(t, d, store, q, nil, nil, since, until, limit)
-						q.Zones = []int64{2}
-						wantList(t, d, store, q, 2, nil, since, until, limit)
-						q.Keys = []string{"user7"}
-						wantList(t, d, store, q, 2, "user7", since, until, limit)
-						q.Keys = []string{"nobody"}
-						wantList(t, d, store, q, 2, "nobody", since, until, limit)
+						var want []uint64
+						for id := uint64(3); id <= 3*pastTxns; id += 3 {
+							txn := service.Txn{CreatedAt: at(id), Bucket: service.Bucket{
+								ZoneID: 1 + int64(id/3-1)%2, Key: fmt.Sprint("user", (id/3-1)%100),
+							}}
+							if q.Matches(txn) {
+								want = append(want, id)
+							}
+						}
+						if order == service.NewestFirst {
+							slices.Reverse(want)
+						}
+						if got := idsOf(t, store, q); !slices.Equal(got, want) {
+							t.Errorf("%d marks, %+v: got %d txns, want %d", len(marks), q, len(got), len(want))
+						}
 					}
 				}
 			}
 		}
-	})
+	}
+}
+
+// listTxnsReadsTheHistory holds the procedure against the Go store, which is held against the rule.
+func listTxnsReadsTheHistory(t *testing.T, d *dbtest.Database, begin time.Time, at func(uint64) time.Time) {
+	t.Helper()
+	store := connect(t, d, session.Options{})
+	limits := []int{1, 30}
+	if nightly.Is() {
+		limits = append(limits, service.MaxHistoryPage)
+	}
+	for _, marks := range [][]uint64{nil, {3, 9_000, 12_000, 27_000}} {
+		mark(t, d, at, marks...)
+		for _, since := range []any{nil, begin.AddDate(0, 0, -3), begin.AddDate(0, 0, 40), at(30_000)} {
+			for _, until := range []any{nil, begin.AddDate(0, 0, 41), at(30_000).Add(time.Second)} {
+				for _, limit := range limits {
+					q := service.HistoryQuery{Order: service.NewestFirst, Limit: limit}
+					q.Since, _ = since.(time.Time)
+					q.Until, _ = until.(time.Time)
+					if !q.Until.IsZero() && !q.Since.Before(q.Until) {
+						continue
+					}
+					wantList(t, d, store, q, nil, nil, since, until, limit)
+					q.Zones = []int64{2}
+					wantList(t, d, store, q, 2, nil, since, until, limit)
+					q.Keys = []string{"user7"}
+					wantList(t, d, store, q, 2, "user7", since, until, limit)
+					q.Keys = []string{"nobody"}
+					wantList(t, d, store, q, 2, "nobody", since, until, limit)
+				}
+			}
+		}
+	}
 }
 
 // wantList calls list_txns, and wants the ids of a page of the history.
@@ -227,61 +244,53 @@ func TestListTxnsLocksNothing(t *testing.T) {
 	})
 }
 
-func TestATxnIsFoundWhateverTheMarksSay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		_, at := past(t, d)
-		wrong := func(id uint64) time.Time { return at(3 * (pastTxns + 1 - id/3)) }
-		for name, marked := range map[string]func(id uint64) time.Time{"right": at, "wrong": wrong} {
-			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
-			mark(t, d, marked, 3, 9_000, 15_000, 21_000)
-			store := connect(t, d, session.Options{})
-			for _, id := range []uint64{3, 8_997, 9_000, 9_003, 30_000} {
-				if txn, err := store.Txn(t.Context(), id); err != nil || !txn.CreatedAt.Equal(at(id)) {
-					t.Errorf("%s marks, txn %d: %+v, %v", name, id, txn, err)
-				}
-				errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: id, Outcome: service.OutcomeFailure}})
-				isBlocked := (id/3-1)%5 == 0
-				if err != nil || errors.Is(errs[0], service.ErrConflict) != isBlocked || errs[0] != nil && !isBlocked {
-					t.Errorf("%s marks, report of txn %d: %v, %v", name, id, errs, err)
-				}
+func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *dbtest.Database, _ time.Time, at func(uint64) time.Time) {
+	t.Helper()
+	wrong := func(id uint64) time.Time { return at(3 * (pastTxns + 1 - id/3)) }
+	for name, marked := range map[string]func(id uint64) time.Time{"right": at, "wrong": wrong} {
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+		mark(t, d, marked, 3, 9_000, 15_000, 21_000)
+		store := connect(t, d, session.Options{})
+		for _, id := range []uint64{3, 8_997, 9_000, 9_003, 30_000} {
+			if txn, err := store.Txn(t.Context(), id); err != nil || !txn.CreatedAt.Equal(at(id)) {
+				t.Errorf("%s marks, txn %d: %+v, %v", name, id, txn, err)
 			}
-			if zones, err := store.TxnZones(t.Context(), []uint64{3, 15_003, 4, 30_000}); err != nil || len(zones) != 3 {
-				t.Errorf("%s marks: zones of txns %v, %v", name, zones, err)
-			}
-			if _, err := store.Txn(t.Context(), 4); !errors.Is(err, service.ErrNotFound) {
-				t.Errorf("%s marks: txn 4, which does not exist: %v", name, err)
+			errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: id, Outcome: service.OutcomeFailure}})
+			isBlocked := (id/3-1)%5 == 0
+			if err != nil || errors.Is(errs[0], service.ErrConflict) != isBlocked || errs[0] != nil && !isBlocked {
+				t.Errorf("%s marks, report of txn %d: %v, %v", name, id, errs, err)
 			}
 		}
-	})
+		if zones, err := store.TxnZones(t.Context(), []uint64{3, 15_003, 4, 30_000}); err != nil || len(zones) != 3 {
+			t.Errorf("%s marks: zones of txns %v, %v", name, zones, err)
+		}
+		if _, err := store.Txn(t.Context(), 4); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("%s marks: txn 4, which does not exist: %v", name, err)
+		}
+	}
 }
 
-func TestAPageGoesOnFromATxnThatRetentionRemoved(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		_, at := past(t, d)
-		mark(t, d, at, 9_000, 18_000)
-		store := connect(t, d, session.Options{})
-		for _, keys := range [][]string{nil, {"user6"}} {
-			q := service.HistoryQuery{Zones: []int64{1}, Keys: keys, Order: service.OldestFirst, Limit: 7}
-			for range 3 {
-				page, err := store.History(t.Context(), q)
-				if err != nil || len(page.Txns) != q.Limit {
-					t.Fatalf("%+v, %v", page, err)
-				}
-				q.Cursor = page.Next
+func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, at func(uint64) time.Time) {
+	t.Helper()
+	mark(t, d, at, 9_000, 18_000)
+	store := connect(t, d, session.Options{})
+	for _, keys := range [][]string{nil, {"user6"}} {
+		q := service.HistoryQuery{Zones: []int64{1}, Keys: keys, Order: service.OldestFirst, Limit: 7}
+		for range 3 {
+			page, err := store.History(t.Context(), q)
+			if err != nil || len(page.Txns) != q.Limit {
+				t.Fatalf("%+v, %v", page, err)
 			}
-			want := idsOf(t, store, q)
-			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
-			if got := idsOf(t, store, q); !slices.Equal(got, want) {
-				t.Errorf("keys %v, oldest first: got %d txns, want %d", keys, len(got), len(want))
-			}
-			q.Order = service.NewestFirst
-			if got := idsOf(t, store, q); len(got) != 0 {
-				t.Errorf("keys %v, newest first: got %d txns behind the oldest", keys, len(got))
-			}
+			q.Cursor = page.Next
 		}
-	})
+		want := idsOf(t, store, q)
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
+		if got := idsOf(t, store, q); !slices.Equal(got, want) {
+			t.Errorf("keys %v, oldest first: got %d txns, want %d", keys, len(got), len(want))
+		}
+		q.Order = service.NewestFirst
+		if got := idsOf(t, store, q); len(got) != 0 {
+			t.Errorf("keys %v, newest first: got %d txns behind the oldest", keys, len(got))
+		}
+	}
 }

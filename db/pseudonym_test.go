@@ -17,7 +17,7 @@ import (
 
 func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for name, zone := range servicetest.RotationZones() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -231,7 +231,7 @@ func TestProceduresKeepTheContract(t *testing.T) {
 // TestLoneChecksByBucketsKeepTheContract asks of check_velocity_buckets what else check_velocity_by_rule is asked.
 func TestLoneChecksByBucketsKeepTheContract(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseSome(t, procedures(engine, true), []string{
 			"AdmitsExactlyRateUnderContention", "LockoutsGrowAreCappedAndDecay", "SuccessResetsTheBucketsThatWantIt",
 			"LongestPrefixWinsAndTheExactKeyOverIt", "ShadowDecidesAndRecordsButNeverBlocks", "PeriodEndsExactlyAtItsBoundary",
