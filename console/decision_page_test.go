@@ -26,8 +26,12 @@ func TestADecisionNamesThePartsThatAreNotKnownAnyMore(t *testing.T) {
 		Summary: "Blocked.", Txn: service.Txn{ID: 7, Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, CreatedAt: time.Unix(0, 0), Blocked: true},
 		Unknown: []explain.Gap{{Part: explain.PartSettings, Why: "the record of changes begins later"}},
 	}
+	parsed, err := c.pages["decision"]()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var text bytes.Buffer
-	if err := c.pages["decision"].ExecuteTemplate(&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: figure.NewWindow(x)}}); err != nil {
+	if err := parsed.ExecuteTemplate(&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: figure.NewWindow(x)}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, wanted := range []string{"Not known any more", "the record of changes begins later.", "It is not known any more."} {

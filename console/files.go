@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 //go:embed static
@@ -18,8 +19,9 @@ var static embed.FS
 
 // file is one that pages load, as it goes over the wire.
 type file struct {
-	media         string
-	plain, packed []byte
+	media  string
+	plain  []byte
+	packed func() []byte
 }
 
 // files are those that pages load, by a name that has a hash of the content. No tree is served: any other
@@ -56,7 +58,7 @@ func (f files) add(name string, text []byte) {
 	sum := sha256.Sum256(text)
 	ending := path.Ext(name)
 	hashed := strings.TrimSuffix(name, ending) + "." + hex.EncodeToString(sum[:6]) + ending
-	f.byName[hashed] = file{medias()[ending], text, pack(text, gzip.BestCompression)}
+	f.byName[hashed] = file{medias()[ending], text, sync.OnceValue(func() []byte { return pack(text, gzip.BestCompression) })}
 	f.names[name] = hashed
 }
 
@@ -79,7 +81,7 @@ func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", found.media)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	if takesPacked(w, r) {
-		_, _ = w.Write(found.packed)
+		_, _ = w.Write(found.packed())
 		return
 	}
 	_, _ = w.Write(found.plain)

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"velocityd/api"
 	"velocityd/service/access"
@@ -20,8 +21,8 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the parsed templates, by the name of their file without its ending.
-type pages map[string]*template.Template
+// pages are the templates, by the name of their file without its ending. Each is parsed when it is first shown.
+type pages map[string]func() (*template.Template, error)
 
 // page is all that a template gets.
 type page struct {
@@ -74,7 +75,7 @@ func notices() map[string]string {
 	}
 }
 
-// parsePages parses each page together with the frame and the shared parts.
+// parsePages parses the frame and the shared parts. Each page is parsed together with them.
 func (c *console) parsePages() (pages, error) {
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
@@ -90,15 +91,13 @@ func (c *console) parsePages() (pages, error) {
 		if short == "frame" || short == "parts" {
 			continue
 		}
-		own, err := shared.Clone()
-		if err != nil {
-			return nil, fmt.Errorf("copy what pages share: %w", err)
-		}
-		parsed, err := own.ParseFS(templates, name)
-		if err != nil {
-			return nil, fmt.Errorf("parse page %s: %w", short, err)
-		}
-		all[short] = parsed
+		all[short] = sync.OnceValues(func() (*template.Template, error) {
+			own, err := shared.Clone()
+			if err != nil {
+				return nil, fmt.Errorf("copy what pages share: %w", err)
+			}
+			return own.ParseFS(templates, name)
+		})
 	}
 	return all, nil
 }
@@ -107,7 +106,11 @@ func (c *console) parsePages() (pages, error) {
 func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p page) {
 	p.Path = Path
 	var text bytes.Buffer
-	if err := c.pages[p.Name].ExecuteTemplate(&text, "frame", p); err != nil {
+	parsed, err := c.pages[p.Name]()
+	if err == nil {
+		err = parsed.ExecuteTemplate(&text, "frame", p)
+	}
+	if err != nil {
 		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.", http.StatusInternalServerError)
 		c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", p.Name), slog.String("error", err.Error()))
 		return

@@ -2,11 +2,13 @@ package backtest_test
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
+	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -30,9 +32,24 @@ type past struct {
 
 const zones = 3
 
-func newPast(t *testing.T) *past {
+// pasts yields new timelines: few, and at night more with other seeds.
+func pasts(t *testing.T) iter.Seq[*past] {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	first, n := uint64(0), uint64(4)
+	if nightly.Is() {
+		first, n = uint64(time.Now().UnixNano()), 20
+	}
+	return func(yield func(*past) bool) {
+		for seed := range n {
+			if !yield(newPast(t, first+seed)) {
+				return
+			}
+		}
+	}
+}
+
+func newPast(t *testing.T, seed uint64) *past {
+	t.Helper()
 	t.Logf("seed %d", seed)
 	p := &past{
 		random: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 30, 22, 0, 0, 0, time.UTC),
@@ -237,8 +254,7 @@ func (p *past) replay(t *testing.T, zone int64, proposals ...service.Zone) backt
 
 func TestTheSettingsAsTheyWereGiveTheAnswersThatWereRecorded(t *testing.T) {
 	t.Parallel()
-	for range 20 {
-		p := newPast(t)
+	for p := range pasts(t) {
 		p.live(t, 400, true)
 		for zone := int64(1); zone <= zones; zone++ {
 			got := p.replay(t, zone, randomZone(p.random, zone))
@@ -368,8 +384,7 @@ func reportedAt(a backtest.Attempt, zones []service.Zone) time.Time {
 
 func TestProposalsAgreeWithTheReferenceStore(t *testing.T) {
 	t.Parallel()
-	for range 20 {
-		p := newPast(t)
+	for p := range pasts(t) {
 		p.live(t, 400, false)
 		for zone := int64(1); zone <= zones; zone++ {
 			var proposals []service.Zone
