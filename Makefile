@@ -46,10 +46,11 @@ QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./han
 	./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
-check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
-	@go vet ./...
-	@tools/golangci-lint.sh run ./...
+check: toolchain ## before each commit, in a minute once built: format, the tests that need no engine, lint with vet
+	@files=$$(gofmt -l .); if [[ $$files ]]; then printf 'check: make fmt formats these:\n%s\n' "$$files" >&2; exit 1; fi
 	@go test $(QUICK)
+	@go test -run '^TestPages' ./docs
+	@tools/golangci-lint.sh run ./...
 
 # Where goroutines share memory: these packages are tested with the race detector, which takes two to three times as long.
 RACED = velocityd/(client|courier|db|envoy|front|handlers|proxy|service/(access|feed|queue)|telemetry|wforce)

@@ -1,0 +1,108 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestPagesLinkToWhatExists(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headings := map[string][]string{} // by file
+	for _, page := range slices.Concat(pages(t), decisions(t)) {
+		for i, line := range strings.Split(readPage(t, page), "\n") {
+			for _, found := range link.FindAllStringSubmatch(line, -1) {
+				target, anchor, _ := strings.Cut(found[1], "#")
+				if strings.Contains(target, "://") {
+					continue // another site
+				}
+				file := page
+				if target != "" {
+					file = filepath.Join(filepath.Dir(page), target)
+				}
+				if _, err := os.Stat("../" + file); err != nil {
+					t.Errorf("%s:%d: %s leads nowhere", page, i+1, found[1])
+					continue
+				}
+				if anchor != "" && headings[file] == nil {
+					headings[file] = anchors(readPage(t, file))
+				}
+				if anchor != "" && !slices.Contains(headings[file], anchor) {
+					t.Errorf("%s:%d: %s has no heading #%s", page, i+1, file, anchor)
+				}
+			}
+		}
+	}
+}
+
+func TestPagesAreShort(t *testing.T) {
+	t.Parallel()
+	for _, page := range pages(t) {
+		if lines := strings.Count(readPage(t, page), "\n"); lines > 450 {
+			t.Errorf("%s has %d lines, want 450 at most", page, lines)
+		}
+	}
+	for _, page := range decisions(t) {
+		if words := len(strings.Fields(readPage(t, page))); words > 500 && !strings.HasSuffix(page, "/README.md") {
+			t.Errorf("%s has %d words, want 500 at most", page, words)
+		}
+	}
+	for _, page := range slices.Concat(pages(t), decisions(t)) {
+		for i, line := range strings.Split(readPage(t, page), "\n") {
+			most := 140 // as in .editorconfig
+			if strings.HasPrefix(line, "|") {
+				most = 240 // a row of a table cannot be broken
+			}
+			if n := utf8.RuneCountInString(line); n > most {
+				t.Errorf("%s:%d: %d characters, want %d at most", page, i+1, n, most)
+			}
+		}
+	}
+}
+
+func TestPagesOfDecisionsStandInTheirIndex(t *testing.T) {
+	t.Parallel()
+	index := readPage(t, "docs/decisions/README.md")
+	for _, page := range decisions(t) {
+		if name := filepath.Base(page); name != "README.md" && strings.Count(index, "]("+name+")") != 1 {
+			t.Errorf("docs/decisions/README.md must link to %s once", name)
+		}
+	}
+}
+
+// decisions returns the pages of the decisions with their index.
+func decisions(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("decisions/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no decisions (%v)", err)
+	}
+	for i, file := range files {
+		files[i] = "docs/" + file
+	}
+	return files
+}
+
+func readPage(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile("../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// anchors returns the names by which the headings of a page can be linked.
+func anchors(text string) []string {
+	sign := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	var names []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		names = append(names, strings.ReplaceAll(sign.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
+	}
+	return names
+}
