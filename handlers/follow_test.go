@@ -188,7 +188,7 @@ func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broken := &longHistory{Store: memory.New(), pages: 1, err: service.ErrBusy}
-		f := startBy(t, servePiped, func(o *Options) { o.Reader = broken }).follow(t, "")
+		f := startBy(t, servePiped, func(o *Options) { o.Reader = broken }).follow(t, "?after=5000") // behind the page
 		f.next(t, `"code":"busy"`)
 		f.ends(t)
 	})
