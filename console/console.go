@@ -71,8 +71,8 @@ func New(o Options) (http.Handler, error) {
 	return c.onFirstUse(), nil
 }
 
-// onFirstUse returns the handler of everything, which reads the pages and files when somebody first asks for one: many instances
-// never show a page.
+// onFirstUse returns the handler of everything, which reads the pages and files when somebody first asks for one: many
+// instances never show a page.
 func (c *console) onFirstUse() http.Handler {
 	ready := sync.OnceValues(c.prepare)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -58,7 +58,8 @@ func (f files) add(name string, text []byte) {
 	sum := sha256.Sum256(text)
 	ending := path.Ext(name)
 	hashed := strings.TrimSuffix(name, ending) + "." + hex.EncodeToString(sum[:6]) + ending
-	f.byName[hashed] = file{medias()[ending], text, sync.OnceValue(func() []byte { return pack(text, gzip.BestCompression) })}
+	packed := sync.OnceValue(func() []byte { return pack(text, gzip.BestCompression) })
+	f.byName[hashed] = file{medias()[ending], text, packed}
 	f.names[name] = hashed
 }
 

@@ -178,8 +178,8 @@ func TestEachAlertIsQuietAtABlipAndFiresWhileAFaultStays(t *testing.T) {
 	promtool(t, args...)
 }
 
-// needed is a file of rules with an alert and the recording rules that it needs: promtool evaluates each rule of a file in
-// each of its trials.
+// needed is a file of rules with an alert and the recording rules that it needs: promtool evaluates each rule of a file
+// in each of its trials.
 func needed(t *testing.T, all []alert, rule alert) string {
 	t.Helper()
 	chosen, exprs := []alert{rule}, rule.Expr

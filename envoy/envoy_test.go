@@ -80,12 +80,13 @@ func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 func dialInside(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 	t.Helper()
 	listener := bufconn.Listen(64 << 10)
-	return dialOn(t, o, listener, "passthrough:inside", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return listener.DialContext(ctx)
-	}))
+	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	return dialOn(t, o, listener, "passthrough:inside", dialer)
 }
 
-func dialOn(t *testing.T, o envoy.Options, listener net.Listener, target string, options ...grpc.DialOption) (*grpc.ClientConn, *envoy.Server) {
+func dialOn(
+	t *testing.T, o envoy.Options, listener net.Listener, target string, options ...grpc.DialOption,
+) (*grpc.ClientConn, *envoy.Server) {
 	t.Helper()
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }

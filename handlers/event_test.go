@@ -89,7 +89,7 @@ func (h historic) lockOut(t *testing.T, zone int64, keys ...string) {
 
 func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
+	h := startHistoric(t)
 	h.lockOut(t, 1, "alice", "bob", "carol")
 	h.lockOut(t, 2, "alice")
 	if err := h.Release(t.Context(), service.Bucket{ZoneID: 1, Key: "alice"}, "ann", "test"); err != nil {

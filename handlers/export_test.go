@@ -54,7 +54,7 @@ func (l *longHistory) History(ctx context.Context, q service.HistoryQuery) (serv
 
 func TestAStreamHoldsAllTxnsAndIsRecorded(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
+	h := startHistoric(t)
 	keys := make([]string, 2*service.MaxHistoryPage+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)

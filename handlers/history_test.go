@@ -23,12 +23,12 @@ type historic struct {
 }
 
 // startHistoric serves zones 1, of names, and 2.
-func startHistoric(t *testing.T, change func(*Options)) historic {
+func startHistoric(t *testing.T) historic {
 	t.Helper()
-	return startHistoricBy(t, serve, change)
+	return startHistoricBy(t, serve, nil)
 }
 
-// startHistoricBy is startHistoric with serve or servePiped.
+// startHistoricBy is startHistoric by serve or servePiped, with options that change sets.
 func startHistoricBy(t *testing.T, by func(*testing.T, http.Handler) *running, change func(*Options)) historic {
 	t.Helper()
 	moved := &atomic.Int64{}
@@ -79,7 +79,7 @@ func keysOf(txns []api.Txn) string {
 
 func TestHistoryIsShownPageByPageWithTheFiltersGiven(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
+	h := startHistoric(t)
 	h.record(t, 1, "alice", "bob", "alice")
 	between := time.Now().Add(time.Duration(h.moved.Load())).UTC().Format(time.RFC3339Nano)
 	h.record(t, 2, "x", "x")
@@ -128,7 +128,7 @@ func TestHistoryIsShownPageByPageWithTheFiltersGiven(t *testing.T) {
 
 func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 	t.Parallel()
-	h := startHistoric(t, nil)
+	h := startHistoric(t)
 	for query, about := range map[string]string{
 		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone", "key=a": "one zone",
 		"zone=1&zone=2&key=a": "one zone", "zone=1&key=": "key", "zone=1&key=%00": "control", "zone=1&key=%ff": "UTF-8",

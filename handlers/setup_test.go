@@ -18,6 +18,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/envoy"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -87,7 +88,7 @@ func serve(t *testing.T, handler http.Handler) *running {
 func servePiped(t *testing.T, handler http.Handler) *running {
 	t.Helper()
 	pipes := pipeListener{make(chan net.Conn)}
-	server := &http.Server{Handler: handler}
+	server := wire.NewServer(handler, time.Minute, nil)
 	go func() { _ = server.Serve(pipes) }()
 	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		caller, accepted := net.Pipe()

@@ -75,7 +75,9 @@ func connector(t *testing.T, dsn string) *address.Connector {
 }
 
 // connectorBy is connector with another way to dial, if that is not nil.
-func connectorBy(t *testing.T, dsn string, dial func(ctx context.Context, network, address string) (net.Conn, error)) *address.Connector {
+func connectorBy(
+	t *testing.T, dsn string, dial func(ctx context.Context, network, address string) (net.Conn, error),
+) *address.Connector {
 	t.Helper()
 	var configs []*mysql.Config
 	for _, one := range address.Split(dsn) {
