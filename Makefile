@@ -214,13 +214,14 @@ test-cluster-faults: bin/cluster ## kill, replace and split parts of Vitess clus
 # out are two tests that also make the tables of MySQL, one that compares CHECKs by a column that TiDB does not show, one
 # whose LOCK TABLES TiDB ignores, and one that meets a fault of TiDB's embedded store alone: beside commits it answers 8133,
 # "data inconsistency", to every other SELECT by an index that it has to look up rows for.
-GO_TEST_TIDB = go test -vet=off -count=1 -p 1 -timeout 60m
+GO_TEST_TIDB = go test -vet=off -count=1 -p 1 -parallel 2 -timeout 60m
 NOT_ON_TIDB = TestPeekWithoutAnAnswerInTime|TestPortableTablesAreThoseOfTheSteps|TestPortableUpTakesOver|KeepsTheContract/PeeksRacing
 
 .PHONY: test-tidb
 test-tidb: toolchain ## run the tests of engines without procedures on a separate TiDB server (PKG=./db TESTFLAGS=-v)
 	@tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run 'Portable|./portable' -skip '$(NOT_ON_TIDB)' \
-		$(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/velocityd,$(PKG)) $(TESTFLAGS)
+		$(if $(filter ./...,$(PKG)),./db/... ./migrations/...,$(PKG)) $(TESTFLAGS)
+	@$(if $(filter ./...,$(PKG)),tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run Portable ./cmd/... $(TESTFLAGS))
 
 .PHONY: toolchain
 toolchain:

@@ -19,7 +19,7 @@ import (
 
 // Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
 var (
-	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 10, or 50 in make test-all") //nolint:gochecknoglobals // a flag of the test binary
+	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 6, or 50 in make test-all") //nolint:gochecknoglobals // a flag of the test binary
 	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: 1, or the present time in make test-all")  //nolint:gochecknoglobals // a flag of the test binary
 )
 
@@ -30,7 +30,7 @@ var (
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		most := 10
+		most := 6
 		if nightly.Is() {
 			most = 50
 		}
