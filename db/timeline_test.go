@@ -20,7 +20,7 @@ import (
 // Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
 var (
 	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 6, or 50 in make test-all") //nolint:gochecknoglobals // a flag of the test binary
-	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: 1, or the present time in make test-all")  //nolint:gochecknoglobals // a flag of the test binary
+	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: 1, or the present time in make test-all") //nolint:gochecknoglobals // a flag of the test binary
 )
 
 // TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by

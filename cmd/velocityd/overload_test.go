@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +14,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/localdb"
+	"velocityd/internal/nightly"
 	"velocityd/service"
 )
 
@@ -39,25 +38,6 @@ const (
 	// may be that many times slower afterwards.
 	steadyCallers, steadyEach, steadySlack = overloadQueue, 50, 10
 )
-
-// anyDatabase is migrated and on whichever engine there is; a private one is
-// durable.
-func anyDatabase(t *testing.T) *dbtest.Database {
-	t.Helper()
-	dsn := os.Getenv("VELOCITY_TEST_DSN")
-	if dsn == "" {
-		binary, err := localdb.FindAny(t.Context())
-		if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
-			t.Skip(err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		dsn = dbtest.AdminDSN(dbtest.Private(t, binary.Engine, t.TempDir()), "")
-	}
-	d := dbtest.Empty(t, dsn)
-	dbtest.Migrate(t, d.DSN)
-	return d
-}
 
 // crowd asks an instance and counts what it is told.
 type crowd struct {
@@ -206,12 +186,11 @@ func residentMiB(t *testing.T, pid int) int {
 
 //nolint:paralleltest // it takes the whole machine, and others have deadlines
 func TestTenTimesTheCallersThatFindRoomAreAnsweredOrToldWhenToComeAgain(t *testing.T) {
-	length := overloadTime
-	if testing.Short() {
-		length = 2 * time.Second
-		t.Log("shortened to", length)
+	length := 2 * time.Second
+	if nightly.Is() {
+		length = overloadTime
 	}
-	d := anyDatabase(t)
+	d := dbtest.First(t).Database(t)
 	d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	d.SetZone(t, service.Zone{ID: 2, Rate: overloadHotRate, Window: time.Hour})
 	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve",

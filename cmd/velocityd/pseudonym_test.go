@@ -92,7 +92,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 
 func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {
 	t.Parallel()
-	d := anyDatabase(t)
+	d := dbtest.First(t).Database(t)
 	d.SetZone(t, hidingZonesOf()[0])
 	right, wrong := keyFolderOf(t, map[string]string{"k1": oldKey}), keyFolderOf(t, map[string]string{"k1": newKey})
 	env := func(folder string) environment {
@@ -125,7 +125,7 @@ func hidingZonesOf() []service.Zone {
 
 func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	t.Parallel()
-	d := anyDatabase(t)
+	d := dbtest.First(t).Database(t)
 	for _, zone := range hidingZonesOf() {
 		d.SetZone(t, zone)
 	}
@@ -222,7 +222,7 @@ func lookUpOverrides(t *testing.T, direct, over environment) {
 
 func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	t.Parallel()
-	d := anyDatabase(t)
+	d := dbtest.First(t).Database(t)
 	for _, zone := range hidingZonesOf() {
 		d.SetZone(t, zone)
 	}
@@ -266,7 +266,7 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 
 func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	d := anyDatabase(t)
+	d := dbtest.First(t).Database(t)
 	for _, zone := range hidingZonesOf() {
 		d.SetZone(t, zone)
 	}

@@ -127,9 +127,13 @@ func (d *Database) empty(fresh schema) error {
 	if err != nil {
 		return err
 	}
-	// It has one row, which comes with the schema.
-	if _, err := d.admin.Exec(fmt.Sprintf("REPLACE INTO `%s`.retention_policy (id) VALUES (1)", d.name)); err != nil {
-		return err
+	for _, statement := range []string{ // these tables have rows that come with the schema
+		"REPLACE INTO `%s`.retention_policy (id) VALUES (1)",
+		"DELETE FROM `%s`.velocity_identity WHERE name LIKE 'key %%'",
+	} {
+		if _, err := d.admin.Exec(fmt.Sprintf(statement, d.name)); err != nil {
+			return err
+		}
 	}
 	for range 2 {
 		for _, table := range tables {
