@@ -127,7 +127,7 @@ func (f *farm) fresh(kind localdb.Engine) (string, error) {
 		defer cancel()
 		return folder, server.Stop(ctx)
 	}))
-	return made.(func() (string, error))() //nolint:forcetypeassert // stored above
+	return made.(func() (string, error))() //nolint:errcheck // of the assertion: it was stored above
 }
 
 // Kind returns the name of the engine's program. With VELOCITY_TEST_DSN set there is none, and the test is skipped.
@@ -167,7 +167,7 @@ func initialise(tb testing.TB, kind localdb.Engine, dir string) {
 
 // copyFolder copies modes, too: a server refuses files that others could write to. Much of these files is empty.
 func copyFolder(from, to string) error {
-	if out, err := exec.Command("cp", "-a", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil { //nolint:noctx // a moment's work
+	if out, err := exec.Command("cp", "-a", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy %s: %w: %s", from, err, out)
 	}
 	return nil
