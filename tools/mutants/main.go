@@ -5,7 +5,7 @@
 //	go run tools/mutants/*.go -quick lockout   those with this in their names, without the tests that need engines
 //	go run tools/mutants/*.go -tree ../old     whether the tests of another checkout see them
 //
-// A test that also fails without the fault is left out. The exit code is 1 if a fault passed all tests, or does not build.
+// A test has to fail twice, and to pass without the fault. The exit code is 1 if a fault passed all tests, or does not build.
 package main
 
 import (
