@@ -81,20 +81,28 @@ func (r *runner) overlay(m mutant) (path string, err error) {
 func (r *runner) firstOf(ctx context.Context, overlay string, s stage) (*failure, error) {
 	for left := r.left; ; {
 		f, err := r.test(ctx, overlay, s, left)
-		if err != nil || f == nil || f.test == "" {
-			return f, err
+		if err != nil || f == nil {
+			return nil, err
 		}
 		// -run and -skip take a pattern for each level of a subtest.
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(f.test), "/", "$/^") + "$"
 		alone := stage{[]string{f.pkg, "-run", pattern}, s.hasEngines}
-		again, err := r.test(ctx, overlay, alone, nil)
+		again := f
+		if f.test != "" {
+			again, err = r.test(ctx, overlay, alone, nil)
+		} else { // such as at the end of its time
+			pattern, alone = strings.Join(s.args, " "), s
+		}
 		if err == nil && again != nil && !r.passes[f.pkg+pattern] {
 			var without *failure
-			without, err = r.test(ctx, "", alone, nil)
+			without, err = r.test(ctx, "", alone, left)
 			r.passes[f.pkg+pattern] = without == nil
 		}
-		if err != nil || again != nil && r.passes[f.pkg+pattern] {
+		switch {
+		case err != nil || again != nil && r.passes[f.pkg+pattern]:
 			return f, err
+		case f.test == "":
+			return nil, fmt.Errorf("without the mutant, too: %s", f)
 		}
 		fmt.Fprintf(os.Stderr, "mutants: left out, since it does not fail again, or fails without the mutant: %s\n", f)
 		left = append(slices.Clip(left), pattern)
