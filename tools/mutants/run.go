@@ -137,6 +137,7 @@ func (r *runner) test(ctx context.Context, overlay string, s stage, left []strin
 		return nil, err
 	}
 	defer os.RemoveAll(temp)
+	defer endServers(temp)
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -166,6 +167,17 @@ func (r *runner) test(ctx context.Context, overlay string, s stage, left []strin
 		return nil, fmt.Errorf("go test %s: %w: %s", strings.Join(s.args, " "), err, bytes.TrimSpace(complaints.Bytes()))
 	}
 	return first, nil
+}
+
+// endServers ends the servers that a test has left on a folder when it was killed.
+func endServers(folder string) {
+	list, _ := exec.Command("ps", "-axww", "-o", "pid,args").Output()
+	for line := range strings.Lines(string(list)) {
+		var pid int
+		if _, err := fmt.Sscan(line, &pid); err == nil && strings.Contains(line, folder) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }
 
 // command is a call of go in the tree. All that it starts reads the overlay, and ends with it.
