@@ -109,6 +109,13 @@ test-console: engine build ## look at every page of the console with Chromium, l
 	../../tools/typescript/tsc.sh --noEmit --allowJs --checkJs --strict --target es2023 --lib es2023,dom,dom.iterable ../static/console.js; \
 	CHROMIUM_PATH=$$browser npm test --silent
 
+# The faults stand in tools/mutants/mutants.txt. The tests that may see them are those of `make test`, without the race detector.
+.PHONY: mutants
+mutants: toolchain ## make small faults in the code that decides, one by one, and want a test to fail each time (ARGS='-quick lockout')
+	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
+	@go build -o bin/engines ./db/dbtest/engines
+	@bin/engines go run tools/mutants/*.go $(ARGS)
+
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
 	@go vet -tags cluster,doors,packages ./...

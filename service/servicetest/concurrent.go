@@ -64,9 +64,9 @@ func underWayForReserve(t *testing.T, b subject) {
 	b.concurrent(t, 1)
 	alice := at(1, "alice")
 	b.check(t, alice)
-	b.Age(t, alice, 4*time.Minute)
-	b.wantConcurrent(t, b.check(t, alice), 6*time.Minute)
-	b.Age(t, alice, 6*time.Minute)
+	b.Age(t, alice, 7*time.Minute)
+	b.wantConcurrent(t, b.check(t, alice), 3*time.Minute)
+	b.Age(t, alice, 3*time.Minute)
 	if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != 2 {
 		t.Errorf("after reserve_ttl: %+v, want it to pass as the second that counts", d)
 	}
