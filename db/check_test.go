@@ -24,7 +24,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
-			return explainedBench{newBench(t, engine.Rows(t))}
+			return explainedBench{newBench(t, engine.Rows(t)), t}
 		}, []string{
 			"AdmitsExactlyRateUnderContention", "ChargesAllBucketsOrNone", "OppositeOrderNeverDeadlocks", "UnknownZoneIsRefusedAlone",
 			"BatchMixesAllowedDeniedAndBad", "RetriedCheckIsCountedOnce", "ASecretIsChargedOnceUnderContention",

@@ -63,7 +63,7 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	deleteRows(t, pool, "zone_master WHERE id < 1000")
 	deleteRows(t, pool, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
 	store := clusterStore(t, session.Options{LockWait: 10 * time.Second})
-	return portableBench{explainedBench{bench{nil, store, &dbtest.Database{SQL: pool}, store}.asking(store)}}
+	return portableBench{explainedBench{bench{nil, store, &dbtest.Database{SQL: pool}, store}.asking(store), t}}
 }
 
 func TestClusterStoreKeepsTheContract(t *testing.T) {

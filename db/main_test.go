@@ -69,10 +69,17 @@ func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, re
 }
 
 // explainedBench is a bench that explains what it blocks.
-type explainedBench struct{ bench }
+type explainedBench struct {
+	bench
+	tb testing.TB
+}
 
-func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	return e.store.Explain(ctx, txnID)
+func (e explainedBench) Explain(ctx context.Context, txnID uint64) (x explain.Explanation, err error) {
+	err = e.Consistently(e.tb, func() (err error) {
+		x, err = e.store.Explain(ctx, txnID)
+		return err
+	})
+	return x, err
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {

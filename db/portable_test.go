@@ -37,7 +37,7 @@ type portableBench struct{ explainedBench }
 func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 	tb.Helper()
 	store := portable(tb, d, session.Options{LockWait: time.Minute})
-	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store)}}
+	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store), tb}}
 }
 
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {

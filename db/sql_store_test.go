@@ -247,6 +247,6 @@ func procedures(engine *dbtest.Engine, several bool) func(t *testing.T) servicet
 		b := newBench(t, engine.Rows(t))
 		store := newSQLStore(t, b.Database, several)
 		b.OutcomeStore = store
-		return explainedBench{b.asking(store)}
+		return explainedBench{b.asking(store), t}
 	}
 }

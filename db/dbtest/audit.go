@@ -56,7 +56,7 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 		zones, err = d.unchangedZones()
 		return err
 	}
-	if err := d.consistently(tb, read); err != nil {
+	if err := d.Consistently(tb, read); err != nil {
 		tb.Fatal(err)
 	}
 	d.audit(tb, prover.Options{Rules: rulesOf(zones)}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
@@ -82,7 +82,7 @@ func (d *Database) audit(tb testing.TB, o prover.Options, but ...proof.Kind) {
 		_, err := prover.Run(context.Background(), d.SQL, o, func(f proof.Finding) { findings = append(findings, f) })
 		return err
 	}
-	if err := d.consistently(tb, run); err != nil {
+	if err := d.Consistently(tb, run); err != nil {
 		tb.Error("audit:", err)
 	}
 	for _, f := range findings {

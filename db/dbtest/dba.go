@@ -121,7 +121,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) (txns []service.Tx
 		txns, err = d.txns(bucket)
 		return err
 	}
-	if err := d.consistently(tb, read); err != nil {
+	if err := d.Consistently(tb, read); err != nil {
 		tb.Fatal(err)
 	}
 	return txns

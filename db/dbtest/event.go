@@ -14,7 +14,7 @@ func (d *Database) EventsOf(tb testing.TB, bucket service.Bucket) (events []even
 		events, err = d.eventsOf(bucket)
 		return err
 	}
-	if err := d.consistently(tb, read); err != nil {
+	if err := d.Consistently(tb, read); err != nil {
 		tb.Fatal(err)
 	}
 	return events
