@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -293,4 +294,29 @@ func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, a
 			t.Errorf("keys %v, newest first: got %d txns behind the oldest", keys, len(got))
 		}
 	}
+}
+
+// TestManyTxnsOfOneInstantArePagedThrough has a batch's txns, which share their instant, behind those of the next one.
+func TestManyTxnsOfOneInstantArePagedThrough(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const txns = 400
+		d, store := stand(t, engine, session.Options{}, zone(1, 50, time.Hour))
+		d.LeaveUnaudited()
+		var rows []string
+		for id := range txns {
+			rows = append(rows, fmt.Sprintf("(%d, TIMESTAMP'2026-01-01 00:00:00' + INTERVAL %d MICROSECOND, 1, 'alice', TRUE, TRUE, FALSE)", id+1, id/(txns/2)))
+		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(rows, ","))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for id := uint64(1); id < txns; id += txns/4 - 1 {
+			page, err := store.History(ctx, service.HistoryQuery{
+				Zones: []int64{1}, Keys: []string{"alice"}, Order: service.OldestFirst, Cursor: id, Limit: 1,
+			})
+			if err != nil || len(page.Txns) != 1 || page.Txns[0].ID != id+1 {
+				t.Fatalf("behind txn %d: %+v, %v", id, page.Txns, err)
+			}
+		}
+	})
 }

@@ -30,7 +30,7 @@ func (g bucketGround) readsNearest() bool { return !g.isUp }
 // part ends downward parts at midnight, where partitions begin.
 func (g bucketGround) part(from, width uint64) (to uint64) {
 	if g.isUp {
-		return from + min(width, microseconds(eternity()))
+		return from + min(width-1, microseconds(eternity()))
 	}
 	to = from - min(width, from)
 	return to - to%day
