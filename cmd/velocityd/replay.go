@@ -66,7 +66,7 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	bar := newBar(p.Stderr, size)
+	bar := newBar(p.Stderr, size, "replay", progressbar.OptionShowBytes(true))
 	r, err := c.replayer(ctx, store, latest)
 	if err != nil {
 		return err
@@ -147,11 +147,11 @@ func (c *replayCmd) input(p *shell.Process) (log io.ReadCloser, size int64, late
 }
 
 // newBar returns a progress bar that is visible only on a terminal.
-func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
-		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription("replay"),
-		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+func newBar(stderr io.Writer, size int64, does string, more ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(size, append(more, progressbar.OptionSetWriter(stderr),
+		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription(does),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
 }
 
 func (c *replayCmd) print(w io.Writer, s replay.Summary) error {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -38,21 +39,15 @@ func openClusterSecret(lookupEnv func(string) (string, bool), account, name stri
 		return nil, shell.Usagef("--out-secret works in a pod of Kubernetes alone: there is no KUBERNETES_SERVICE_HOST and _PORT")
 	}
 	bearer, err := trusted.ReadSecret(filepath.Join(account, "token"), trusted.ShortLimit)
-	if err != nil {
-		return nil, shell.Usagef("--out-secret: the token of the pod's account: %w", err)
-	}
-	namespace, err := trusted.Read(filepath.Join(account, "namespace"), trusted.ShortLimit)
-	if err != nil {
-		return nil, shell.Usagef("--out-secret: %w", err)
-	}
-	roots, err := ask.ReadRoots(filepath.Join(account, "ca.crt"))
-	if err != nil {
-		return nil, shell.Usagef("--out-secret: %w", err)
+	namespace, errNamespace := trusted.Read(filepath.Join(account, "namespace"), trusted.ShortLimit)
+	roots, errRoots := ask.ReadRoots(filepath.Join(account, "ca.crt"))
+	if err := cmp.Or(err, errNamespace, errRoots); err != nil {
+		return nil, shell.Usagef("--out-secret: the account of the pod: %w", err)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	at := url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}
 	return &clusterSecret{
-		url: "https://" + net.JoinHostPort(host, port) + "/api/v1/namespaces/" + url.PathEscape(strings.TrimSpace(string(namespace))) +
-			"/secrets/" + url.PathEscape(name),
+		url:    at.JoinPath("api/v1/namespaces", strings.TrimSpace(string(namespace)), "secrets", name).String(),
 		bearer: strings.TrimSpace(string(bearer)), http: &http.Client{Transport: transport, Timeout: time.Minute},
 	}, nil
 }
@@ -81,24 +76,21 @@ func (s *clusterSecret) keep(ctx context.Context, token access.Token) (access.To
 	}
 	// With the version a second run at the same time is refused.
 	now.Data = map[string][]byte{"token": []byte(token.Reveal())}
-	_, err = s.ask(ctx, http.MethodPatch, &now)
+	_, err = s.ask(ctx, http.MethodPatch, now)
 	return token, err
 }
 
 // ask sends a request. Its errors repeat nothing of the Secret.
-func (s *clusterSecret) ask(ctx context.Context, method string, change *secretObject) (answer secretObject, err error) {
-	var body []byte
-	if change != nil {
-		if body, err = json.Marshal(change); err != nil {
-			return answer, fmt.Errorf("write the Secret: %w", err)
-		}
+func (s *clusterSecret) ask(ctx context.Context, method string, change any) (answer secretObject, err error) {
+	body, err := json.Marshal(change)
+	if err != nil {
+		return answer, fmt.Errorf("write the Secret: %w", err)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, s.url, bytes.NewReader(body))
 	if err != nil {
 		return answer, fmt.Errorf("ask the API of Kubernetes: %w", err)
 	}
-	request.Header.Set("Authorization", "Bearer "+s.bearer)
-	request.Header.Set("Content-Type", "application/merge-patch+json")
+	request.Header = http.Header{"Authorization": {"Bearer " + s.bearer}, "Content-Type": {"application/merge-patch+json"}}
 	response, err := s.http.Do(request)
 	if err != nil {
 		return answer, fmt.Errorf("ask the API of Kubernetes: %w", err)
@@ -107,7 +99,7 @@ func (s *clusterSecret) ask(ctx context.Context, method string, change *secretOb
 	if response.StatusCode != http.StatusOK {
 		return answer, fmt.Errorf("the API of Kubernetes answers %s to %s %s", response.Status, method, s.url)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, trusted.LongLimit)).Decode(&answer); err != nil {
+	if json.NewDecoder(io.LimitReader(response.Body, trusted.LongLimit)).Decode(&answer) != nil {
 		return answer, fmt.Errorf("read the Secret %s: its form is unknown", s.url)
 	}
 	return answer, nil

@@ -114,7 +114,7 @@ func TestASecretOfAClusterNeedsAPod(t *testing.T) {
 		{"token create a --scope check --out-secret s --out f", environment{"VELOCITY_DSN": dsn}, "leave one out"},
 		{
 			"token create a --scope check --out-secret s",
-			environment{"VELOCITY_DSN": dsn, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}, "the token of the pod's account",
+			environment{"VELOCITY_DSN": dsn, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}, "the account of the pod",
 		},
 	})
 }
