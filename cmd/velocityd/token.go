@@ -94,14 +94,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	var staged string
 	switch {
 	case c.OutSecret != "":
-		if subject != "" || c.Out != "" {
-			return shell.Usagef("--out-secret is for a token, and in place of --out: leave one out")
-		}
-		secret, err := openClusterSecret(p.LookupEnv, podAccount, c.OutSecret)
-		if err != nil {
-			return err
-		}
-		if token, err = secret.keep(ctx, token); err != nil {
+		if token, err = c.keepInSecret(ctx, p, token, subject); err != nil {
 			return err
 		}
 		wanted = access.NewTokenCredential(token, caller)
@@ -133,15 +126,8 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := warnOfNoZone(ctx, p.Stderr, store, wanted.Zones); err != nil {
 		return err
 	}
-	if c.OutSecret != "" {
-		known, _, err := store.Credentials(ctx)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(known, func(k access.Credential) bool { return k.Digest == wanted.Digest }) {
-			fmt.Fprintf(p.Stderr, "the Secret %s holds a token already: none was made\n", c.OutSecret)
-			return nil
-		}
+	if isKnown, err := c.isKnown(ctx, p, store, wanted); isKnown || err != nil {
+		return err
 	}
 	made, err := store.AddCredential(ctx, wanted, p.Principal)
 	if err != nil {
@@ -161,6 +147,31 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
 	}
 	return nil
+}
+
+// keepInSecret writes a token into the Secret, unless it holds one, and returns the one that it holds then.
+func (c *tokenCreateCmd) keepInSecret(ctx context.Context, p *shell.Process, token access.Token, subject string) (access.Token, error) {
+	if subject != "" || c.Out != "" {
+		return token, shell.Usagef("--out-secret is for a token, and in place of --out: leave one out")
+	}
+	secret, err := openClusterSecret(p.LookupEnv, podAccount, c.OutSecret)
+	if err != nil {
+		return token, err
+	}
+	return secret.keep(ctx, token)
+}
+
+// isKnown says, to the user too, that the token of the Secret was made before. It may have been revoked since.
+func (c *tokenCreateCmd) isKnown(ctx context.Context, p *shell.Process, store *db.Store, wanted access.Credential) (bool, error) {
+	if c.OutSecret == "" {
+		return false, nil
+	}
+	known, _, err := store.Credentials(ctx)
+	if err != nil || !slices.ContainsFunc(known, func(k access.Credential) bool { return k.Digest == wanted.Digest }) {
+		return false, err
+	}
+	fmt.Fprintf(p.Stderr, "the Secret %s holds a token already: none was made\n", c.OutSecret)
+	return true, nil
 }
 
 // stageToken writes a token beside the file that it is for, before the token is of any use, and returns that file's

@@ -108,13 +108,11 @@ func TestASecretOfAClusterKeepsItsFirstToken(t *testing.T) {
 
 func TestASecretOfAClusterNeedsAPod(t *testing.T) {
 	t.Parallel()
-	const dsn = "u:p@tcp(127.0.0.1:1)/d"
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
+	pod := environment{"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
 	wantMisuse(t, []misuse{
-		{"token create a --scope check --out-secret s", environment{"VELOCITY_DSN": dsn}, "in a pod of Kubernetes alone"},
-		{"token create a --scope check --out-secret s --out f", environment{"VELOCITY_DSN": dsn}, "leave one out"},
-		{
-			"token create a --scope check --out-secret s",
-			environment{"VELOCITY_DSN": dsn, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}, "the account of the pod",
-		},
+		{"token create a --scope check --out-secret s", env, "in a pod of Kubernetes alone"},
+		{"token create a --scope check --out-secret s --out f", env, "leave one out"},
+		{"token create a --scope check --out-secret s", pod, "the account of the pod"},
 	})
 }

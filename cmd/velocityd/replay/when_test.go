@@ -116,7 +116,7 @@ func TestAReplayTellsTheTimesThatABacktestUses(t *testing.T) {
 	const message = " gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n"
 	log := "Feb 28 10:00:00" + message + "Feb 29 18:00:00" + message + "Feb 30 18:00:00" + message
 	r, err := New(Options{
-		Store: storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		Store: storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 			return make([]service.Decision, len(checks)), nil
 		}),
 		UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 10, Latest: time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC),
