@@ -127,9 +127,11 @@ func lifeOfTheDeb(t *testing.T, f files) {
 		t.Error("the service runs after the removal")
 	}
 	m.run("test -s /etc/velocityd/velocityd.yaml -a -s /etc/velocityd/dsn -a ! -e /usr/bin/velocityd")
+	m.run(`cd /etc/velocityd && touch tls.crt tls.key pam.token pseudonyms.key
+install -D -m 0644 /dev/null /etc/systemd/system/velocityd.service.d/tls.conf`)
 	m.run("dpkg --purge velocityd")
 	left := slices.DeleteFunc(m.traces(), func(path string) bool { return slices.Contains(before, path) })
-	if want := []string{"/etc/velocityd", "/etc/velocityd/dsn"}; !slices.Equal(left, want) {
+	if want := []string{"/etc/velocityd", "/etc/velocityd/pseudonyms.key"}; !slices.Equal(left, want) {
 		t.Errorf("the purge has left %q, want %q", left, want)
 	}
 }
@@ -195,7 +197,16 @@ func confinement(t *testing.T, f files) {
 systemctl daemon-reload && systemctl restart velocityd
 curl -sSf --cacert /etc/velocityd/tls.crt https://localhost:8080/readyz`)
 
-	m.run("echo 'lisen: x' >>/etc/velocityd/velocityd.yaml")
+	for _, file := range []string{"dsn", "tls.key"} {
+		m.run("chmod 0644 /etc/velocityd/" + file)
+		if code := m.code("systemctl restart velocityd"); code == 0 {
+			t.Errorf("the service started with a %s that everybody can read", file)
+		}
+		m.run("journalctl --no-pager --unit velocityd | grep -F 'run chmod 600 /etc/velocityd/" + file + "'")
+		m.run("chmod 0600 /etc/velocityd/" + file + " && systemctl reset-failed velocityd && systemctl restart velocityd")
+	}
+
+	m.run("systemctl reset-failed velocityd; echo 'lisen: x' >>/etc/velocityd/velocityd.yaml") // of the limit of starts
 	if code := m.code("systemctl restart velocityd"); code == 0 {
 		t.Error("the service started with a wrong file of settings")
 	}

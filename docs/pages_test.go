@@ -65,6 +65,33 @@ func TestPagesAreShort(t *testing.T) {
 	}
 }
 
+// TestTablesAreWhole finds rows that have another number of columns than their head, and those that a blank line cuts off.
+func TestTablesAreWhole(t *testing.T) {
+	t.Parallel()
+	rule := regexp.MustCompile(`^\|(?: *:?-+:? *\|)+$`)
+	for _, page := range slices.Concat(pages(t), decisions(t)) {
+		lines := append(strings.Split(readPage(t, page), "\n"), "")
+		head, inBlock := 0, false
+		for i, line := range lines[:len(lines)-1] {
+			inBlock = inBlock != strings.HasPrefix(strings.TrimSpace(line), "```")
+			row := strings.TrimSpace(line)
+			if inBlock || !strings.HasPrefix(row, "|") {
+				head = 0
+				continue
+			}
+			columns := len(regexp.MustCompile(`[^\\]\|`).FindAllString(row, -1))
+			switch {
+			case head > 0 && columns != head:
+				t.Errorf("%s:%d: %d columns under a head of %d", page, i+1, columns, head)
+			case head == 0 && !rule.MatchString(strings.TrimSpace(lines[i+1])):
+				t.Errorf("%s:%d: a row without a head: a blank line cuts it off", page, i+1)
+			case head == 0:
+				head = columns
+			}
+		}
+	}
+}
+
 func TestPagesOfDecisionsStandInTheirIndex(t *testing.T) {
 	t.Parallel()
 	index := readPage(t, "docs/decisions/README.md")

@@ -6,11 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
@@ -114,7 +111,7 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown v
 	if shown.Zone, err = store.Zone(ctx, c.Zone); err != nil {
 		return shown, ask.ExplainNoZone(err)
 	}
-	bar := newReplayBar(p.Stderr)
+	bar := newBar(p.Stderr, barLength, "back-test")
 	shown.Result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
 		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
 		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))
@@ -128,13 +125,6 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown v
 
 // barLength is how long the progress bar is.
 const barLength = 1000
-
-// newReplayBar returns a progress bar that is visible only on a terminal.
-func newReplayBar(stderr io.Writer) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(barLength, progressbar.OptionSetWriter(stderr), progressbar.OptionSetVisibility(shell.IsTerminal(stderr)),
-		progressbar.OptionSetDescription("back-test"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
-		progressbar.OptionClearOnFinish())
-}
 
 // print prints the result in the form that the flags name. Keys are people, so a file is for its owner alone.
 func (c *backtestCmd) print(p *shell.Process, shown view.View) error {

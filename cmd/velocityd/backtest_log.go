@@ -50,12 +50,12 @@ func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (shown view.V
 		return shown, err
 	}
 	log := replayCmd{File: c.SSHD}
-	input, _, err := log.input(p)
+	input, _, latest, err := log.input(p)
 	if err != nil {
 		return shown, err
 	}
 	defer input.Close()
-	skipped, err := replay.Logins(ctx, input, time.Now(), func(l replay.Login) { addLogin(r, tested, other, l) })
+	skipped, err := replay.Logins(ctx, input, latest, func(l replay.Login) { addLogin(r, tested, other, l) })
 	shown = view.View{Zone: tested, Result: r.Result()}
 	shown.Result.IsCut = ctx.Err() != nil
 	for _, one := range []struct {

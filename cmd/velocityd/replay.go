@@ -33,7 +33,7 @@ func (replayCmd) Help() string {
 
 The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and 'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as 'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is undone.
 
-Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone and counted as partly asked, too. All other lines are counted as skipped. Those among them that look like attempts are counted as unread attempts, the first of them is shown, and the exit code is 1.
+Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone and counted as partly asked, too. All other lines are counted as skipped. Those among them that look like attempts are counted as unread attempts, the first of them is shown, and the exit code is 1. The times of the first and the last attempt are told, and how many attempts have no time that can be read.
 
 'would block' counts the attempts for which at least one zone had no room: the blocked ones, and those that were allowed because that zone is in shadow mode. The summary lists the ten keys of each zone with the most of them.
 
@@ -56,7 +56,7 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	input, size, err := c.input(p)
+	input, size, latest, err := c.input(p)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	bar := newBar(p.Stderr, size)
-	r, err := c.replayer(ctx, store)
+	bar := newBar(p.Stderr, size, "replay", progressbar.OptionShowBytes(true))
+	r, err := c.replayer(ctx, store, latest)
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // replayer returns a Replayer with the zones' key rules, or an error if a zone does
 // not exist.
-func (c *replayCmd) replayer(ctx context.Context, store ask.Endpoint) (*replay.Replayer, error) {
+func (c *replayCmd) replayer(ctx context.Context, store ask.Endpoint, latest time.Time) (*replay.Replayer, error) {
 	zones, err := store.Zones(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read key rules: %w", err)
 	}
 	o := replay.Options{
-		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch,
+		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Latest: latest,
 	}
 	if c.Report {
 		o.Outcomes = store
@@ -119,34 +119,39 @@ func (c *replayCmd) validate() error {
 	return nil
 }
 
-// input returns the log and its size, or -1 if the size is not known.
-func (c *replayCmd) input(p *shell.Process) (io.ReadCloser, int64, error) {
+// input returns the log, its size, or -1 if the size is not known, and the latest time in it: now, or when the file was changed.
+func (c *replayCmd) input(p *shell.Process) (log io.ReadCloser, size int64, latest time.Time, err error) {
+	latest = time.Now()
 	if c.File == "-" {
-		return io.NopCloser(p.Stdin), -1, nil
+		return io.NopCloser(p.Stdin), -1, latest, nil
 	}
 	file, err := os.Open(c.File)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, latest, err
 	}
 	info, err := file.Stat()
 	if err != nil {
-		return nil, 0, errors.Join(err, file.Close())
+		return nil, 0, latest, errors.Join(err, file.Close())
 	}
 	switch {
 	case info.IsDir():
-		return nil, 0, errors.Join(fmt.Errorf("read log: %s is a folder", c.File), file.Close())
+		return nil, 0, latest, errors.Join(fmt.Errorf("read log: %s is a folder", c.File), file.Close())
 	case !info.Mode().IsRegular():
-		return file, -1, nil
+		return file, -1, latest, nil
 	}
-	return file, info.Size(), nil
+	// Some archives give all files one early time, which says nothing.
+	if at := info.ModTime(); at.Before(latest) && at.Year() > 2000 {
+		latest = at
+	}
+	return file, info.Size(), latest, nil
 }
 
 // newBar returns a progress bar that is visible only on a terminal.
-func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
-		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription("replay"),
-		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+func newBar(stderr io.Writer, size int64, does string, more ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(size, append(more, progressbar.OptionSetWriter(stderr),
+		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription(does),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
 }
 
 func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
@@ -162,6 +167,10 @@ func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
 		}
 	}
 	fmt.Fprintf(w, "skipped lines  %d\npartly asked   %d\nunread         %d\n", s.SkippedLines, s.PartlyAsked, s.UnreadAttempts)
+	if !s.LogFrom.IsZero() {
+		fmt.Fprintf(w, "time in log    %s to %s\n", s.LogFrom.Format(time.RFC3339), s.LogUntil.Format(time.RFC3339))
+	}
+	fmt.Fprintf(w, "without time   %d\n", s.TimelessAttempts)
 	fmt.Fprintf(w, "checks/s       %.0f\n", s.ChecksPerSecond)
 	if s.ReportedSuccesses != nil {
 		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)

@@ -50,6 +50,7 @@ type tokenCreateCmd struct {
 	ClientCert        string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
 	ClientSubject     string         `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
 	Out               string         `env:"-" placeholder:"FILE" help:"Write the token to this new file, which only you can read, and not to standard output. If the file is there already, nothing is made."`
+	OutSecret         string         `name:"out-secret" env:"-" placeholder:"NAME" help:"In a pod of Kubernetes: write the token into the key token of this Secret, which has to be there, and not to standard output. If it holds a token already, none is made."`
 	ask.DatabaseFlags `embed:""`
 }
 
@@ -57,7 +58,7 @@ type tokenCreateCmd struct {
 func (tokenCreateCmd) Help() string {
 	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is lost must be replaced.
 
-With --out it goes to a file. A second run then does nothing, so the command may be a step of every start.
+With --out it goes to a file, and with --out-secret to a Secret. A second run then makes no token, so the command may be a step of every start. A token in the Secret that the database never had is added to it; one that was revoked stays so.
 
 To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live at a time.
 
@@ -91,7 +92,13 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	var staged string
-	if c.Out != "" {
+	switch {
+	case c.OutSecret != "":
+		if token, err = c.keepInSecret(ctx, p, token, subject); err != nil {
+			return err
+		}
+		wanted = access.NewTokenCredential(token, caller)
+	case c.Out != "":
 		if subject != "" {
 			return shell.Usagef("--out is for a token, and a certificate has none: leave it out")
 		}
@@ -119,13 +126,16 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := warnOfNoZone(ctx, p.Stderr, store, wanted.Zones); err != nil {
 		return err
 	}
+	if isKnown, err := c.isKnown(ctx, p, store, wanted); isKnown || err != nil {
+		return err
+	}
 	made, err := store.AddCredential(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
 	printCredentials(p.Stderr, now, []access.Credential{made})
 	switch {
-	case made.Kind == access.KindCertificate:
+	case made.Kind == access.KindCertificate, c.OutSecret != "":
 		return nil
 	case staged != "":
 		err = os.Rename(staged, c.Out)
@@ -137,6 +147,31 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
 	}
 	return nil
+}
+
+// keepInSecret writes a token into the Secret, unless it holds one, and returns the one that it holds then.
+func (c *tokenCreateCmd) keepInSecret(ctx context.Context, p *shell.Process, token access.Token, subject string) (access.Token, error) {
+	if subject != "" || c.Out != "" {
+		return token, shell.Usagef("--out-secret is for a token, and in place of --out: leave one out")
+	}
+	secret, err := openClusterSecret(p.LookupEnv, podAccount, c.OutSecret)
+	if err != nil {
+		return token, err
+	}
+	return secret.keep(ctx, token)
+}
+
+// isKnown says, to the user too, that the token of the Secret was made before. It may have been revoked since.
+func (c *tokenCreateCmd) isKnown(ctx context.Context, p *shell.Process, store *db.Store, wanted access.Credential) (bool, error) {
+	if c.OutSecret == "" {
+		return false, nil
+	}
+	known, _, err := store.Credentials(ctx)
+	if err != nil || !slices.ContainsFunc(known, func(k access.Credential) bool { return k.Digest == wanted.Digest }) {
+		return false, err
+	}
+	fmt.Fprintf(p.Stderr, "the Secret %s holds a token already: none was made\n", c.OutSecret)
+	return true, nil
 }
 
 // stageToken writes a token beside the file that it is for, before the token is of any use, and returns that file's

@@ -3,7 +3,6 @@
 package containers_test
 
 import (
-	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -57,11 +56,16 @@ type probe struct {
 type volume struct {
 	Name      string
 	ConfigMap *struct{ Name string } `yaml:"configMap"`
-	Secret    *struct {
-		SecretName string `yaml:"secretName"`
-		Items      []struct{ Key, Path string }
-	}
+	Secret    *secretVolume
 }
+
+type secretVolume struct {
+	SecretName string `yaml:"secretName"`
+	Items      []struct{ Key, Path string }
+}
+
+// tokenJob is the place of the Job of the first token among manifests by kind.
+const tokenJob = "Job of the first token"
 
 // cluster is what a chart finds: Secrets and ConfigMaps with their texts, by name and key.
 type cluster map[string]map[string]string
@@ -83,6 +87,9 @@ func renderChart(t *testing.T, example string) map[string]manifest {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if m.Kind == "Job" && strings.HasSuffix(m.Metadata.Name, "-token") {
+			m.Kind = tokenJob
 		}
 		made[m.Kind] = m
 	}
@@ -160,6 +167,9 @@ type release struct {
 	cluster cluster
 	client  *http.Client // believes the certificate of the Secret
 	token   string
+	// api is the one of the cluster.
+	api        *api
+	apiAddress string
 }
 
 // TestTheChartsExamplesServe runs the Job and the Deployment of each example, with the rendered file of settings.
@@ -177,10 +187,12 @@ func TestTheChartsExamplesServe(t *testing.T) {
 	r.cluster = cluster{
 		"velocityd-database": {"dsn": dsn, "owner-dsn": owner, "service": dsn},
 		"velocityd-owner":    {"owner-dsn": owner},
+		"velocityd-tokens":   {"dsn": owner},
 		"velocityd-tls":      {"tls.crt": string(served.Cert), "tls.key": string(served.Key), "ca.crt": string(authority.PEM)},
 		"database-ca":        {"ca.pem": string(authority.PEM)},
 		"velocityd-keys":     {"1": strings.Repeat("0123456789abcdef", 4) + "\n"},
 	}
+	r.startAPI(t, authority)
 	examples, err := filepath.Glob("../helm/examples/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples (%v)", err)
@@ -216,6 +228,10 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 	job, served := made["Job"].Spec.Template.Spec, made["Deployment"].Spec.Template.Spec
 	entrypoint := r.image.Config.Entrypoint
 	job.container(t, r.image, r.cluster).must(t, slices.Concat(entrypoint, job.Containers[0].Args)...)
+	token := r.token
+	if made[tokenJob].Kind != "" {
+		token = r.makeToken(t, made)
+	}
 	server := served.Containers[0]
 	p := served.container(t, r.image, r.cluster).start(t, slices.Concat(entrypoint, server.Args)...)
 	base := strings.ToLower(server.ReadinessProbe.HTTPGet.Scheme) + "://127.0.0.1:8080"
@@ -225,7 +241,7 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 			return status == http.StatusOK
 		})
 	}
-	if status, body := askBy(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", r.token, firstCheck); status != http.StatusOK {
+	if status, body := askBy(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", token, firstCheck); status != http.StatusOK {
 		t.Errorf("a check: got %d %s", status, body)
 	}
 	if made["ConfigMap"].Data["gates.yaml"] != "" {
@@ -234,7 +250,14 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 			t.Errorf("a gate, by the ingress' name: got %d %s", status, body)
 		}
 	}
-	metrics := cmp.Or(adminAddress(t, made["ConfigMap"]), base) + "/metrics"
+	settings := settingsOf(t, made["ConfigMap"])
+	if settings.GRPCListen != "" && !isOpen(t, settings.GRPCListen) {
+		t.Errorf("nothing listens at %s", settings.GRPCListen)
+	}
+	if settings.AdminListen != "" {
+		base = "http://127.0.0.1" + settings.AdminListen
+	}
+	metrics := base + "/metrics"
 	status, body := askBy(t, r.client, metrics, "", r.token, "")
 	if status != http.StatusOK || !strings.Contains(body, "velocityd_build_info") {
 		t.Errorf("metrics: got %d", status)
@@ -242,17 +265,17 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 	p.stop(t, time.Duration(served.TerminationGracePeriodSeconds)*time.Second)
 }
 
-// adminAddress returns the address for administrators, or "" if there is none.
-func adminAddress(t *testing.T, config manifest) string {
+// listeners are the settings of further ports.
+type listeners struct {
+	AdminListen string `yaml:"admin-listen"`
+	GRPCListen  string `yaml:"grpc-listen"`
+}
+
+// settingsOf returns the settings of further ports, which are empty if there are none.
+func settingsOf(t *testing.T, config manifest) (settings listeners) {
 	t.Helper()
-	var settings struct {
-		AdminListen string `yaml:"admin-listen"`
-	}
 	if err := yaml.Unmarshal([]byte(config.Data["velocityd.yaml"]), &settings); err != nil {
 		t.Fatal(err)
 	}
-	if settings.AdminListen == "" {
-		return ""
-	}
-	return "http://127.0.0.1" + settings.AdminListen
+	return settings
 }

@@ -31,6 +31,7 @@ type door struct {
 
 	noToken  int    // the status if velocityd does not know the token; 0: the gateway has none
 	stranger string // what velocityd's log then says: the sentence of gates over HTTP if empty
+	tells    bool   // it passes all headers of a refusal on to users
 	opens    bool   // it can let requests pass while velocityd is away
 }
 
@@ -112,6 +113,11 @@ func (d door) refuses(t *testing.T, w *world, at string) {
 	wait, err := strconv.Atoi(r.header.Get("Retry-After"))
 	if r.status != http.StatusTooManyRequests || err != nil || wait < 1 || wait > 60 {
 		t.Errorf("beyond the rate: status %d, Retry-After %q; want 429 and 1 to 60 seconds", r.status, r.header.Get("Retry-After"))
+	}
+	for name := range r.header {
+		if !d.tells && strings.HasPrefix(name, "Ratelimit") || !d.tells && strings.HasPrefix(name, "X-Velocity") {
+			t.Errorf("the user is told %s: %s", name, r.header.Get(name))
+		}
 	}
 	var txns []string
 	for _, s := range w.app.of(user) {

@@ -56,6 +56,34 @@ func TestNginxGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	door{start: startNginx, login: basic, away: 500, slow: 500, busy: 500, noToken: 500, opens: true}.prove(t)
 }
 
+// TestPagesThatAreNoLoginReachTheApplication holds that a gateway hands everything else on, without an id that a client made up.
+func TestPagesThatAreNoLoginReachTheApplication(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T, *world, ...string) string{
+		"nginx": startNginx, "caddy": startCaddy("caddy"), "haproxy": startHAProxy, "traefik": startTraefik,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.app.report = nil
+			at := start(t, w)
+			for i := range 2 * userRate {
+				r := request(t, http.MethodGet, at+"/welcome", "")
+				r.SetBasicAuth("walter", right)
+				r.Header.Set("X-Velocity-Txn-Id", "999999")
+				if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status != http.StatusOK {
+					t.Fatalf("page %d: status %d %s (%v), want the application's 200", i+1, answer.status, answer.body, err)
+				}
+			}
+			for _, seen := range w.app.of("walter") {
+				if id := seen.header.Get("X-Velocity-Txn-Id"); id != "" && name == "nginx" {
+					t.Errorf("the application saw the client's id %s", id)
+				}
+			}
+		})
+	}
+}
+
 // TestAGatewayWithoutBodiesCountsAddressesOfALoginForm is as much as nginx and Caddy can do for a form: whatever name is in it,
 // the address counts.
 func TestAGatewayWithoutBodiesCountsAddressesOfALoginForm(t *testing.T) {

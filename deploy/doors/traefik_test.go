@@ -24,7 +24,7 @@ func startTraefik(t *testing.T, w *world, replace ...string) string {
 func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
-	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500, busy: 503}.prove(t)
+	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500, busy: 503, tells: true}.prove(t)
 }
 
 // TestTraefikRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.
@@ -54,7 +54,7 @@ func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
 			"/gate/traefik", "/gate/basic")...)
 	}
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
-	door{start: start, login: basic, report: byTxn, away: 500, slow: 500, busy: 503}.prove(t)
+	door{start: start, login: basic, report: byTxn, away: 500, slow: 500, busy: 503, tells: true}.prove(t)
 }
 
 // TestTraefikIsKnownByItsClientCertificate is for a velocityd on another machine.

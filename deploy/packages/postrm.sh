@@ -1,7 +1,12 @@
 #!/bin/sh
-# A purge removes the folder that the service itself has written. Files that an administrator put into /etc/velocityd stay:
-# lost keys of pseudonyms could not be replaced.
+# A purge removes the folder that the service itself has written, and what the pages put into /etc/velocityd that can be made
+# anew: the DSN with its password, tokens, the pair of TLS. Other files stay: lost keys of pseudonyms could not be replaced.
 set -e
+if [ "$1" = purge ]; then
+  rm -rf /var/lib/private/velocityd /var/lib/velocityd
+  rm -f /etc/velocityd/dsn /etc/velocityd/*.token /etc/velocityd/tls.crt /etc/velocityd/tls.key /etc/systemd/system/velocityd.service.d/tls.conf
+  rmdir --ignore-fail-on-non-empty /etc/velocityd /etc/systemd/system/velocityd.service.d 2>/dev/null || true
+fi
 if [ -d /run/systemd/system ]; then systemctl --system daemon-reload >/dev/null || true; fi
 if [ -x /usr/bin/deb-systemd-helper ]; then
   case $1 in
@@ -12,4 +17,3 @@ if [ -x /usr/bin/deb-systemd-helper ]; then
       ;;
   esac
 fi
-if [ "$1" = purge ]; then rm -rf /var/lib/private/velocityd /var/lib/velocityd; fi

@@ -1,21 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/lint"
 	"helm.sh/helm/v3/pkg/lint/support"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 func TestPodsHaveNoRights(t *testing.T) {
@@ -27,8 +33,8 @@ func TestPodsHaveNoRights(t *testing.T) {
 				s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("%s: got %+v", name, s)
 			}
-			if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-				t.Errorf("%s gets a token of the cluster", name)
+			if mounts := pod.AutomountServiceAccountToken; mounts == nil || *mounts != (name == tokenJob) {
+				t.Errorf("%s gets a token of the cluster, or the Job that needs one gets none", name)
 			}
 			c := pod.Containers[0]
 			if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Privileged != nil ||
@@ -160,8 +166,15 @@ func TestPortsLeadToThePods(t *testing.T) {
 		if admin, isSet := o.settings(t)["admin-listen"].(string); isSet {
 			served["admin"] = admin
 		}
-		if len(ports) != len(served) || len(o.services) != len(served) {
-			t.Errorf("the service has %v, its pod %v, and there are %d Services", served, ports, len(o.services))
+		if grpc, isSet := o.settings(t)["grpc-listen"].(string); isSet {
+			served["grpc"] = grpc
+		}
+		reached := 0
+		for _, s := range o.services {
+			reached += len(s.Spec.Ports)
+		}
+		if len(ports) != len(served) || reached != len(served) {
+			t.Errorf("the service has %v, its pod %v, and Services have %d ports", served, ports, reached)
 		}
 		for _, s := range o.services {
 			for _, port := range s.Spec.Ports {
@@ -182,7 +195,7 @@ func TestNobodyIsLetInWhereNobodyIsNamed(t *testing.T) {
 			t.Errorf("got types %v, want %v", spec.PolicyTypes, want)
 		}
 		for _, rule := range spec.Ingress {
-			if len(rule.From) == 0 || len(rule.Ports) != 1 {
+			if len(rule.From) == 0 || len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networking.NetworkPolicyPort) bool { return p.Port == nil }) {
 				t.Errorf("got rule %+v, which lets everybody in", rule)
 			}
 		}
@@ -210,6 +223,84 @@ func TestTheMonitorFindsAPortWithMetrics(t *testing.T) {
 			t.Errorf("got %+v for %v", end, o.services)
 		}
 	})
+}
+
+// TestTheJobOfTheFirstTokenMayFillOneSecret holds its rights, its account, its command and the order of hooks.
+func TestTheJobOfTheFirstTokenMayFillOneSecret(t *testing.T) {
+	t.Parallel()
+	eachExample(t, func(t *testing.T, o objects) {
+		if o.first == nil {
+			if o.secret != nil || o.role != nil || o.binding != nil {
+				t.Error("without the Job there are rights for it")
+			}
+			return
+		}
+		if len(o.secret.Data)+len(o.secret.StringData) > 0 || !strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "hook-failed") ||
+			strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "before") {
+			t.Errorf("the Secret is not an empty one that stays: %+v", o.secret)
+		}
+		want := rbac.PolicyRule{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{o.secret.Name}}
+		if len(o.role.Rules) != 1 || !reflect.DeepEqual(o.role.Rules[0], want) {
+			t.Errorf("the Job may %+v, want %+v", o.role.Rules, want)
+		}
+		pod := o.first.Spec.Template.Spec
+		if s := o.binding.Subjects; len(s) != 1 || s[0].Name != pod.ServiceAccountName || s[0].Namespace != "login" || o.binding.RoleRef.Name != o.role.Name {
+			t.Errorf("the rights go to %+v of %+v, and the Job runs as %s", o.binding.RoleRef, s, pod.ServiceAccountName)
+		}
+		args := pod.Containers[0].Args
+		if !slices.Equal(args[:2], []string{"token", "create"}) || !slices.Equal(args[len(args)-2:], []string{"--out-secret", o.secret.Name}) {
+			t.Errorf("the Job runs %q", args)
+		}
+		weight := func(o meta.Object) int {
+			n, err := strconv.Atoi(cmp.Or(o.GetAnnotations()["helm.sh/hook-weight"], "0"))
+			if err != nil || o.GetAnnotations()["helm.sh/hook"] != "pre-install,pre-upgrade" {
+				t.Errorf("%s is no hook: %v", o.GetName(), err)
+			}
+			return n
+		}
+		if weight(o.first) <= weight(o.job) || weight(o.secret) >= weight(o.first) || weight(o.role) >= weight(o.first) || weight(o.binding) >= weight(o.first) {
+			t.Error("the Job does not come behind the schema, the Secret and its rights")
+		}
+	})
+}
+
+func TestGRPCDomainsAndWebhooksAreRenderedAsNamed(t *testing.T) {
+	t.Parallel()
+	made, err := render(chartFolder, "../../deploy/helm/examples/gates.yaml", "velocityd", "login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := decode(t, made)
+	var gates struct{ Gates, Domains map[string]any }
+	if err := yaml.UnmarshalStrict([]byte(o.config.Data["gates.yaml"]), &gates); err != nil || gates.Gates["login"] == nil || gates.Domains["login"] == nil {
+		t.Errorf("%v: %+v", err, gates)
+	}
+	if ports := o.network.Spec.Ingress[0].Ports; len(ports) != 2 || ports[1].Port.StrVal != "grpc" {
+		t.Errorf("callers reach %+v", ports)
+	}
+	last := o.network.Spec.Egress[len(o.network.Spec.Egress)-1]
+	if last.Ports[0].Port.IntVal != 443 || len(last.To) != 1 || len(last.To[0].IPBlock.Except) != 3 {
+		t.Errorf("webhooks go to %+v", last)
+	}
+}
+
+func TestThePrometheusRuleHasTheAlertsOfTheFile(t *testing.T) {
+	t.Parallel()
+	made, err := render(chartFolder, "../../deploy/helm/examples/monitored.yaml", "velocityd", "login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../../deploy/prometheus/velocityd.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want monitoring.PrometheusRuleSpec
+	if err := yaml.Unmarshal(text, &want); err != nil || len(want.Groups) == 0 {
+		t.Fatalf("%v: %+v", err, want)
+	}
+	if got := decode(t, made).rule; got == nil || got.Labels["release"] != "prometheus" || !reflect.DeepEqual(got.Spec, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
 }
 
 func TestHelmFindsNothingToSay(t *testing.T) {
@@ -245,6 +336,10 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		fine + "image: {digest: 'sha256:abc'}":      "digest",
 		fine + "admin: {enabled: true, port: 0}":    "port",
 		fine + "networkPolicy: {databasePorts: []}": "databasePorts",
+		fine + "config: {grpc-listen: ':1'}":        "config.grpc-listen: another value",
+		fine + "grpc: {enabled: true, port: 0}":     "port",
+		fine + "token: {scopes: [chek]}":            "scopes",
+		fine + "domains: {login: {zone: 1}}":        "domains",
 		fine + "drainDelaySeconds: 5s":              "drainDelaySeconds",
 	} {
 		file := filepath.Join(t.TempDir(), "values.yaml")

@@ -14,6 +14,7 @@ import (
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -21,13 +22,19 @@ import (
 const (
 	chartFolder = "../../deploy/helm/velocityd"
 	examples    = "../../deploy/helm/examples/*.yaml"
+	tokenJob    = "Job of the first token"
 )
 
 // objects are the rendered manifests, each decoded into the type of its kind, which refuses names that it lacks.
 type objects struct {
 	config     *core.ConfigMap
 	deployment *apps.Deployment
-	job        *batch.Job
+	job        *batch.Job // of the schema
+	first      *batch.Job // of the first token
+	secret     *core.Secret
+	role       *rbac.Role
+	binding    *rbac.RoleBinding
+	rule       *monitoring.PrometheusRule
 	services   []*core.Service
 	account    *core.ServiceAccount
 	budget     *policy.PodDisruptionBudget
@@ -70,11 +77,25 @@ func decode(t *testing.T, made manifests) (o objects) {
 		case "apps/v1 Deployment":
 			o.deployment = strict(t, document, new(apps.Deployment))
 		case "batch/v1 Job":
-			o.job = strict(t, document, new(batch.Job))
+			if job := strict(t, document, new(batch.Job)); strings.HasSuffix(job.Name, "-token") {
+				o.first = job
+			} else {
+				o.job = job
+			}
+		case "v1 Secret":
+			o.secret = strict(t, document, new(core.Secret))
+		case "rbac.authorization.k8s.io/v1 Role":
+			o.role = strict(t, document, new(rbac.Role))
+		case "rbac.authorization.k8s.io/v1 RoleBinding":
+			o.binding = strict(t, document, new(rbac.RoleBinding))
+		case "monitoring.coreos.com/v1 PrometheusRule":
+			o.rule = strict(t, document, new(monitoring.PrometheusRule))
 		case "v1 Service":
 			o.services = append(o.services, strict(t, document, new(core.Service)))
 		case "v1 ServiceAccount":
-			o.account = strict(t, document, new(core.ServiceAccount))
+			if account := strict(t, document, new(core.ServiceAccount)); !strings.HasSuffix(account.Name, "-token") {
+				o.account = account
+			}
 		case "policy/v1 PodDisruptionBudget":
 			o.budget = strict(t, document, new(policy.PodDisruptionBudget))
 		case "networking.k8s.io/v1 NetworkPolicy":
@@ -126,9 +147,13 @@ func (o objects) pods(t *testing.T) map[string]core.PodSpec {
 	if name := overrides.Spec.Containers[0].Name; !strings.Contains(o.notes, " run "+name+" ") || len(overrides.Spec.Containers[0].Args) > 0 {
 		t.Errorf("kubectl run does not take the container %q of\n%s", name, o.notes)
 	}
-	return map[string]core.PodSpec{
+	pods := map[string]core.PodSpec{
 		"Deployment": o.deployment.Spec.Template.Spec, "Job": o.job.Spec.Template.Spec, "notes": overrides.Spec,
 	}
+	if o.first != nil {
+		pods[tokenJob] = o.first.Spec.Template.Spec
+	}
+	return pods
 }
 
 // matches says that a selector finds what has these labels.

@@ -7,6 +7,7 @@ import (
 
 // head is the part of a log's line that the system's logger wrote, and the message behind it.
 type head struct {
+	time    string // as the line has it
 	host    string // "" where lines name none
 	program string
 	pid     string // "" where lines name none
@@ -24,7 +25,7 @@ const (
 	bsdTime   = weekday + `\S{1,12} +\d{1,2} (?:\d{4} )?` + clock + `(?: \d{4})??` // Nov 26 09:07:57
 	isoTime   = weekday + `\d{4}-\d\d-\d\d[T ]` + clock + zone
 	bareTime  = `\d{9,10}\.\d+|\[ *\d+\.\d+(?: <[^>]*>)?\]` // journalctl -o short-unix, short-monotonic, short-delta
-	anyTime   = `(?:` + bsdTime + `|` + isoTime + `|` + bareTime + `)`
+	anyTime   = `(` + bsdTime + `|` + isoTime + `|` + bareTime + `)`
 	facility  = `(?: <?(?:auth|authpriv|auth\|security|daemon|user|syslog|local\d|\d+)[.:]\w+>?)?` // busybox, AIX, FreeBSD -v
 	host      = `(?: +(\S+))??`
 	program   = ` +(\S+?)(?:\[(\d+)\])?: `
@@ -37,7 +38,7 @@ var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing 
 	// TIME HOST PROGRAM[PID]: MESSAGE, with what several loggers put between them.
 	regexp.MustCompile(container + priority + anyTime + facility + host + facility + program + solarisID + `(.*)`),
 	// RFC 5424: <PRIORITY>1 TIME HOST PROGRAM PID ID STRUCTURE MESSAGE
-	regexp.MustCompile(container + `<\d{1,3}>1 (?:-|` + isoTime + `) (\S+) (\S+) (\S+) \S+ ` + structure + ` \x{FEFF}?(.*)`),
+	regexp.MustCompile(container + `<\d{1,3}>1 (-|` + isoTime + `) (\S+) (\S+) (\S+) \S+ ` + structure + ` \x{FEFF}?(.*)`),
 	// TIME HOST last message repeated 2 times, which names no program.
 	regexp.MustCompile(container + priority + anyTime + facility + host + facility + ` ()()((?:--- )?last message .*)`),
 }
@@ -47,7 +48,7 @@ var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing 
 func splitHead(line string) (head, bool) {
 	for _, form := range heads {
 		if m := form.FindStringSubmatch(line); m != nil {
-			return head{m[1], m[2], m[3], m[4]}, true
+			return head{m[1], m[2], m[3], m[4], m[5]}, true
 		}
 	}
 	return head{message: line}, false

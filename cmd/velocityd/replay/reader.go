@@ -25,6 +25,7 @@ type reader struct {
 	before   recent[string, attempt]  // by host, what its last line said
 	told     recent[process, attempt] // failures of which PAM has told, and sshd may tell again
 	lastHost string
+	time     string // of the last line, as it has it; "" if the line's form is not known
 
 	unread      int    // lines that look like attempts and could not be read
 	firstUnread string // of them
@@ -39,6 +40,7 @@ func (r *reader) read(line string) attempt {
 	line = strings.TrimRight(line, "\r\n")
 	r.binary = r.binary || strings.Contains(line, "\x00")
 	h, known := splitHead(line)
+	r.time = h.time
 	if !known {
 		r.miss(line, likeAttempt.FindStringSubmatch(line))
 		return attempt{}

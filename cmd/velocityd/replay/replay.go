@@ -47,6 +47,8 @@ type Options struct {
 	Zones []service.Zone
 	// Batch is how many checks may be asked in one call, 1 to service.MaxChecks.
 	Batch int
+	// Latest is the latest time that a line without a year can mean.
+	Latest time.Time
 }
 
 // Replayer asks a store about every attempt in one log. Its memory does not grow
@@ -62,6 +64,9 @@ type Replayer struct {
 	rules  map[int64]service.KeyRule
 	reader reader
 	tally  *tally
+	// calendar has the times of the log, which are told and not used: first and last are those of the attempts.
+	calendar    calendar
+	first, last moment
 
 	pending []question
 }
@@ -72,6 +77,7 @@ func New(o Options) (*Replayer, error) {
 	r := &Replayer{
 		store: o.Store, userZone: o.UserZone, ipZone: o.IPZone, batch: o.Batch, outcomes: o.Outcomes,
 		rules: map[int64]service.KeyRule{}, tally: newTally(),
+		calendar: calendar{latest: o.Latest},
 	}
 	for _, zone := range o.Zones {
 		r.rules[zone.ID] = zone.Keys
@@ -94,6 +100,10 @@ func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
 	err := cmp.Or(r.run(ctx, log), r.nothing(), r.reader.notRead())
 	s := r.tally.summary(time.Since(began), err == nil)
 	s.UnreadAttempts, s.FirstUnread = r.reader.unread, r.reader.firstUnread
+	r.calendar.decide(moment{})
+	s.TimelessAttempts = r.calendar.timeless
+	s.LogFrom, _ = r.calendar.settle(r.first)
+	s.LogUntil, _ = r.calendar.settle(r.last)
 	if r.outcomes != nil {
 		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
 		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
@@ -166,6 +176,11 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 // when the batch is full, or when the next one depends on their outcomes.
 func (r *Replayer) take(ctx context.Context, line string) error {
 	attempt := r.reader.read(line)
+	if at, ok := r.calendar.read(r.reader.time, attempt.times); ok && attempt.times > 0 {
+		if r.last = at; r.first.at.IsZero() {
+			r.first = at
+		}
+	}
 	next := r.question(attempt)
 	switch {
 	case attempt.times == 0:

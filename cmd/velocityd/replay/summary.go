@@ -104,7 +104,12 @@ type Summary struct {
 	// read. FirstUnread is the first of them, as the log has it.
 	UnreadAttempts int    `json:"unread_attempts"`
 	FirstUnread    string `json:"first_unread,omitempty"`
-	Complete       bool   `json:"complete"` // whether the whole log was read and replayed
+	// LogFrom and LogUntil are the times of the first and the last attempt in the log whose time could be read, and
+	// TimelessAttempts counts the others. They were asked all the same.
+	LogFrom          time.Time `json:"log_from,omitzero"`
+	LogUntil         time.Time `json:"log_until,omitzero"`
+	TimelessAttempts int       `json:"timeless_attempts"`
+	Complete         bool      `json:"complete"` // whether the whole log was read and replayed
 	// LogTimesUsed is false: the attempts were asked as if they came now.
 	LogTimesUsed bool `json:"log_times_used"`
 	// ReportedSuccesses and ReportedFailures are nil unless outcomes were reported.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -24,121 +22,80 @@ type Login struct {
 // ErrTimeless says that no attempt of a log has a time that can be read.
 var ErrTimeless = errors.New("no login attempt in the log has a time that can be read")
 
+// mostHeld is how many attempts are held back until their year is known, and to sort them.
+const mostHeld = 1 << 20
+
 // Skipped are the lines of a log that were left out, besides those that are no attempts.
 type Skipped struct {
 	Unread      int    // look like attempts and could not be read
 	FirstUnread string // of them
-	Timeless    int    // attempts without a time
+	Timeless    int    // attempts without a time that can be read
 }
 
-// Logins reads a log and calls take for each login attempt, in the log's order. now is the latest time that a line without a
-// year can mean; a time without a zone is UTC. The error wraps ErrNoAttempt or ErrTimeless if there was nothing to take,
-// and is that of the context if it ends.
-func Logins(ctx context.Context, log io.Reader, now time.Time, take func(Login)) (skipped Skipped, err error) {
+// Logins reads a log and calls take for each login attempt, in the order of their times. latest is the latest time that a
+// line without a year can mean; a time without a zone is UTC. If the context ends, it takes what was read until then.
+// The error wraps ErrNoAttempt or ErrTimeless if there was nothing to take, and is that of the context if it ends.
+func Logins(ctx context.Context, log io.Reader, latest time.Time, take func(Login)) (skipped Skipped, err error) {
 	var lines reader
-	var clock lineClock
-	taken := 0
+	queue := queue{calendar: calendar{latest: latest}, take: take}
 	for text := range readLines(ctx, log) {
 		if text.err != nil {
 			return skipped, fmt.Errorf("read log: %w", text.err)
 		}
 		a := lines.read(text.text)
-		if a.times == 0 {
-			continue
+		if at, ok := queue.calendar.read(lines.time, a.times); ok && a.times > 0 {
+			queue.add(at, Login{User: a.user, Address: a.address(), Outcome: a.outcome, Times: a.times})
 		}
-		at, ok := clock.read(text.text, now)
-		if !ok {
-			skipped.Timeless++
-			continue
-		}
-		taken++
-		take(Login{At: at, User: a.user, Address: a.address(), Outcome: a.outcome, Times: a.times})
 	}
-	skipped.Unread, skipped.FirstUnread = lines.unread, lines.firstUnread
+	queue.flush(0)
+	skipped = Skipped{lines.unread, lines.firstUnread, queue.calendar.timeless}
 	switch {
 	case ctx.Err() != nil:
 		return skipped, ctx.Err()
-	case taken == 0 && skipped.Timeless > 0:
+	case !queue.hasTaken && skipped.Timeless > 0:
 		return skipped, ErrTimeless
-	case taken == 0:
+	case !queue.hasTaken:
 		return skipped, ErrNoAttempt
 	}
 	return skipped, nil
 }
 
-// The forms of the time in a line's head.
-var (
-	isoForm  = regexp.MustCompile(`(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z| ?[+-]\d\d:?\d\d)?`)
-	bsdForm  = regexp.MustCompile(`\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) (?:(\d{4}) )?(\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?: (\d{4})\b)?`)
-	unixForm = regexp.MustCompile(`^(?:[\w.-]+ +\| )?(\d{9,10})\.(\d{1,9}) `)
-)
-
-// lineClock reads the times of lines. It remembers the last one, because a year begins between two lines without years.
-type lineClock struct{ last time.Time }
-
-// read returns the time in the head of a line.
-func (c *lineClock) read(line string, now time.Time) (at time.Time, ok bool) {
-	head := line[:min(len(line), 100)]
-	switch iso, bsd, unix := isoForm.FindStringSubmatchIndex(head), bsdForm.FindStringSubmatchIndex(head), unixForm.FindStringSubmatch(head); {
-	case unix != nil:
-		seconds, _ := strconv.ParseInt(unix[1], 10, 64) // ten digits that unixForm has found
-		at = time.Unix(seconds, 0).Add(fraction(unix[2])).UTC()
-	case iso != nil && (bsd == nil || iso[0] < bsd[0]):
-		at, ok = parseISO(isoForm.FindStringSubmatch(head))
-	case bsd != nil:
-		at, ok = c.parseBSD(bsdForm.FindStringSubmatch(head), now)
-	}
-	if at.IsZero() {
-		return at, ok
-	}
-	c.last = at
-	return at, true
+// queue holds attempts back, because later lines tell the year of those before, and a log may go back in time.
+type queue struct {
+	calendar calendar
+	take     func(Login)
+	held     []heldLogin
+	hasTaken bool
 }
 
-// parseISO reads the parts of isoForm.
-func parseISO(parts []string) (time.Time, bool) {
-	zone := strings.ReplaceAll(strings.TrimSpace(parts[4]), ":", "")
-	if zone == "" || zone == "Z" {
-		zone = "+0000"
-	}
-	at, err := time.Parse("2006-01-02 15:04:05 -0700", parts[1]+" "+parts[2]+" "+zone)
-	return at.Add(fraction(parts[3])).UTC(), err == nil
+type heldLogin struct {
+	at moment
+	Login
 }
 
-// parseBSD reads the parts of bsdForm. A year that is not there is that of the line before or, if the time would be much
-// earlier than that line, the next one. Nothing is later than now, give or take a day.
-func (c *lineClock) parseBSD(parts []string, now time.Time) (time.Time, bool) {
-	year := parts[3] + parts[6]
-	read := func(year string) (time.Time, bool) {
-		at, err := time.Parse("2006 Jan 2 15:04:05", year+" "+parts[1]+" "+parts[2]+" "+parts[4])
-		return at.Add(fraction(parts[5])), err == nil
+func (q *queue) add(at moment, l Login) {
+	if len(q.held) == mostHeld {
+		q.flush(mostHeld / 2)
 	}
-	if year != "" {
-		return read(year)
-	}
-	first := now.UTC().Year()
-	if !c.last.IsZero() {
-		first = c.last.Year()
-	}
-	at, ok := read(strconv.Itoa(first))
-	switch {
-	case !ok: // 29 February of another year
-		for back := 1; !ok && back < 8; back++ {
-			at, ok = read(strconv.Itoa(first - back))
+	q.held = append(q.held, heldLogin{at, l})
+}
+
+// flush takes all attempts but the newest ones, so many of them.
+func (q *queue) flush(left int) {
+	q.calendar.decide(moment{})
+	known := q.held[:0]
+	for _, h := range q.held {
+		var ok bool
+		if h.At, ok = q.calendar.settle(h.at); ok {
+			h.at = moment{at: h.At}
+			known = append(known, h)
 		}
-	case !c.last.IsZero() && c.last.Sub(at) > 180*24*time.Hour:
-		at, ok = read(strconv.Itoa(first + 1))
-	case c.last.IsZero() && at.After(now.Add(24*time.Hour)):
-		at, ok = read(strconv.Itoa(first - 1))
 	}
-	return at, ok
-}
-
-// fraction reads the digits behind the seconds.
-func fraction(digits string) time.Duration {
-	if digits == "" {
-		return 0
+	slices.SortStableFunc(known, func(a, b heldLogin) int { return a.At.Compare(b.At) })
+	ripe := max(len(known)-left, 0)
+	for _, h := range known[:ripe] {
+		q.hasTaken = true
+		q.take(h.Login)
 	}
-	nanoseconds, _ := strconv.ParseInt((digits + "00000000")[:9], 10, 64)
-	return time.Duration(nanoseconds).Truncate(time.Microsecond)
+	q.held = append(q.held[:0], known[ripe:]...)
 }

@@ -68,13 +68,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "shutdown-timeout" (printf "%ds" (int .Values.shutdownTimeoutSeconds))
 }}
 {{- if .Values.admin.enabled }}{{- $_ := set $set "admin-listen" (printf ":%d" (int .Values.admin.port)) }}{{- end }}
-{{- if .Values.gates }}{{- $_ := set $set "gates" "/etc/velocityd/gates.yaml" }}{{- end }}
+{{- if .Values.grpc.enabled }}{{- $_ := set $set "grpc-listen" (printf ":%d" (int .Values.grpc.port)) }}{{- end }}
+{{- if or .Values.gates .Values.domains }}{{- $_ := set $set "gates" "/etc/velocityd/gates.yaml" }}{{- end }}
 {{- if .Values.tls.existingSecret }}
 {{- $_ := set $set "tls-cert" "/run/velocityd/tls/tls.crt" }}
 {{- $_ := set $set "tls-key" "/run/velocityd/tls/tls.key" }}
 {{- if .Values.tls.clientCASecret }}{{- $_ := set $set "tls-client-ca" "/run/velocityd/client-ca/ca.crt" }}{{- end }}
 {{- end }}
-{{- $others := list "admin-listen" "gates" "tls-cert" "tls-key" "tls-client-ca" "dsn" "config" }}
+{{- $others := list "admin-listen" "grpc-listen" "gates" "tls-cert" "tls-key" "tls-client-ca" "dsn" "config" }}
 {{- range $name := concat (keys $set) $others | uniq | sortAlpha }}
 {{- if hasKey $.Values.config $name }}{{- fail (printf "config.%s: another value of the chart sets it, see values.yaml" $name) }}{{- end }}
 {{- end }}
@@ -96,10 +97,18 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* A pod whose container, called name, runs commands as the owner of the schema: args is the command, or empty. */}}
+{{- define "velocityd.tokenSecret" -}}
+{{- .Values.token.secretName | default (printf "%s-token" (include "velocityd.fullname" .)) }}
+{{- end }}
+
+{{- /* A pod whose container, called name, runs commands as the owner of the schema: args is the command, or empty. secret and key
+       name the DSN of another account, and account is one of the cluster, whose token the pod then gets. */}}
 {{- define "velocityd.ownerPod" -}}
 restartPolicy: Never
-automountServiceAccountToken: false
+{{- with get . "account" }}
+serviceAccountName: {{ . }}
+{{- end }}
+automountServiceAccountToken: {{ hasKey . "account" }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -119,7 +128,7 @@ containers:
 volumes:
   - name: owner
     secret:
-      secretName: {{ include "velocityd.ownerSecret" .root }}
+      secretName: {{ get . "secret" | default (include "velocityd.ownerSecret" .root) }}
       defaultMode: 0440
-      items: [{key: {{ .root.Values.migrate.key }}, path: dsn}]
+      items: [{key: {{ get . "key" | default .root.Values.migrate.key }}, path: dsn}]
 {{- end }}
