@@ -182,9 +182,9 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 	return nil
 }
 
-// runScript runs a module of JavaScript, beside the client in clients/typescript.
+// runScript runs a module of JavaScript, with the client of clients/typescript installed.
 func (w *world) runScript(b block) error {
-	if err := writeClient(w.folder); err != nil {
+	if err := installPackage(w.folder); err != nil {
 		if errors.Is(err, errLeftOut) {
 			w.t.Logf("%s: not run: %v", b.at(0), err)
 			return nil
