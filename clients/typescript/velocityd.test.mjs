@@ -116,8 +116,10 @@ test("what cannot be is refused at once", () => {
 
 test("Retry-After is read as a date, too", async (t) => {
   const retryAfter = async (text) => {
-    t.mock.method(globalThis, "fetch", async () => new Response("", { status: 503, headers: { "Retry-After": text } }));
-    return (await new Client(url).check([[zone, "x"]]).catch((error) => error)).after;
+    const { mock } = t.mock.method(globalThis, "fetch", async () => new Response("", { status: 503, headers: { "Retry-After": text } }));
+    const error = await new Client(url, { log() {} }).check([[zone, "x"]]).catch((error) => error);
+    mock.restore();
+    return error.after;
   };
   for (const [text, want] of [["7", 7000], ["Fri, 01 Jan 1971 00:00:00 GMT", 0], ["soon", 0], ["-1", 0]]) {
     assert.equal(await retryAfter(text), want, text);

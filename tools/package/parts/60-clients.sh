@@ -8,4 +8,5 @@ python3 clients/python/wheel_builder.py "$OUT" >/dev/null
 mkdir -p "$WORK/typescript"
 tools/typescript/tsc.sh -p clients/typescript --outDir "$WORK/typescript"
 cp clients/typescript/package.json clients/typescript/README.md LICENSE "$WORK/typescript/"
-(cd "$WORK/typescript" && npm pack --silent --ignore-scripts --pack-destination "$OUT" >/dev/null)
+# The chart has the name that npm gives.
+(cd "$WORK/typescript" && npm pack --silent --ignore-scripts >/dev/null && for file in *.tgz; do mv "$file" "$OUT/${file/velocityd-/velocityd-node-}"; done)
