@@ -42,7 +42,7 @@ export interface Options {
   /** Bounds each call, with all its tries, in milliseconds. 1000 without it. */
   readonly timeout?: number;
   /**
-   * Says what becomes of a check that nobody has decided: "raise", which is the default, throws the VelocityError, "allow" lets the
+   * Says what becomes of a check that was not decided: "raise", which is the default, throws the VelocityError, "allow" lets the
    * attempt pass (fail open), and "deny" blocks it (fail closed); the decision's error then has the reason. Watch for it: a wrong
    * token also gives such answers. An InvalidRequestError is thrown in any case. It comes from the check itself, so a user who can
    * cause one, by a name that no account has, would pass without a limit.

@@ -166,7 +166,7 @@ class Client:
     0.1, then 0.2 seconds, at random. It does not ask again if that would end after the timeout, nor if a hundred tries in a row have
     failed lately. As a context manager it closes its connections at the end.
 
-    on_error says what becomes of a check that nobody has decided: "raise" raises the Error, "allow" lets the attempt pass (fail open),
+    on_error says what becomes of a check that was not decided: "raise" raises the Error, "allow" lets the attempt pass (fail open),
     and "deny" blocks it (fail closed); Decision.error then has the reason. Watch for it: a wrong token also gives such answers. 
     InvalidRequestError is raised in any case. It comes from the check itself, so a user who can cause one, by a name that no account
     has, would pass without a limit.
@@ -365,7 +365,7 @@ class Client:
 class AsyncClient:
     """Asks as a Client does, and takes the same arguments, for programs with asyncio: each call is awaited, and so is decision.report.
 
-    Calls run in up to 64 threads of the AsyncClient, so the event loop never waits, and neither do other users of its default threads.
+    Calls run in up to 64 separate threads, so the event loop never waits, and neither do other users of its default threads.
     The timeout includes the wait for a thread. A task that is cancelled leaves its call to end by itself: the attempt may count.
     """
 
