@@ -22,8 +22,10 @@ func TestMisspeltVariablesAreRefusedByEveryCommand(t *testing.T) {
 		"VELOCITY_DSNFILE":        "did you mean VELOCITY_DSN_FILE?",
 		"VELOCITY_INSECURENOAUTH": "did you mean VELOCITY_INSECURE_NO_AUTH?",
 	} {
-		for _, args := range []string{"serve", "dev", "zone list", "token list", "check 1 alice", "proxy --upstream http://127.0.0.1:1 --login /x",
-			"migrate status", "gate lint none"} {
+		for _, args := range []string{
+			"serve", "dev", "zone list", "token list", "check 1 alice", "proxy --upstream http://127.0.0.1:1 --login /x", "migrate status",
+			"gate lint none",
+		} {
 			r := command(environment{name: "1"}, nil, strings.Fields(args)...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, name) {
 				t.Errorf("%s %s: %+v", name, args, r)
