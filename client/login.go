@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"sync"
@@ -29,8 +30,8 @@ type LoginOptions struct {
 	Outcome func(status int) service.Outcome
 	// Refuse answers an attempt that is blocked. Without it the answer is 429 with Retry-After and a line of text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d service.Decision)
-	// Fail answers an attempt that nobody has decided. Without it the answer is 503 with Retry-After and a line of text. A Client
-	// with WithOnError leaves only the caller's mistakes to it, such as a name that no account can have (service.ErrInvalid).
+	// Fail answers an attempt that was not decided, also one that WithOnError or a zone's on_failure blocks. Without it the answer is
+	// 503 with Retry-After and a line of text, and 400 to a name that no account can have (service.ErrInvalid).
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// CheckTimeout bounds a check with all its tries. 0 means two seconds.
 	CheckTimeout time.Duration
@@ -42,6 +43,9 @@ const (
 	// mostLoginReports bounds the reports under way. Those above it are dropped: their attempts stay without an outcome, and count.
 	mostLoginReports = 1024
 )
+
+// errUndecided is the error of an attempt that a policy blocks. WithOnError has heard of the cause.
+var errUndecided = fmt.Errorf("%w: the attempt was blocked without a decision", service.ErrBusy)
 
 // StatusOutcome is the LoginOptions.Outcome of an API that answers a login with 2xx, and a wrong password with 401 or 403. It
 // does NOT fit a page that shows its form again with 200.
@@ -96,6 +100,8 @@ func (l *login) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d, err := l.asker.Check(ctx, service.Check{Buckets: buckets})
 	cancel()
 	switch {
+	case err == nil && d.IsUndecided():
+		l.Fail(w, r, errUndecided)
 	case err != nil:
 		l.Fail(w, r, err)
 	case d.Blocked:
@@ -137,14 +143,14 @@ func refuseLogin(w http.ResponseWriter, _ *http.Request, d service.Decision) {
 	http.Error(w, "Too many attempts. Try again later.", http.StatusTooManyRequests)
 }
 
-// failLogin answers an attempt that nobody has decided.
+// failLogin answers an attempt that was not decided.
 func failLogin(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(err, service.ErrInvalid) {
 		http.Error(w, "The login is malformed.", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Retry-After", strconv.FormatInt(service.WholeSeconds(service.BusyRetryAfter), 10))
-	http.Error(w, "Nobody can log in at the moment. Try again later.", http.StatusServiceUnavailable)
+	http.Error(w, "Log-ins are not possible at the moment. Try again later.", http.StatusServiceUnavailable)
 }
 
 // outcomeKey is the key of a login's outcome in the context of its request.

@@ -150,3 +150,26 @@ func TestAPolicyLetsALoginPassWithoutAReport(t *testing.T) {
 		t.Errorf("got %d", w.Code)
 	}
 }
+
+func TestALoginThatAPolicyBlocksIsAFailureOfTheService(t *testing.T) {
+	t.Parallel()
+	away, err := client.New("http://127.0.0.1:1", client.WithOnError(client.Deny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(http.ResponseWriter, *http.Request) { t.Error("the handler is asked") }
+	if w := post(away, client.LoginOptions{}, "alice", next); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("status %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	blocked := service.Decision{Blocked: true, Degraded: true, Verdicts: []service.Verdict{{Blocked: true}}}
+	for reason, want := range map[service.Reason]bool{"": true, service.ReasonFull: false, service.ReasonLocked: false} {
+		blocked.Verdicts[0].Reason = reason
+		if got := blocked.IsUndecided(); got != want {
+			t.Errorf("without a database, and with reason %q: %v", reason, got)
+		}
+	}
+	blocked.Degraded, blocked.Verdicts[0].Reason = false, ""
+	if blocked.IsUndecided() {
+		t.Error("a blocked answer of the database is a decision")
+	}
+}

@@ -287,3 +287,19 @@ func TestCallsEndWithTheirDeadline(t *testing.T) {
 		}
 	}
 }
+
+func TestAPortThatRefusesIsAskedThreeTimesInAQuarterOfASecond(t *testing.T) {
+	t.Parallel()
+	p := &pauses{}
+	c := connect(t, "http://127.0.0.1:1", client.WithPause(p.pause), client.WithTimeout(time.Hour))
+	if _, err := c.Check(t.Context(), one("alice")); !errors.Is(err, service.ErrBusy) {
+		t.Errorf("got %v", err)
+	}
+	var sum time.Duration
+	for _, length := range p.lengths {
+		sum += length
+	}
+	if len(p.lengths) != 2 || sum > 250*time.Millisecond {
+		t.Errorf("asked again after pauses of %v", p.lengths)
+	}
+}

@@ -134,6 +134,7 @@ func wantFiles(t *testing.T, f files) {
 		"velocityd-0.1.0-linux-amd64.cdx.json", "velocityd-0.1.0-linux-arm64.cdx.json",
 		"velocityd_0.1.0_amd64.deb", "velocityd_0.1.0_arm64.deb", "velocityd-0.1.0-1.x86_64.rpm", "velocityd-0.1.0-1.aarch64.rpm",
 		"velocityd-0.1.0-linux-amd64-docker.tar", "velocityd-0.1.0-linux-arm64-docker.tar", "velocityd-0.1.0-oci.tar", "velocityd-0.1.0.tgz",
+		"velocityd-0.1.0-py3-none-any.whl", "velocityd-node-0.1.0.tgz",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("there is no %s among %q", want, names)

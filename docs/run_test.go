@@ -65,7 +65,7 @@ const patience = 2 * time.Minute
 // prologue is one line of shell before each block. It holds make against the Makefile in
 // place of running it, lets curl fail where the answer is an error, and hands the
 // exported variables of a block to the next one.
-const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ` +
+const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ln -sfn "$PROJECT/scripts" scripts; ` +
 	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
 	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
@@ -182,9 +182,9 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 	return nil
 }
 
-// runScript runs a module of JavaScript, beside the client in clients/typescript.
+// runScript runs a module of JavaScript, with the client of clients/typescript installed.
 func (w *world) runScript(b block) error {
-	if err := writeClient(w.folder); err != nil {
+	if err := installPackage(w.folder); err != nil {
 		if errors.Is(err, errLeftOut) {
 			w.t.Logf("%s: not run: %v", b.at(0), err)
 			return nil
@@ -194,12 +194,19 @@ func (w *world) runScript(b block) error {
 	return w.runProgram(b, "node", "--input-type=module", "-")
 }
 
+// clientModule begins the imports of programs that require the module of the client.
+const clientModule = `"velocityd.example/velocityd/`
+
 // runGo runs a program or a test that imports packages of this module. It is
 // outside of the module's folders, but is built in the module, whose go.mod has all
 // that the packages need: a separate module would have to fetch it.
 func (w *world) runGo(b block) error {
 	w.awaitService()
 	folder, err := os.MkdirTemp(w.folder, "go")
+	project := "$PROJECT"
+	if strings.Contains(b.text, clientModule) { // a program outside of the module, in the folder that the page has made
+		folder, project = filepath.Join(w.folder, "login"), "$WORLD/login"
+	}
 	if err != nil {
 		return err
 	}
@@ -211,7 +218,7 @@ func (w *world) runGo(b block) error {
 	if err := os.WriteFile(file, []byte(w.renameCode(b.text)), 0o600); err != nil {
 		return err
 	}
-	script := `set -eu; cd "$PROJECT"; go vet '` + file + `'; go ` + verb + ` '` + file + `'`
+	script := `set -eu; cd "` + project + `"; if test -f main.go; then go mod tidy; fi; go vet '` + file + `'; go ` + verb + ` '` + file + `'`
 	if _, failed, err := w.execute("bash", script); failed != nil || err != nil {
 		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
 	}

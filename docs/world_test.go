@@ -106,8 +106,8 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 		w.readSecrets(pageBlocks(t, grantingPage))
 		dbtest.Migrate(t, base.DSN)
 		w.grant()
-		dbtest.Exec(t, base.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) "+
-			"VALUES (1, 'login per user', 5, 60, 'opaque'), (2, 'login per address', 20, 60, 'ip')")
+		dbtest.Exec(t, base.SQL, "INSERT INTO zone_master (id, description, rate, `window`, counts, key_kind) "+
+			"VALUES (1, 'login per user', 5, 60, 'failures', 'opaque'), (2, 'login per address', 20, 60, 'attempts', 'ip')")
 		w.announce()
 	}
 	starts := func(b block) bool {

@@ -35,11 +35,23 @@ func TestAWebhookIsAddedListedAndRemoved(t *testing.T) {
 	r.ask(t, "DELETE", "/v1/webhooks/1", "").refused(t, http.StatusNotFound, "not_found")
 	for _, body := range []string{
 		`{}`, `{"url":""}`, `{"url":"hooks.example.com"}`, `{"url":"ftp://hooks.example.com"}`, `{"url":"https://ann:pass@hooks.example.com"}`,
+		`{"url":"https://hooks.example.com","types":[""]}`, `{"url":"https://hooks.example.com","types":["zone.*",""]}`,
+		`{"url":"https://hooks.example.com","types":[null]}`, `{"url":"https://hooks.example.com","zones":[1,null]}`,
 		`{"url":"https://hooks.example.com","types":["bucket"]}`, `{"url":"https://hooks.example.com","zones":[0]}`,
 		`{"url":"https://hooks.example.com","secret":"mine"}`, `{"url":"https://hooks.example.com/` + strings.Repeat("x", 1024) + `"}`,
 		`{"url":"https://hööks.example.com"}`, `{"url":"https://hooks.example.com/a b"}`,
 		`{"url":"https://hooks.example.com","types":["zone.*"` + strings.Repeat(`,"zone.*"`, 16) + `]}`,
 	} {
 		post("/v1/webhooks", body).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+}
+
+func TestEmptyEntriesOfListsInQueriesAreRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for _, path := range []string{
+		"/v1/txns?zone=1&zone=", "/v1/txns?zone=", "/v1/txns?zone=1&key=a&key=", "/v1/events?type=", "/v1/events?type=zone.*&type=", "/v1/events?zone=,1",
+	} {
+		r.get(t, path).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 }

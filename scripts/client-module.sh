@@ -6,10 +6,10 @@ set -euo pipefail
 # The module's path begins with the host from which it is served.
 HOST=velocityd.example
 
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 target=${1:?'usage: client-module.sh FOLDER'}
 mkdir "$target"
 target=$(cd "$target" && pwd)
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
 go list -deps -f '{{if and .Module .Module.Main}}{{.ImportPath}}{{end}}' ./client ./client/fake | while read -r room; do
 	room=${room#velocityd/}

@@ -3,7 +3,11 @@ package echolimit
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
+
+	"github.com/labstack/echo/v4"
 
 	"velocityd/client"
 	"velocityd/service"
@@ -22,11 +26,18 @@ type Store struct {
 // New returns a Store whose limits are those of a zone.
 func New(asker client.Asker, zoneID int64) Store { return Store{asker, zoneID} }
 
-// Allow implements middleware.RateLimiterStore. It denies after an error, and hands that to RateLimiterConfig.DenyHandler, which answers
-// 429 unless the program has another one. An asker with client.WithOnError decides by its policy before that.
+// Allow implements middleware.RateLimiterStore. An attempt that was not decided is denied by an echo.HTTPError, which Echo answers:
+// 503, or 400 to an identifier that no bucket can have. A program with a RateLimiterConfig.DenyHandler returns this error from it.
+// An asker with client.Allow as its client.WithOnError lets such attempts pass.
 func (s Store) Allow(identifier string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
 	d, err := s.asker.Check(ctx, service.Check{Buckets: []service.Bucket{{ZoneID: s.zoneID, Key: identifier}}})
-	return err == nil && !d.Blocked, err
+	switch {
+	case errors.Is(err, service.ErrInvalid):
+		return false, echo.ErrBadRequest.WithInternal(err)
+	case err != nil || d.IsUndecided():
+		return false, echo.NewHTTPError(http.StatusServiceUnavailable).SetInternal(err)
+	}
+	return !d.Blocked, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"velocityd/client"
 	"velocityd/client/echolimit"
 	"velocityd/client/fake"
 	"velocityd/service"
@@ -39,7 +40,37 @@ func TestEchosLimiterKeepsTheLimitOfAZone(t *testing.T) {
 		}
 	}
 	velocity.Fail(service.ErrBusy)
-	if got := ask("203.0.113.11:4711"); got != http.StatusTooManyRequests {
+	if got := ask("203.0.113.11:4711"); got != http.StatusServiceUnavailable {
 		t.Errorf("without a service: %d", got)
+	}
+}
+
+func TestEchosLimiterAnswersOthersThanBlockedOtherwise(t *testing.T) {
+	t.Parallel()
+	away, err := client.New("http://127.0.0.1:1", client.WithOnError(client.Deny))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		asker client.Asker
+		key   string
+		want  int
+	}{
+		"a policy that denies":     {away, "x", http.StatusServiceUnavailable},
+		"a key that no zone takes": {fake.New(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute}), "a\x00b", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := echo.New()
+			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+				Store: echolimit.New(c.asker, 2), IdentifierExtractor: func(echo.Context) (string, error) { return c.key, nil },
+			}))
+			e.GET("/", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			if w.Code != c.want {
+				t.Errorf("got %d, want %d", w.Code, c.want)
+			}
+		})
 	}
 }

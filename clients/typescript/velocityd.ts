@@ -1,8 +1,6 @@
 /**
  * Asks a velocityd, before a login, whether the attempt may go ahead, and reports afterwards how it ended.
  *
- * It is one file without dependencies, for Node.js 20 and later, Deno, Bun and others with fetch: copy it into your program.
- *
  *     const velocity = new Client("http://127.0.0.1:8080", { token, onError: "deny" });
  *     const decision = await velocity.check([[1, user], [2, address]]);
  *     if (decision.blocked) {
@@ -12,7 +10,8 @@
  *       await decision.report(passwordIsRight ? "success" : "failure");
  *     }
  *
- * It asks and asks again as the client in Go does, see docs/clients.md. It logs nothing and follows no redirects.
+ * It asks and asks again as the client in Go does, see docs/clients.md. It follows no redirects. Each error but an InvalidRequestError
+ * is also logged, because somebody has to mend its cause. No line names a key.
  */
 
 /** The zone's id, and the key: a user's name, an address. */
@@ -43,12 +42,14 @@ export interface Options {
   /** Bounds each call, with all its tries, in milliseconds. 1000 without it. */
   readonly timeout?: number;
   /**
-   * Says what becomes of a check that nobody has decided: "raise", which is the default, throws the VelocityError, "allow" lets the
+   * Says what becomes of a check that was not decided: "raise", which is the default, throws the VelocityError, "allow" lets the
    * attempt pass (fail open), and "deny" blocks it (fail closed); the decision's error then has the reason. Watch for it: a wrong
-   * token also gives such answers. The codes "invalid_request", "conflict" and "payload_too_large" are thrown in any case. They come
-   * from the check itself, so a user who can cause one, by a name that no account has, would pass without a limit.
+   * token also gives such answers. An InvalidRequestError is thrown in any case. It comes from the check itself, so a user who can
+   * cause one, by a name that no account has, would pass without a limit.
    */
   readonly onError?: "raise" | "allow" | "deny";
+  /** Is told of each error that is not the user's fault. Without it, that is a line of console.warn. */
+  readonly log?: (error: VelocityError) => void;
 }
 
 const mostTries = 3; // of a call, the first included
@@ -60,13 +61,12 @@ const longestKey = 255; // characters
 
 const mayPass: readonly number[] = [408, 500, 502, 503, 504]; // statuses after which asking again may help
 const uncounted: readonly string[] = ["busy", "no_keys", "not_ready", "too_many_streams"]; // codes of 503: nothing was counted
-const ownFaults: readonly string[] = ["invalid_request", "conflict", "payload_too_large"]; // of the check itself: a user may cause them
 const unreached: readonly unknown[] = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
 
 /**
  * Says that a call has no answer. A blocked attempt is an answer, and never an error.
  *
- * code is the code of the service's problem, by the table in docs/auth-server.md, such as "invalid_request" or "unauthenticated". Three
+ * Each is of one of the four classes below. code is the code of the service's problem, by the table in docs/auth-server.md, such as "invalid_request" or "unauthenticated". Three
  * codes also come from the client: "busy" if the service was not reached, "undecided" if its answer was lost, and "unexpected_answer"
  * if something answered that is no velocityd. status is the HTTP status, or 0 without an answer. mayBeCounted is true if the attempt
  * may have been counted, or the change made. The message does not name a bucket's key.
@@ -82,13 +82,35 @@ export class VelocityError extends Error {
 
   constructor(code: string, detail: string, status = 0, mayBeCounted = false, again = false, after = 0) {
     super(`${code}: ${detail}`);
-    this.name = "VelocityError";
+    this.name = new.target.name;
     this.code = code;
     this.status = status;
     this.mayBeCounted = mayBeCounted;
     this.again = again;
     this.after = after;
   }
+}
+
+/** The question is wrong, as one about a name that no account can have: the user's fault. No policy answers it, and it is not logged. */
+export class InvalidRequestError extends VelocityError {}
+
+/** The token is wrong, or may not ask this: somebody has to mend it. */
+export class NotAllowedError extends VelocityError {}
+
+/** The zone or the attempt does not exist: somebody has to mend it. */
+export class NotFoundError extends VelocityError {}
+
+/** There is no answer: the service is away, busy or slow, or something else answers at its address. */
+export class UndecidedError extends VelocityError {}
+
+const kinds: Readonly<Record<string, typeof VelocityError>> = {
+  invalid_request: InvalidRequestError, conflict: InvalidRequestError, payload_too_large: InvalidRequestError,
+  unauthenticated: NotAllowedError, forbidden: NotAllowedError, missing_scope: NotAllowedError, not_found: NotFoundError,
+};
+
+function errorOf(code: string, detail: string, status = 0, mayBeCounted = false, again = false, after = 0): VelocityError {
+  const kind = Object.hasOwn(kinds, code) ? kinds[code]! : status === 401 || status === 403 ? NotAllowedError : UndecidedError;
+  return new kind(code, detail, status, mayBeCounted, again, after);
 }
 
 interface Answer {
@@ -138,14 +160,23 @@ export class Decision {
   }
 
   /**
+   * Whether the attempt is blocked although no limit says so: onError or the zone's on_failure answered, because the service or its
+   * database is away. To a user this is a failure, 503, and not too many attempts, 429.
+   */
+  get isUndecided(): boolean {
+    return this.blocked && this.degraded && !this.#buckets.some((bucket) => bucket.reason);
+  }
+
+  /**
    * Reports how the login ended, and returns whether the service has noted it.
    *
    * It does nothing for a degraded decision. It asks again as check does; to repeat a report changes nothing. With onError "raise" it
-   * throws every VelocityError. With a policy it returns false instead, so that no login fails because of its report, and throws
-   * "invalid_request" alone. Code "conflict" is the answer for a blocked attempt, for another outcome than before, and for a success
+   * throws every VelocityError. With a policy it returns false instead, so that no login fails because of its report. Another
+   * outcome throws InvalidRequestError in any case. Code "conflict" is the answer for a blocked attempt, for another outcome than before, and for a success
    * after the zone's reserve_ttl.
    */
   async report(outcome: Outcome): Promise<boolean> {
+    checkOutcome(outcome);
     return this.txnId !== undefined && await this.#client.report(this.txnId, outcome);
   }
 }
@@ -168,6 +199,7 @@ export class Client {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #timeout: number;
   readonly #onError: "raise" | "allow" | "deny";
+  readonly #log: (error: VelocityError) => void;
   #spent = 0;
 
   /**
@@ -182,6 +214,7 @@ export class Client {
     this.#onError = options.onError ?? "raise";
     if (!["raise", "allow", "deny"].includes(this.#onError)) throw new TypeError('onError must be "raise", "allow" or "deny"');
     if (!/^[ -~]*$/.test(options.token ?? "")) throw new TypeError("the token must be printable ASCII");
+    this.#log = options.log ?? ((error) => console.warn(`velocityd has not decided: ${error.message}`));
     this.#url = url.replace(/\/+$/, "");
     this.#timeout = options.timeout ?? 1000;
     this.#headers = {
@@ -201,7 +234,7 @@ export class Client {
     try {
       return await this.#insist("POST", "/v1/check", question, (answer) => this.#decision(answer, question));
     } catch (error) {
-      if (this.#isThrown(error, ownFaults)) throw error;
+      if (this.#isThrown(error) || error instanceof InvalidRequestError) throw error;
       const blocked = this.#onError === "deny";
       const answer = { blocked, would_block: blocked, retry_after: Number(blocked), buckets: [] };
       return new Decision(answer, question.attempt_id, this, error as VelocityError);
@@ -219,13 +252,14 @@ export class Client {
       if (results.length !== questions.length) throw new TypeError("results");
       return questions.map((question, i) => {
         const { decision, problem } = results[i]!;
-        return problem ? problemOf(problem, problem.status, null, true) : this.#decision(decision, question);
+        return problem ? this.#logged(problemOf(problem, problem.status, null, true)) : this.#decision(decision, question);
       });
     });
   }
 
   /** Does what Decision.report does, for a program that has kept the txnId alone. */
   async report(txnId: string, outcome: Outcome): Promise<boolean> {
+    checkOutcome(outcome);
     try {
       return await this.#insist("POST", `/v1/txns/${encodeURIComponent(txnId)}/outcome`, { outcome }, (answer) => {
         const receipt = answer as Record<string, unknown>;
@@ -233,7 +267,7 @@ export class Client {
         return true;
       });
     } catch (error) {
-      if (this.#isThrown(error, ["invalid_request"])) throw error;
+      if (this.#isThrown(error) || (error as VelocityError).code === "invalid_request") throw error;
       return false;
     }
   }
@@ -248,9 +282,13 @@ export class Client {
     return await this.#insist("POST", `${bucketPath(zoneId, key)}/release`, { reason }, recordOf);
   }
 
-  /** Says that no policy answers for an error: there is none, or it has one of these codes. */
-  #isThrown(error: unknown, codes: readonly string[]): boolean {
-    return !(error instanceof VelocityError) || this.#onError === "raise" || codes.includes(error.code);
+  #isThrown(error: unknown): boolean {
+    return !(error instanceof VelocityError) || this.#onError === "raise";
+  }
+
+  #logged(error: VelocityError): VelocityError {
+    if (!(error instanceof InvalidRequestError)) this.#log(error);
+    return error;
   }
 
   /** Asks until there is an answer, which read makes of the JSON, or until no try may follow. */
@@ -272,7 +310,7 @@ export class Client {
       const pause = failure.after || Math.random() * Math.min(lastPause, firstPause * 2 ** (tries - 1));
       if (!failure.again || tries === mostTries || performance.now() + pause >= deadline || !this.#spend(retryPrice)) {
         // "busy" would say that nothing was counted, which an earlier try contradicts.
-        throw lost && failure.code === "busy" ? lost : failure;
+        throw this.#logged(lost && failure.code === "busy" ? lost : failure);
       }
       paid = retryPrice;
       await new Promise((resume) => setTimeout(resume, pause));
@@ -301,7 +339,7 @@ export class Client {
       const cause = (error as { cause?: { code?: unknown } }).cause?.code;
       const isReached = !unreached.includes(cause);
       const detail = isReached ? `no answer: ${(error as Error).name}` : `not reached: ${cause}`;
-      throw new VelocityError(isReached && changes ? "undecided" : "busy", detail, 0, isReached && changes, true);
+      throw errorOf(isReached && changes ? "undecided" : "busy", detail, 0, isReached && changes, true);
     }
     return readAnswer(response, text, changes, read);
   }
@@ -319,12 +357,16 @@ export class Client {
 
 function questionOf(buckets: readonly Bucket[], attemptId?: string, secretHash?: string): Question {
   for (const [, key] of buckets) { // a long key would take the time of the call
-    if (key === "" || key.length > 2 * longestKey || [...key].length > longestKey) {
-      throw new VelocityError("invalid_request", `a key must have 1 to ${longestKey} characters`);
+    if (typeof key !== "string" || key === "" || key.length > 2 * longestKey || [...key].length > longestKey) {
+      throw errorOf("invalid_request", `a key must be a text of 1 to ${longestKey} characters`);
     }
   }
   const named = buckets.map(([zone_id, bucket_key]) => ({ zone_id, bucket_key }));
   return { buckets: named, attempt_id: attemptId ?? crypto.randomUUID(), secret_hash: secretHash };
+}
+
+function checkOutcome(outcome: string): void {
+  if (outcome !== "success" && outcome !== "failure") throw errorOf("invalid_request", 'an outcome is "success" or "failure"');
 }
 
 function bucketPath(zoneId: number, key: string): string {
@@ -345,7 +387,7 @@ function readAnswer<T>(response: Response, text: string, changes: boolean, read:
       if (response.ok) return read(parsed);
     } catch { /* below */ }
   }
-  if (response.ok) throw new VelocityError("unexpected_answer", "the answer is not what a velocityd writes", response.status, changes);
+  if (response.ok) throw errorOf("unexpected_answer", "the answer is not what a velocityd writes", response.status, changes);
   const problem = media === "application/problem+json" ? parsed : undefined;
   throw problemOf(problem, response.status, response.headers.get("Retry-After"), changes);
 }
@@ -354,7 +396,7 @@ function readAnswer<T>(response: Response, text: string, changes: boolean, read:
 function problemOf(problem: unknown, status: number, retryAfter: string | null, changes: boolean): VelocityError {
   const { code: given, detail } = (problem ?? {}) as { code?: unknown; detail?: unknown };
   const code = String(given || (status >= 500 && changes ? "undecided" : "unexpected_answer"));
-  return new VelocityError(code, String(detail || `unexpected answer ${status}: is there a velocityd at this address?`), status,
+  return errorOf(code, String(detail || `unexpected answer ${status}: is there a velocityd at this address?`), status,
     changes && status >= 500 && !uncounted.includes(code), mayPass.includes(status), milliseconds(retryAfter ?? ""));
 }
 

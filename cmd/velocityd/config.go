@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error
 		kong.Writers(p.Stdout, p.Stderr), kong.Exit(exit), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decimal)), kong.KindMapper(reflect.Int64, kong.MapperFunc(decimal)),
-		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)),
+		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)), kong.KindMapper(reflect.Slice, lists()),
 		kong.Vars{
 			"data_folder": dataFolder, "queue": strconv.Itoa(queue.DefaultQueue),
 			"max_conns": strconv.Itoa(session.DefaultMaxConns), "lock_wait": session.DefaultLockWait.String(),
@@ -42,6 +43,30 @@ func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error
 		return nil, err
 	}
 	return parser, disownEnvironment(parser)
+}
+
+// lists returns the reader of every list: of a flag, a variable and a file of settings. It reads as kong does, but for blanks around
+// an entry, which are left out, and for an empty entry, which is refused: the last one would be left out without a word.
+func lists() kong.MapperFunc {
+	numbers := kong.MapperFunc(decimal)
+	entries := kong.NewRegistry().RegisterDefaults().RegisterKind(reflect.Int, numbers).RegisterKind(reflect.Int64, numbers)
+	return func(ctx *kong.DecodeContext, target reflect.Value) error {
+		token := ctx.Scan.Peek()
+		text, isText := token.Value.(string)
+		if separator := ctx.Value.Tag.Sep; ctx.Value.Flag != nil && separator != -1 && isText && text != "" {
+			list := kong.SplitEscaped(text, separator)
+			for i := range list {
+				list[i] = strings.TrimSpace(list[i])
+			}
+			// SplitEscaped leaves out an empty end.
+			if slices.Contains(list, "") || strings.HasSuffix(text, string(separator)) {
+				return fmt.Errorf("an entry of the list %q is empty: take a separator (%c) out, or write the entry", text, separator)
+			}
+			ctx.Scan.Pop()
+			ctx.Scan.PushTyped(kong.JoinEscaped(list, separator), token.Type)
+		}
+		return entries.ForType(target.Type()).Decode(ctx, target)
+	}
 }
 
 // decimal reads a whole number. kong's own mappers would take 010 for 8, and 0x10 and 1_0 for numbers.

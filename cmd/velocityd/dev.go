@@ -37,7 +37,7 @@ type devCmd struct {
 
 // Help is the longer explanation of the command.
 func (devCmd) Help() string {
-	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 in 60 s; 2: login per address, 20 in 60 s), and serves.
+	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 failures in 60 s; 2: login per address, 20 attempts in 60 s), and serves.
 
 Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'token', 'migrate' and 'replay' find its database by themselves.
 
@@ -209,7 +209,10 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 		return zones, err
 	}
 	for _, zone := range []service.Zone{
-		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{
+			ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
 		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
 		// Another program may have made this zone since the list was read: it stays.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -23,6 +24,36 @@ import (
 
 const alice = `{"zone_id":1,"bucket_key":"alice"}`
 
+func TestDevLetsRightLoginsPassAndStopsGuesses(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+		dev := start(t, environment{"VELOCITY_DATA": filepath.Join(t.TempDir(), "data")}, "dev", "--engine", on.Kind(t))
+		for user, want := range map[string]struct {
+			outcome string
+			blocked bool
+		}{"ann": {"success", false}, "ben": {"failure", true}} {
+			id := 0
+			for range 5 {
+				answer := mustAsk(t, dev.url+"/v1/check", `{"zone_id":1,"bucket_key":"`+user+`"}`, http.StatusOK)
+				if _, err := fmt.Sscanf(after(answer.body, `"txn_id":"`), "%d", &id); err != nil {
+					t.Fatalf("%s: %v", answer.body, err)
+				}
+				mustAsk(t, fmt.Sprintf("%s/v1/txns/%d/outcome", dev.url, id), `{"outcome":"`+want.outcome+`"}`, http.StatusOK)
+			}
+			sixth := mustAsk(t, dev.url+"/v1/check", `{"zone_id":1,"bucket_key":"`+user+`"}`, http.StatusOK)
+			if got := strings.HasPrefix(sixth.body, `{"blocked":true`); got != want.blocked {
+				t.Errorf("after five times %s: %s", want.outcome, sixth.body)
+			}
+		}
+	})
+}
+
+// after returns what follows the first place of a text.
+func after(all, text string) string {
+	_, rest, _ := strings.Cut(all, text)
+	return rest
+}
+
 func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
@@ -37,7 +68,7 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 		greeting := first.stdout.String()
 		for _, want := range []string{
 			"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s",
-			"key_kind=username", "\n  kill ",
+			"key_kind=username", "counts=failures", "\n  kill ",
 		} {
 			if !strings.Contains(greeting, want) {
 				t.Errorf("greeting lacks %q:\n%s", want, greeting)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -18,11 +19,15 @@ type logFlags struct {
 // format is JSON, the error that the command ends with is logged as well.
 func newLogger(p *shell.Process, f logFlags) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: durationAsText}
-	if f.LogFormat == "text" || f.LogFormat == "auto" && shell.IsTerminal(p.Stderr) {
-		return slog.New(slog.NewTextHandler(p.Stderr, options))
+	logger := slog.New(slog.NewTextHandler(p.Stderr, options))
+	if f.LogFormat != "text" && (f.LogFormat != "auto" || !shell.IsTerminal(p.Stderr)) {
+		logger = slog.New(slog.NewJSONHandler(p.Stderr, options))
+		p.Logger = logger
 	}
-	p.Logger = slog.New(slog.NewJSONHandler(p.Stderr, options))
-	return p.Logger
+	if len(p.Strays) > 0 {
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "variables without an effect: no setting has these names", slog.Any("variables", p.Strays))
+	}
+	return logger
 }
 
 // durationAsText writes a duration as text, such as "5s", in every format. slog's

@@ -66,7 +66,7 @@ func main() {
 		daemon.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &shell.Process{
-		LookupEnv: os.LookupEnv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Principal: operator(),
+		LookupEnv: os.LookupEnv, Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Principal: operator(),
 	}))
 }
 
@@ -104,6 +104,9 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 			Err:     fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
 			Command: shell.CallOf(command.Selected()),
 		})
+	}
+	if p.Strays, err = strayVariables(p.Environ); err != nil {
+		return fail(p, err)
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)

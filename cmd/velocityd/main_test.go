@@ -77,6 +77,14 @@ func (e environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
+// lines are the variables as os.Environ has them.
+func (e environment) lines() (list []string) {
+	for name, value := range e {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
 // orNoRetention looks up a variable of an instance that takes no part in retention unless e says so.
 func (e environment) orNoRetention(name string) (string, bool) {
 	value, ok := e[name]
@@ -112,7 +120,7 @@ func command(env environment, stdin io.Reader, args ...string) result {
 	}
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &shell.Process{
-		LookupEnv: env.lookup, Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Principal: tester,
+		LookupEnv: env.lookup, Environ: env.lines(), Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Principal: tester,
 	})
 	return result{code, stdout.String(), stderr.String()}
 }
@@ -148,7 +156,7 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	go func() {
 		defer close(i.ended)
 		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
-			&shell.Process{LookupEnv: env.orNoRetention, Stdout: i.stdout, Stderr: i.stderr})
+			&shell.Process{LookupEnv: env.orNoRetention, Environ: env.lines(), Stdout: i.stdout, Stderr: i.stderr})
 	}()
 	dbtest.AtEnd(t, func() {
 		i.cancel()

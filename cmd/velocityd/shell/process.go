@@ -17,6 +17,8 @@ import (
 // Process is the part of the operating system's process that a command may use.
 type Process struct {
 	LookupEnv func(string) (string, bool)
+	Environ   []string // the variables, as os.Environ has them
+	Strays    []string // names of variables that look like the program's and have no effect
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
