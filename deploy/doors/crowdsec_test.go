@@ -113,7 +113,7 @@ func TestBansOfCrowdSecAreOverridesUntilTheyEnd(t *testing.T) {
 	})
 	w.awaitOverride(t, "203.0.113.3", isGone)
 
-	ban("--ip", "2001:db8::8", "--duration", "20m") // another address of the bucket
+	ban("--ip", "2001:db8::8", "--duration", "20m")                // another address of the bucket
 	for _, after := range []string{"203.0.113.6", "203.0.113.7"} { // the second one is in a later answer than 2001:db8::8
 		ban("--ip", after)
 		w.awaitOverride(t, after, isBan(after))
