@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"velocityd/client"
 	"velocityd/front"
 	"velocityd/handlers/gate"
 	"velocityd/service"
@@ -31,7 +30,7 @@ const (
 	// mostReports bounds the reports under way.
 	mostReports = 1024
 	// reportTimeout is the deadline of a report, with all its tries. It is longer than the service's, which may answer that it is busy.
-	reportTimeout = client.DefaultTimeout
+	reportTimeout = 10 * time.Second
 	// bodyTimeout is how long a client may take to send the body of a login.
 	bodyTimeout = 10 * time.Second
 )
