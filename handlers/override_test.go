@@ -97,8 +97,12 @@ func TestBansOfOneBucketKeepTheLaterEnd(t *testing.T) {
 		return fmt.Sprintf(`{"bucket_key":"203.0.113.%s","action":"deny","expires_at":"%s-01-01T00:00:00Z","reason":"%s"}`, address, until, reason)
 	}
 	for _, step := range []struct{ body, want string }{
-		{ban("1", "2150", "one"), "one"}, {ban("2", "2140", "two"), "one"}, {ban("3", "2160", "three"), "three"}, {ban("1", "2150", "one"), "three"},
-		{`{"bucket_key":"203.0.113.9","action":"deny","reason":"for ever"}`, "for ever"}, {ban("4", "2190", "four"), "for ever"},
+		{ban("1", "2150", "one"), "one"},
+		{ban("2", "2140", "two"), "one"},
+		{ban("3", "2160", "three"), "three"},
+		{ban("1", "2150", "one"), "three"},
+		{`{"bucket_key":"203.0.113.9","action":"deny","reason":"for ever"}`, "for ever"},
+		{ban("4", "2190", "four"), "for ever"},
 	} {
 		got := r.post(t, path, step.body)
 		if got.status != http.StatusOK || !strings.Contains(got.body, `"reason":"`+step.want+`"`) || !strings.Contains(got.body, `"id":"1"`) {

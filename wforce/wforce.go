@@ -41,8 +41,10 @@ type Options struct {
 
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
-	d := &door{Options: o, commands: commands(), notes: newNotes(mostNotes), large: make(chan struct{}, mostLarge),
-		late: make(chan struct{}, mostLate)}
+	d := &door{
+		Options: o, commands: commands(), notes: newNotes(mostNotes),
+		large: make(chan struct{}, mostLarge), late: make(chan struct{}, mostLate),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path+"{user}/{address}", d.answer)
 	mux.HandleFunc(Path+"{user}/{address}/{$}", d.answer)
