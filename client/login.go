@@ -38,8 +38,7 @@ type LoginOptions struct {
 }
 
 const (
-	loginCheckTimeout  = 2 * time.Second
-	loginReportTimeout = 5 * time.Second
+	loginCheckTimeout = 2 * time.Second
 	// mostLoginReports bounds the reports under way. Those above it are dropped: their attempts stay without an outcome, and count.
 	mostLoginReports = 1024
 )
@@ -128,7 +127,7 @@ func (l *login) serve(w http.ResponseWriter, r *http.Request, txnID uint64) {
 	default:
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), loginReportTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), DefaultTimeout)
 	go func() {
 		defer func() { cancel(); <-l.reports }()
 		_ = l.asker.Report(ctx, service.Report{TxnID: txnID, Outcome: outcome}) // an Observer hears of it

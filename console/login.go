@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"time"
 
 	"velocityd/api"
+	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -17,8 +17,8 @@ import (
 const (
 	// longestForm bounds the body of a form, in bytes.
 	longestForm = 64 << 10
-	// reportTimeout bounds the report of how a log-in has ended.
-	reportTimeout = 2 * time.Second
+	// reportTimeout bounds the report of how a log-in has ended. A place is kept by a report that is lost.
+	reportTimeout = client.DefaultTimeout
 )
 
 // login is the content of the page on which a reader logs in.

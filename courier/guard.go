@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"syscall"
+
+	"velocityd/service"
 )
 
 // errInner says that a webhook's host has an address that is not public.
@@ -24,11 +26,11 @@ func refuseInner(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4 is
-// judged as that one.
+// isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4 leads to a network
+// that nobody sees in it, but for the one form that sockets have for IPv4 itself.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if !a.IsGlobalUnicast() || a.IsPrivate() {
+	if !a.IsGlobalUnicast() || a.IsPrivate() || service.PlainAddr(a) != a {
 		return false
 	}
 	for _, inner := range reserved() {
@@ -40,15 +42,13 @@ func isPublic(a netip.Addr) bool {
 }
 
 // reserved are the networks that are not public and that package netip takes for global, by the registries of IANA for
-// special-purpose addresses. Those of IPv6 that hold addresses of IPv4 (NAT64, 6to4, Teredo) lead to networks that
-// nobody sees in them.
+// special-purpose addresses, but for those that service.PlainAddr knows.
 func reserved() []netip.Prefix {
 	var list []netip.Prefix
 	for _, text := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "240.0.0.0/4",
-		"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16",
-		"fec0::/10",
+		"::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fec0::/10",
 	} {
 		list = append(list, netip.MustParsePrefix(text))
 	}

@@ -239,6 +239,18 @@ func (s HidingStore) AddOverride(ctx context.Context, o service.Override, princi
 	return s.Store.AddOverride(ctx, o, principal)
 }
 
+// ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it is changed.
+func (s HidingStore) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	o, other, err := s.currentOverride(ctx, o)
+	if err != nil {
+		return service.Override{}, err
+	}
+	if other != nil {
+		o.ID = other.ID
+	}
+	return s.Store.ExtendOverride(ctx, o, principal)
+}
+
 // SetOverride replaces an override, which comes under the current key thereby. The errors are those
 // of AddOverride.
 func (s HidingStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
@@ -252,22 +264,32 @@ func (s HidingStore) SetOverride(ctx context.Context, o service.Override, princi
 // hiddenOverride returns the override with the pseudonym under which it is to be kept. The error
 // wraps service.ErrConflict if an older key's pseudonym has another override in force.
 func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (service.Override, error) {
+	o, other, err := s.currentOverride(ctx, o)
+	if err == nil && other != nil && other.ID != o.ID {
+		err = fmt.Errorf("%w: the bucket has an override under an older key of pseudonyms", service.ErrConflict)
+	}
+	return o, err
+}
+
+// currentOverride returns the override with the pseudonym under which it is to be kept, and the override in force under an older
+// key's pseudonym, or nil.
+func (s HidingStore) currentOverride(ctx context.Context, o service.Override) (_ service.Override, older *service.Override, err error) {
 	if o.Key == "" {
-		return o, nil
+		return o, nil, nil
 	}
 	hidden, err := s.hidden(ctx, service.Bucket{ZoneID: o.ZoneID, Key: o.Key})
 	if err != nil {
-		return o, err
+		return o, nil, err
 	}
 	for _, b := range hidden[1:] {
 		peek, err := s.Store.Peek(ctx, b)
 		if err != nil {
-			return o, err
+			return o, nil, err
 		}
-		if other := peek.Override; other != nil && other.ID != o.ID {
-			return o, fmt.Errorf("%w: the bucket has an override under an older key of pseudonyms", service.ErrConflict)
+		if peek.Override != nil {
+			older = peek.Override
 		}
 	}
 	o.Key = hidden[0].Key
-	return o, nil
+	return o, older, nil
 }

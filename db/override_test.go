@@ -164,6 +164,100 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	})
 }
 
+// ban returns an override deny of zone 1 that ends at the hour. 0 is one without an end.
+func ban(o service.Override, reason string, hour int) service.Override {
+	o.Action, o.Reason = service.OverrideDeny, reason
+	if hour > 0 {
+		o.ExpiresAt = time.Date(2190, 1, 1, hour, 0, 0, 0, time.UTC)
+	}
+	return o
+}
+
+func TestOfTwoBansTheLaterEndStays(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := overridden(t, f)
+		for name, target := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("198.51.100.0/24")} {
+			for _, step := range []struct {
+				reason string
+				hour   int
+				want   string // the reason and the hour that stand then
+			}{
+				{"jail", 5, "jail 5"},
+				{"recidive", 9, "recidive 9"},
+				{"jail", 7, "recidive 9"},
+				{"recidive", 2, "recidive 9"},
+				{"mail", 9, "recidive 9"},
+				{"mail", 0, "mail 0"},
+				{"jail", 11, "mail 0"},
+				{"jail", 0, "mail 0"},
+			} {
+				got, err := store.ExtendOverride(t.Context(), ban(target, step.reason, step.hour), "ann")
+				if stands := fmt.Sprint(got.Reason, " ", got.ExpiresAt.UTC().Hour()); err != nil || stands != step.want {
+					t.Errorf("%s, %s %d: %s stands, %v; want %s", name, step.reason, step.hour, stands, err, step.want)
+				}
+				read, err := store.Override(t.Context(), 1, got.ID)
+				if err != nil || !same(read, got) {
+					t.Errorf("%s: read %+v, %v; want %+v", name, read, err, got)
+				}
+			}
+			other := ban(target, "mail", 0)
+			other.Action = service.OverrideAllow
+			if _, err := store.ExtendOverride(t.Context(), other, ""); !errors.Is(err, service.ErrConflict) {
+				t.Errorf("%s, allowed: %v, want ErrConflict", name, err)
+			}
+			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6)")
+			if got, err := store.ExtendOverride(t.Context(), other, ""); err != nil || got.Action != service.OverrideAllow {
+				t.Errorf("%s, when the ban has expired: %+v, %v", name, got, err)
+			}
+		}
+	})
+}
+
+func TestABanEndsByItsReasonAlone(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := overridden(t, f)
+		made, err := store.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), "jail", 5), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, reason := range []string{"Jail", "jail ", "", "recidive"} {
+			err := store.EndOverride(service.WithReason(t.Context(), reason), 1, made.ID, "")
+			if !errors.Is(err, service.ErrConflict) {
+				t.Errorf("by %q: %v, want ErrConflict", reason, err)
+			}
+		}
+		if got, err := store.Override(t.Context(), 1, made.ID); err != nil || !same(got, made) {
+			t.Errorf("left is %+v, %v", got, err)
+		}
+		for _, want := range []error{nil, service.ErrNotFound} {
+			if err := store.EndOverride(service.WithReason(t.Context(), "jail"), 1, made.ID, ""); !errors.Is(err, want) {
+				t.Errorf("by its reason: %v, want %v", err, want)
+			}
+		}
+	})
+}
+
+func TestOfBansAtOnceTheLatestStays(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := overridden(t, f)
+		var all sync.WaitGroup
+		for hour := 1; hour <= 12; hour++ {
+			all.Go(func() {
+				if _, err := store.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), fmt.Sprint(hour), hour), ""); err != nil {
+					t.Errorf("ban until %d: %v", hour, err)
+				}
+			})
+		}
+		all.Wait()
+		if left, err := store.Overrides(t.Context(), 1, 0, 10); err != nil || len(left) != 1 || left[0].Reason != "12" {
+			t.Errorf("left are %+v, %v; want the one until 12", left, err)
+		}
+	})
+}
+
 func TestOverridesAreListedInPages(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {

@@ -11,7 +11,7 @@ import (
 // configurations is what a block of a gateway's page may be written in. Such a block is a file of deploy/doors, whose tests run it,
 // and the page's shell as well.
 func configurations() []string {
-	return []string{"nginx", "caddy", "haproxy", "lua", "unlang", "dovecot", "pam", "sshd", "fail2ban", "systemd", "yaml"}
+	return []string{"nginx", "caddy", "haproxy", "lua", "unlang", "dovecot", "pam", "sshd", "fail2ban", "bash", "yaml"}
 }
 
 // isOfDoor says that a block is run by the tests of deploy/doors.

@@ -27,13 +27,13 @@ func (s *server) showAttempt(x *exchange) error {
 		return err
 	}
 	named := service.Report{AttemptID: id}
-	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, named); {
-	case err != nil:
-		return err
-	case !reached[0]:
-		return named.NotFound()
-	}
 	return s.lookUp(x, func(ctx context.Context) error {
+		switch reached, err := s.Auth.Reachable(ctx, x.caller.Caller, named); {
+		case err != nil:
+			return err
+		case !reached[0]:
+			return named.NotFound()
+		}
 		found, err := s.Reader.Attempt(ctx, id)
 		if err != nil {
 			return err

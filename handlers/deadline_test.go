@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
@@ -94,6 +96,42 @@ func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
 		if status := ask(); status != http.StatusServiceUnavailable || !store.deadline.IsZero() {
 			t.Errorf("%s %s: begun for a caller who had left: %d", change.method, change.path, status)
 		}
+	}
+}
+
+// leaving is a store whose caller goes away while it looks up the zones of an attempt.
+type leaving struct {
+	*memory.Store
+	leave func()
+	cut   error
+}
+
+func (l *leaving) AttemptZones(ctx context.Context, ids []string) (map[string][]int64, error) {
+	l.leave()
+	l.cut = ctx.Err()
+	return l.Store.AttemptZones(ctx, ids)
+}
+
+func TestReportsOfBoundCallersAreCompletedWhenTheyGoAway(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	store := &leaving{Store: memory.New(), leave: leave}
+	store.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+	check := service.Check{AttemptID: "one", Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
+		t.Fatal(err)
+	}
+	credentials := new(memory.Credentials)
+	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: []access.Scope{access.ScopeReport}, Zones: []int64{1}})
+	cache := access.NewCache(credentials, access.Options{})
+	t.Cleanup(cache.Close)
+	handler := New(Options{Reader: store, Writer: store, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: store}}})
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/attempts/one/outcome", strings.NewReader(`{"outcome":"success"}`))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+token.Reveal())
+	handler.ServeHTTP(httptest.NewRecorder(), request)
+	if txns := store.Txns(check.Buckets[0]); store.cut != nil || ctx.Err() == nil || txns[0].Outcome != service.OutcomeSuccess {
+		t.Errorf("the look-up was interrupted: %v; the txns are %+v", store.cut, txns)
 	}
 }
 
@@ -190,6 +228,14 @@ func (s *slowStore) DeleteZone(ctx context.Context, _ int64, _ service.Match, _ 
 
 func (s *slowStore) AddOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
 	return service.Override{}, s.end(ctx)
+}
+
+func (s *slowStore) ExtendOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+	return service.Override{}, s.end(ctx)
+}
+
+func (s *slowStore) EndOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
+	return s.end(ctx)
 }
 
 func (s *slowStore) SetOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {

@@ -70,6 +70,9 @@ type Writer interface {
 	AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error)
 	SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error)
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
+	// ExtendOverride and EndOverride are for programs that share a bucket: see service.Override.Extends and MayEnd.
+	ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error)
+	EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
 // Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks, Registry and Retention are required.

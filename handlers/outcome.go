@@ -119,42 +119,39 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report has the outcomes recorded of the checks that the caller reaches. The others do not
-// exist to the caller. Its errors are those of record, and of the look-up of the zones.
+// report has the outcomes recorded of the checks that the caller reaches. The others do not exist to the caller. All of it has the
+// service's time for changes, and goes on when the caller leaves: a lost outcome keeps the place of a good login.
 func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
-	reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, reports...)
-	if err != nil {
-		return nil, err
-	}
 	errs := make([]error, len(reports))
-	var wanted []service.Report
-	var indexes []int // of wanted, in reports
-	for i, r := range reports {
-		if !reached[i] {
-			errs[i] = r.NotFound()
-			continue
+	err := s.change(x, func(ctx context.Context) error {
+		reached, err := s.Auth.Reachable(ctx, x.caller.Caller, reports...)
+		if err != nil {
+			return err
 		}
-		wanted, indexes = append(wanted, r), append(indexes, i)
-	}
-	recorded, err := s.record(x, wanted)
-	for i := range recorded {
-		errs[indexes[i]] = recorded[i]
-	}
-	return errs, err
-}
-
-// record asks the store.
-func (s *server) record(x *exchange, reports []service.Report) (errs []error, err error) {
-	if len(reports) == 0 {
-		return nil, nil
-	}
-	err = s.change(x, func(ctx context.Context) error {
-		errs, err = s.Writer.ReportAll(ctx, reports)
-		return err
+		var wanted []service.Report
+		var indexes []int // of wanted, in reports
+		for i, r := range reports {
+			if !reached[i] {
+				errs[i] = r.NotFound()
+				continue
+			}
+			wanted, indexes = append(wanted, r), append(indexes, i)
+		}
+		if len(wanted) == 0 {
+			return nil
+		}
+		recorded, err := s.Writer.ReportAll(ctx, wanted)
+		if err == nil && len(recorded) != len(wanted) {
+			err = fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(recorded), len(wanted))
+		}
+		if err != nil {
+			return err
+		}
+		for i := range recorded {
+			errs[indexes[i]] = recorded[i]
+		}
+		return nil
 	})
-	if err == nil && len(errs) != len(reports) {
-		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(errs), len(reports))
-	}
 	return errs, ofWhole(err)
 }
 

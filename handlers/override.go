@@ -73,7 +73,32 @@ func (s *server) addOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.writeOverride(x, zoneID, 0, noZone(zoneID), s.Writer.AddOverride)
+	isShared, err := sameReason(x)
+	if err != nil {
+		return err
+	}
+	write, status, conflict := s.Writer.AddOverride, http.StatusCreated, inForceDetail
+	if isShared {
+		write, status, conflict = s.Writer.ExtendOverride, http.StatusOK, foreignDetail
+	}
+	stored, err := s.writeOverride(x, service.Override{ZoneID: zoneID}, noZone(zoneID), conflict, write)
+	if err != nil {
+		return err
+	}
+	if !isShared {
+		x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
+	}
+	return x.respondJSON(status, api.MediaJSON, api.NewOverride(stored))
+}
+
+// sameReason reads the parameter by which programs that share a bucket leave the overrides of each other alone.
+func sameReason(x *exchange) (bool, error) {
+	values, err := url.ParseQuery(x.Request().URL.RawQuery)
+	asked := values["same_reason"]
+	if err != nil || len(asked) > 1 || len(asked) == 1 && asked[0] != "true" && asked[0] != "false" {
+		return false, invalid("same_reason must be true or false.")
+	}
+	return len(asked) == 1 && asked[0] == "true", nil
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
@@ -82,32 +107,29 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.writeOverride(x, zoneID, id, noOverride(zoneID, id), s.Writer.SetOverride)
-}
-
-// writeOverride has the override that the request asks for stored by write. id is 0 for a new one, and
-// absent is the text if the store does not find its zone or itself.
-func (s *server) writeOverride(
-	x *exchange, zoneID int64, id uint64, absent string, write func(context.Context, service.Override, string) (service.Override, error),
-) error {
-	wanted, principal, err := s.readOverride(x, zoneID)
+	stored, err := s.writeOverride(x, service.Override{ZoneID: zoneID, ID: id}, noOverride(zoneID, id), inForceDetail, s.Writer.SetOverride)
 	if err != nil {
 		return err
 	}
-	wanted.ID = id
-	var stored service.Override
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+}
+
+// writeOverride has the override that the request asks for stored by write, under the ids of which. absent and conflict are the texts
+// for a store that does not find it, and for an override that is in the way.
+func (s *server) writeOverride(
+	x *exchange, which service.Override, absent, conflict string,
+	write func(context.Context, service.Override, string) (service.Override, error),
+) (stored service.Override, err error) {
+	wanted, principal, err := s.readOverride(x, which.ZoneID)
+	if err != nil {
+		return wanted, err
+	}
+	wanted.ID = which.ID
 	err = s.change(x, func(ctx context.Context) error {
 		stored, err = write(ctx, wanted, principal)
 		return err
 	})
-	if err != nil {
-		return overrideError(err, absent)
-	}
-	if id != 0 {
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
-	}
-	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
-	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
+	return stored, overrideError(err, absent, conflict)
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
@@ -120,10 +142,18 @@ func (s *server) deleteOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	isShared, err := sameReason(x)
+	if err != nil {
+		return err
+	}
+	remove := s.Writer.DeleteOverride
+	if isShared {
+		remove = s.Writer.EndOverride
+	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.Writer.DeleteOverride(ctx, zoneID, id, principal)
+		return remove(ctx, zoneID, id, principal)
 	}); err != nil {
-		return overrideError(err, noOverride(zoneID, id))
+		return overrideError(err, noOverride(zoneID, id), foreignDetail)
 	}
 	return x.respondNothing()
 }
@@ -132,11 +162,14 @@ func noOverride(zoneID int64, id uint64) string {
 	return fmt.Sprintf("override %d of zone %d: not found.", id, zoneID)
 }
 
-func overrideError(err error, absent string) error {
-	return replaceText(err, map[error]string{
-		service.ErrNotFound: absent,
-		service.ErrConflict: "The zone has an override of this bucket_key or prefix that has not expired.",
-	})
+// Why an override is not written.
+const (
+	inForceDetail = "The zone has an override of this bucket_key or prefix that has not expired."
+	foreignDetail = "The zone has an override of this bucket_key or prefix that does something else or was made for another reason. It stays."
+)
+
+func overrideError(err error, absent, conflict string) error {
+	return replaceText(err, map[error]string{service.ErrNotFound: absent, service.ErrConflict: conflict})
 }
 
 // readOverride returns the override that the request asks for, its key normalised

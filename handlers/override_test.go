@@ -88,6 +88,39 @@ func TestOneOverrideForAKeyAtATime(t *testing.T) {
 	r.post(t, "/v1/zones/7/overrides", `{"bucket_key":"a","action":"deny"}`).refused(t, http.StatusNotFound, "not_found")
 }
 
+func TestBansOfOneBucketKeepTheLaterEnd(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	const path = "/v1/zones/2/overrides?same_reason=true"
+	ban := func(address, until, reason string) string {
+		return fmt.Sprintf(`{"bucket_key":"203.0.113.%s","action":"deny","expires_at":"%s-01-01T00:00:00Z","reason":"%s"}`, address, until, reason)
+	}
+	for _, step := range []struct{ body, want string }{
+		{ban("1", "2150", "one"), "one"},
+		{ban("2", "2140", "two"), "one"},
+		{ban("3", "2160", "three"), "three"},
+		{ban("1", "2150", "one"), "three"},
+		{`{"bucket_key":"203.0.113.9","action":"deny","reason":"for ever"}`, "for ever"},
+		{ban("4", "2190", "four"), "for ever"},
+	} {
+		got := r.post(t, path, step.body)
+		if got.status != http.StatusOK || !strings.Contains(got.body, `"reason":"`+step.want+`"`) || !strings.Contains(got.body, `"id":"1"`) {
+			t.Errorf("%s: %d %s, want the reason %q", step.body, got.status, got.body, step.want)
+		}
+	}
+	r.post(t, path, `{"bucket_key":"203.0.113.1","action":"allow"}`).refused(t, http.StatusConflict, "conflict")
+	r.post(t, path+"&same_reason=true", ban("1", "2150", "one")).refused(t, http.StatusBadRequest, "invalid_request")
+	const one = "/v1/zones/2/overrides/1?same_reason="
+	r.delete(t, one+"yes", "X-Velocity-Reason", "for ever").refused(t, http.StatusBadRequest, "invalid_request")
+	for _, header := range [][]string{{"X-Velocity-Reason", "three"}, nil} {
+		r.delete(t, one+"true", header...).refused(t, http.StatusConflict, "conflict")
+	}
+	if got := r.delete(t, one+"true", "X-Velocity-Reason", "for ever"); got.status != http.StatusNoContent {
+		t.Errorf("by its reason: %d %s", got.status, got.body)
+	}
+}
+
 func TestOverridePointsAtWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

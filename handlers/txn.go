@@ -51,13 +51,13 @@ func (s *server) lookUpTxn(x *exchange, find func(ctx context.Context, id uint64
 		return err
 	}
 	absent := fmt.Sprintf("txn %d: not found.", id)
-	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, service.Report{TxnID: id}); {
-	case err != nil:
-		return err
-	case !reached[0]:
-		return notFound(service.ErrNotFound, absent)
-	}
 	return s.lookUp(x, func(ctx context.Context) error {
+		switch reached, err := s.Auth.Reachable(ctx, x.caller.Caller, service.Report{TxnID: id}); {
+		case err != nil:
+			return err
+		case !reached[0]:
+			return notFound(service.ErrNotFound, absent)
+		}
 		txn, answer, err := find(ctx, id)
 		if err != nil {
 			return notFound(err, absent)

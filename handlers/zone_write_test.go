@@ -233,6 +233,12 @@ func (s talkative) SetOverride(context.Context, service.Override, string) (servi
 	return service.Override{}, s.err()
 }
 
+func (s talkative) ExtendOverride(context.Context, service.Override, string) (service.Override, error) {
+	return service.Override{}, s.err()
+}
+
+func (s talkative) EndOverride(context.Context, int64, uint64, string) error { return s.err() }
+
 func (s talkative) DeleteOverride(context.Context, int64, uint64, string) error { return s.err() }
 
 func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {

@@ -29,8 +29,8 @@ const (
 	mostLogins = 2048
 	// mostReports bounds the reports under way.
 	mostReports = 1024
-	// reportTimeout is the deadline of a report, with all its tries.
-	reportTimeout = 5 * time.Second
+	// reportTimeout is the deadline of a report, with all its tries. It is longer than the service's, which may answer that it is busy.
+	reportTimeout = 10 * time.Second
 	// bodyTimeout is how long a client may take to send the body of a login.
 	bodyTimeout = 10 * time.Second
 )

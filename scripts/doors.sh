@@ -21,10 +21,10 @@ shopt -s inherit_errexit
 source "$(dirname "${BASH_SOURCE[0]}")/engines.sh"
 
 readonly packages=(nginx haproxy caddy freeradius freeradius-config freeradius-rest freeradius-utils dovecot-core dovecot-imapd
-  openssh-server openssh-client pamtester fail2ban crowdsec)
+  openssh-server openssh-client pamtester fail2ban crowdsec crowdsec-custom-bouncer)
 readonly programs=(usr/sbin/nginx usr/sbin/haproxy usr/bin/caddy usr/sbin/freeradius usr/bin/radclient)
 readonly bound_programs=(usr/sbin/dovecot usr/bin/doveadm usr/sbin/sshd usr/bin/ssh usr/bin/ssh-keygen usr/bin/pamtester
-  usr/bin/fail2ban-server usr/bin/fail2ban-client usr/bin/crowdsec usr/bin/cscli)
+  usr/bin/fail2ban-server usr/bin/fail2ban-client usr/bin/crowdsec usr/bin/cscli usr/bin/crowdsec-custom-bouncer)
 readonly wait_limit=3600 # seconds that another run may take
 
 say() { printf 'doors: %s\n' "$*" >&2; }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// plainAddr returns the address by which an address is counted. A zone id (fe80::1%eth0) goes,
+// PlainAddr returns the address by which an address is counted. A zone id (fe80::1%eth0) goes,
 // because it names an interface of this machine and says nothing about the peer. An IPv6
 // address that stands for an IPv4 one becomes that: see ipv4In.
-func plainAddr(addr netip.Addr) netip.Addr {
+func PlainAddr(addr netip.Addr) netip.Addr {
 	if v4, _ := ipv4In(addr); v4.IsValid() {
 		return v4
 	}
@@ -78,7 +78,7 @@ func (r KeyRule) normalizeIP(key string) (string, error) {
 	if isNetwork {
 		addr = addr.Unmap()
 	} else {
-		addr = plainAddr(addr)
+		addr = PlainAddr(addr)
 	}
 	bits := r.bucketBits(addr)
 	network := netip.PrefixFrom(addr, bits).Masked()

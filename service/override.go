@@ -101,6 +101,30 @@ func ValidateExpiry(at time.Time) error {
 // no effect at now.
 func HasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
+// Extends reports whether o takes the place of before, an override of the same key or prefix that is in force: only if it ends later.
+// So a ban never brings an earlier end to the ban of another source. A limit takes the place of one of the same reason. The error
+// wraps ErrConflict if o would undo before.
+func (o Override) Extends(before Override) (bool, error) {
+	isLimit := o.Action == OverrideLimit
+	switch {
+	case o.Action != before.Action || isLimit && o.Reason != before.Reason:
+		return false, fmt.Errorf("%w: override %d of zone %d does something else", ErrConflict, before.ID, before.ZoneID)
+	case isLimit:
+		return true, nil
+	case before.ExpiresAt.IsZero():
+		return false, nil
+	}
+	return o.ExpiresAt.IsZero() || o.ExpiresAt.After(before.ExpiresAt), nil
+}
+
+// MayEnd returns an ErrConflict unless the override was made for the reason.
+func (o Override) MayEnd(reason string) error {
+	if o.Reason != reason {
+		return fmt.Errorf("%w: override %d of zone %d was made for another reason", ErrConflict, o.ID, o.ZoneID)
+	}
+	return nil
+}
+
 // validateText refuses control characters, which would leave the line of a list or steer a terminal. Only
 // the service refuses them: plain SQL may hold such texts already, and every program that prints them
 // escapes them.

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"time"
 
+	"velocityd/client"
 	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -19,8 +20,12 @@ import (
 const (
 	// openFor is how long an attempt waits for its report. Dovecot reports at once; a database of passwords may be slow.
 	openFor = 30 * time.Second
-	// recallTime bounds the search for an attempt, so that there is time left to decide without it.
+	// recallTime bounds the search for an attempt before a decision, so that there is time left to decide without it.
 	recallTime = 600 * time.Millisecond
+	// reportTime bounds a report, which goes on when Dovecot has left: Dovecot does nothing with the answer.
+	reportTime = client.DefaultTimeout
+	// firstPause is how long a report waits before it searches again. Each further pause is twice as long.
+	firstPause = 100 * time.Millisecond
 )
 
 // attempt names an attempt: the place of its tuple among all, and how many attempts of the same tuple came before.
@@ -66,8 +71,6 @@ type state struct {
 // the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the database is asked.
 // The error wraps service.ErrBusy if the database cannot be asked.
 func (c *call) search(ctx context.Context, isOver func(attempt) bool) (a attempt, open *service.Decision, err error) {
-	ctx, cancel := context.WithTimeout(ctx, recallTime)
-	defer cancel()
 	a, known := c.first(), map[int]state{}
 	hasEnded := func(k int) bool {
 		found, isKnown := known[k]

@@ -1,9 +1,12 @@
 package wforce
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"velocityd/service"
@@ -16,38 +19,62 @@ const (
 	timeForm = "2006-Jan-02 15:04:05"
 )
 
+// mark begins the reason of each entry that was made over this protocol. Behind it stands the address or the network as the caller
+// names it, because several of these may be one bucket, and an entry is taken back by the name that made it.
+const mark = "weakforced"
+
 // target is what an entry of a black or white list is about: one bucket, or the addresses of a network.
 type target struct {
 	service.Bucket
 	prefix netip.Prefix // not valid for a bucket
+	mark   string       // with which the reason of the target's entry begins
 }
 
 // target returns what the call is about. weakforced has entries for a login at an address, which no zone has.
-func (c *call) target() (t target, err error) {
+func (c *call) target(ctx context.Context) (t target, err error) {
 	named := 0
 	for _, member := range []text{c.tuple.Login, c.tuple.IP, c.tuple.Netmask, c.tuple.JA3} {
 		if member != "" {
 			named++
 		}
 	}
-	switch {
-	case named != 1 || c.tuple.JA3 != "":
+	if named != 1 || c.tuple.JA3 != "" {
 		return t, fmt.Errorf("%w: give one of login, ip and netmask", service.ErrInvalid)
-	case c.tuple.Login != "":
-		t.Bucket = service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)}
-	case c.tuple.IP != "":
-		t.Bucket = service.Bucket{ZoneID: c.address, Key: string(c.tuple.IP)}
-	default:
-		t.ZoneID = c.address
-		if t.prefix, err = netip.ParsePrefix(string(c.tuple.Netmask)); err != nil {
-			return t, fmt.Errorf("%w: netmask must be a network such as 203.0.113.0/24", service.ErrInvalid)
-		}
-		t.prefix = t.prefix.Masked()
+	}
+	name := string(cmp.Or(c.tuple.Login, c.tuple.IP))
+	if t.ZoneID = c.address; c.tuple.Login != "" {
+		t.ZoneID = c.user
 	}
 	if t.ZoneID == 0 {
 		return t, fmt.Errorf("%w: the path names no zone for this", service.ErrInvalid)
 	}
+	if c.tuple.Netmask != "" {
+		network, err := netip.ParsePrefix(string(c.tuple.Netmask))
+		if err != nil {
+			return t, fmt.Errorf("%w: netmask must be a network such as 203.0.113.0/24", service.ErrInvalid)
+		}
+		name = network.Masked().String()
+	}
+	zone, err := c.api.Zone(ctx, t.ZoneID)
+	if err != nil {
+		return t, err
+	}
+	if t.Key, t.prefix, err = zone.Keys.Target(name); err != nil {
+		return t, err
+	}
+	t.mark = mark + ": "
+	if c.tuple.Login == "" && zone.Keys.Form != service.KeyHMAC { // a zone of pseudonyms must not have the address in a reason
+		t.mark = mark + " " + spelled(name) + ": "
+	}
 	return t, nil
+}
+
+// spelled returns the one spelling of an address, or the text itself if it is a network.
+func spelled(name string) string {
+	if address, err := (service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}).Normalize(name); err == nil {
+		return address
+	}
+	return name
 }
 
 // override returns the override of exactly the target that is in force, or nil.
@@ -68,46 +95,47 @@ func (c *call) override(ctx context.Context, t target) (*service.Override, error
 	return nil, err
 }
 
-// addsEntry returns the command that makes an override, in place of one that is there.
+// addsEntry returns the command that makes an override, or lets the one that is there end later.
 func addsEntry(action service.OverrideAction) command {
 	return func(c *call, ctx context.Context) (any, error) {
-		t, err := c.target()
-		if err == nil && c.tuple.ExpireSecs < 1 {
-			err = fmt.Errorf("%w: expire_secs must be at least 1", service.ErrInvalid)
+		if c.tuple.ExpireSecs < 1 {
+			return nil, fmt.Errorf("%w: expire_secs must be at least 1", service.ErrInvalid)
 		}
+		t, err := c.target(ctx)
 		if err != nil {
 			return nil, err
 		}
-		before, err := c.override(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		o := service.Override{
-			ZoneID: t.ZoneID, Key: t.Key, Prefix: t.prefix, Action: action, Reason: string(c.tuple.Reason),
+		_, err = c.api.ExtendOverride(ctx, service.Override{
+			ZoneID: t.ZoneID, Key: t.Key, Prefix: t.prefix, Action: action, Reason: t.mark + string(c.tuple.Reason),
 			ExpiresAt: time.Now().Add(service.Seconds(int64(c.tuple.ExpireSecs))),
-		}
-		if before != nil {
-			o.ID = before.ID
-			_, err = c.api.SetOverride(ctx, o, "")
-		} else {
-			_, err = c.api.AddOverride(ctx, o, "")
+		}, "")
+		if errors.Is(err, service.ErrConflict) {
+			return nil, errOtherList
 		}
 		return done(), err
 	}
 }
 
-// dropsEntry returns the command that ends an override. If there is none, nothing is to be done.
+// errOtherList is the error of an entry for what is on the other list. One bucket has one override.
+var errOtherList = fmt.Errorf("%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
+	service.ErrConflict)
+
+// dropsEntry returns the command that ends an override which was made under the same name. If there is none, nothing is to be done.
 func dropsEntry(action service.OverrideAction) command {
 	return func(c *call, ctx context.Context) (any, error) {
-		t, err := c.target()
+		t, err := c.target(ctx)
 		if err != nil {
 			return nil, err
 		}
 		o, err := c.override(ctx, t)
-		if err != nil || o == nil || o.Action != action {
+		if err != nil || o == nil || o.Action != action || !strings.HasPrefix(o.Reason, t.mark) {
 			return done(), err
 		}
-		return done(), c.api.DeleteOverride(ctx, o.ZoneID, o.ID, "")
+		err = c.api.EndOverride(service.WithReason(ctx, o.Reason), o.ZoneID, o.ID, "")
+		if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) { // another call has changed or ended it since
+			err = nil
+		}
+		return done(), err
 	}
 }
 
@@ -133,16 +161,24 @@ func listsEntries(action service.OverrideAction, name string) command {
 	}
 }
 
-// entry returns an override as weakforced lists it. One that never expires has no expiration.
+// entry returns an override as weakforced lists it, with the name and the reason that its caller gave. One that never expires has no
+// expiration.
 func (c *call) entry(o service.Override) map[string]string {
-	e := map[string]string{"reason": o.Reason}
+	name, e := o.Key, map[string]string{"reason": o.Reason}
+	if own, isOwn := strings.CutPrefix(o.Reason, mark); isOwn {
+		if spelled, reason, isMarked := strings.Cut(own, ": "); isMarked {
+			e["reason"], name = reason, cmp.Or(strings.TrimSpace(spelled), name)
+		}
+	}
 	switch {
 	case o.Prefix.IsValid():
 		e["netmask"] = o.Prefix.String()
 	case o.ZoneID == c.user:
 		e["login"] = o.Key
+	case strings.Contains(name, "/"):
+		e["netmask"] = name
 	default:
-		e["ip"] = o.Key
+		e["ip"] = name
 	}
 	if !o.ExpiresAt.IsZero() {
 		e["expiration"] = o.ExpiresAt.UTC().Format(timeForm)

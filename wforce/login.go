@@ -2,8 +2,8 @@ package wforce
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
+	"time"
 
 	"velocityd/service"
 )
@@ -42,10 +42,13 @@ func (c *call) allow(ctx context.Context) (any, error) {
 // place returns the id of the attempt that the call is about, and the answer to it if it is open.
 func (c *call) place(ctx context.Context) (id string, open *service.Decision, err error) {
 	for {
-		a, open, err := c.search(ctx, c.notes.isUsedUp)
+		short, cancel := context.WithTimeout(ctx, recallTime)
+		a, open, err := c.search(short, c.notes.isUsedUp)
+		cancel()
 		switch {
 		case errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
-			return rand.Text(), nil, nil // the zones may have an answer for while the database is away
+			id, err = c.notes.apart(c.first()) // the zones may have an answer for while the database is away
+			return id, nil, err
 		case err != nil:
 			return "", nil, err
 		}
@@ -64,10 +67,19 @@ func (c *call) report(ctx context.Context) (any, error) {
 	if c.tuple.Success {
 		outcome = service.OutcomeSuccess
 	}
-	for {
-		a, open, err := c.search(ctx, c.notes.isReported)
-		if err != nil {
+	ctx, end := c.outlast(ctx)
+	defer end()
+	isApart := false
+	if id := c.notes.reportApart(c.first()); id != "" {
+		err := c.tell(ctx, id, outcome)
+		if isApart = err == nil; err != nil && !errors.Is(err, service.ErrNotFound) { // not found: the check had failed
 			return nil, err
+		}
+	}
+	for {
+		a, open, err := c.searchPatiently(ctx)
+		if err != nil || open == nil && isApart {
+			return done(), err
 		}
 		if isFirst, err := c.notes.report(a); err != nil {
 			return nil, err
@@ -78,6 +90,32 @@ func (c *call) report(ctx context.Context) (any, error) {
 	}
 }
 
+// outlast returns a context that ends by reportTime, and not when Dovecot leaves. If too many reports go on, it is ctx itself.
+func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
+	select {
+	case c.late <- struct{}{}:
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+		return late, func() { cancel(); <-c.late }
+	default:
+		return ctx, func() {}
+	}
+}
+
+// searchPatiently finds the attempt that a report is about. It asks again while the database is busy, until ctx ends.
+func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.Decision, err error) {
+	for pause := firstPause; ; pause *= 2 {
+		a, open, err = c.search(ctx, c.notes.isReported)
+		if !errors.Is(err, service.ErrBusy) {
+			return a, open, err
+		}
+		select {
+		case <-ctx.Done():
+			return a, nil, err
+		case <-time.After(pause):
+		}
+	}
+}
+
 // settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only reports.
 func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, outcome service.Outcome) error {
 	if open == nil {
@@ -85,7 +123,12 @@ func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, ou
 			return err
 		}
 	}
-	err := c.api.Report(ctx, service.Report{AttemptID: a.id(), Outcome: outcome})
+	return c.tell(ctx, a.id(), outcome)
+}
+
+// tell reports the outcome of a check.
+func (c *call) tell(ctx context.Context, id string, outcome service.Outcome) error {
+	err := c.api.Report(ctx, service.Report{AttemptID: id, Outcome: outcome})
 	if errors.Is(err, service.ErrConflict) { // the zone's reserve_ttl is over, so the attempt has failed
 		return nil
 	}

@@ -1,6 +1,8 @@
 package wforce
 
 import (
+	"cmp"
+	"crypto/rand"
 	"sync"
 	"time"
 
@@ -12,6 +14,8 @@ const (
 	mostNotes = 1 << 18
 	// mostUses is how often an attempt is asked for by Dovecot: before it looks at the password, and after a right one.
 	mostUses = 2
+	// mostLate bounds the reports under way that go on when their caller leaves.
+	mostLate = 1 << 10
 )
 
 // notes remembers the attempts that this instance has to do with, for openFor and at most twice as long. It is stricter than the
@@ -28,6 +32,7 @@ type notes struct {
 type note struct {
 	uses     int8
 	reported bool
+	id       string // of an attempt that was asked for without a look at the database: see apart
 }
 
 func newNotes(most int) *notes { return &notes{most: most} }
@@ -75,6 +80,41 @@ func (n *notes) use(a attempt) (bool, error) {
 		found.uses++
 		return !found.reported && found.uses <= mostUses
 	})
+}
+
+// apart takes one of the times that an attempt of a tuple may be asked for without a look at the database, and returns its id. It is
+// random: the database may know the other ids of the tuple, and would answer them as before. These attempts are numbered from -1
+// downwards.
+func (n *notes) apart(first attempt) (id string, err error) {
+	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
+		isFree, err := n.change(a, func(found *note) bool {
+			found.id = cmp.Or(found.id, rand.Text())
+			id = found.id
+			found.uses++
+			return !found.reported && found.uses <= mostUses
+		})
+		if isFree || err != nil {
+			return id, err
+		}
+	}
+}
+
+// reportApart remembers that the first attempt of a tuple which was asked for by apart is being reported, and returns its id, or "".
+func (n *notes) reportApart(first attempt) (id string) {
+	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
+		isKnown := false
+		isFirst, err := n.change(a, func(found *note) bool {
+			wasReported := found.reported
+			id, isKnown, found.reported = found.id, found.uses > 0, true
+			return isKnown && !wasReported
+		})
+		switch {
+		case isFirst:
+			return id
+		case !isKnown || err != nil:
+			return ""
+		}
+	}
 }
 
 // report remembers that the attempt is being reported. It returns false if it was before.

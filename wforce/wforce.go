@@ -41,7 +41,10 @@ type Options struct {
 
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
-	d := &door{Options: o, commands: commands(), notes: newNotes(mostNotes), large: make(chan struct{}, mostLarge)}
+	d := &door{
+		Options: o, commands: commands(), notes: newNotes(mostNotes),
+		large: make(chan struct{}, mostLarge), late: make(chan struct{}, mostLate),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc(Path+"{user}/{address}", d.answer)
 	mux.HandleFunc(Path+"{user}/{address}/{$}", d.answer)
@@ -56,6 +59,7 @@ type door struct {
 	commands map[string]command
 	notes    *notes
 	large    chan struct{} // has room for the large bodies that may be read at once
+	late     chan struct{} // has room for the reports that go on when their caller leaves
 }
 
 // call is one request of a caller who is known.

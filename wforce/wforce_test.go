@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"velocityd/service"
 	"velocityd/service/access"
@@ -151,6 +152,113 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 			t.Errorf("%v: %d %v, want 400", wrong, a.status, a.body)
 		}
 	}
+}
+
+func TestEntriesOfOneNetworkAreTakenBackByTheirAddress(t *testing.T) {
+	t.Parallel()
+	for name, pair := range map[string][2]string{
+		"IPv6": {"2001:DB8::1", "2001:db8::2"}, "IPv4": {"203.0.113.1", "203.0.113.2"}, "a network and an address": {"2001:db8::/64", "2001:db8::2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t)
+			p.SetZone(t, service.Zone{ID: addressZone, Rate: 100, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+			about := func(name string, expire int) tuple {
+				member := "ip"
+				if strings.Contains(name, "/") {
+					member = "netmask"
+				}
+				return tuple{member: name, "expire_secs": expire, "reason": "guesses: many"}
+			}
+			say := func(command string, body tuple) {
+				t.Helper()
+				if a := p.say(t, command, body); a.status != http.StatusOK || a.body["status"] != "ok" {
+					t.Fatalf("%s: %d %v", command, a.status, a.body)
+				}
+			}
+			stands := func(want int, until time.Duration) {
+				t.Helper()
+				all, err := service.AllOverrides(t.Context(), p.Store, addressZone)
+				if err != nil || len(all) != want || want > 0 && time.Until(all[0].ExpiresAt) < until {
+					t.Fatalf("stand %+v, %v; want %d until %s from now", all, err, want, until)
+				}
+			}
+			long, short := about(pair[0], 3600), about(pair[1], 20)
+			for _, order := range [][]tuple{{long, short}, {short, long}} {
+				say("addBLEntry", order[0])
+				say("addBLEntry", order[1])
+				stands(1, time.Hour/2)
+				say("delBLEntry", short)
+				stands(1, time.Hour/2)
+				say("delBLEntry", long)
+				stands(0, 0)
+			}
+			say("addBLEntry", long)
+			a := p.send(t, http.MethodGet, "/wforce/1/2/command/getBL", nil)
+			if said := strings.ToLower(fmt.Sprint(a.body)); !strings.Contains(said, strings.ToLower(pair[0])+" reason:guesses: many") {
+				t.Errorf("listed as %s", said)
+			}
+		})
+	}
+}
+
+func TestAnEntryLeavesTheOtherListAlone(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	lists := []string{"WL", "BL"}
+	for i, about := range []tuple{{"ip": "203.0.113.78"}, {"login": "alice"}, {"netmask": "198.51.100.0/24"}} {
+		for _, first := range lists {
+			other := lists[0]
+			if first == other {
+				other = lists[1]
+			}
+			about["expire_secs"] = 600
+			if a := p.say(t, "add"+first+"Entry", about); a.status != http.StatusOK {
+				t.Fatalf("%v: %d %v", about, a.status, a.body)
+			}
+			if a := p.say(t, "add"+other+"Entry", about); a.status != http.StatusConflict || !strings.Contains(fmt.Sprint(a.body["reason"]), "other list") {
+				t.Errorf("%v, on the other list: %d %v, want 409", about, a.status, a.body)
+			}
+			if a := p.say(t, "del"+other+"Entry", about); a.status != http.StatusOK {
+				t.Errorf("%v: %d %v", about, a.status, a.body)
+			}
+			if all := p.entries(t); len(all) != 1 {
+				t.Errorf("%d: entries %+v, want the first one", i, all)
+			}
+			p.say(t, "del"+first+"Entry", about)
+			if all := p.entries(t); len(all) != 0 {
+				t.Errorf("%d: entries %+v, want none", i, all)
+			}
+		}
+	}
+}
+
+func TestAnEntryLeavesTheOverridesOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	ban := service.Override{ZoneID: addressZone, Key: "203.0.113.78", Action: service.OverrideDeny, Reason: "fail2ban sshd"}
+	if _, err := p.AddOverride(t.Context(), ban, ""); err != nil {
+		t.Fatal(err)
+	}
+	about := tuple{"ip": "203.0.113.78", "expire_secs": 600}
+	p.say(t, "addBLEntry", about)
+	p.say(t, "delBLEntry", about)
+	if all := p.entries(t); len(all) != 1 || all[0].Reason != ban.Reason || !all[0].ExpiresAt.IsZero() {
+		t.Errorf("entries %+v, want %+v", all, ban)
+	}
+}
+
+// entries returns the overrides of both zones.
+func (p *place) entries(t *testing.T) (all []service.Override) {
+	t.Helper()
+	for _, zone := range []int64{userZone, addressZone} {
+		some, err := service.AllOverrides(t.Context(), p.Store, zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+	}
+	return all
 }
 
 func TestResetReleasesAndStatsPeek(t *testing.T) {

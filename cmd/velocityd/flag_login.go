@@ -2,14 +2,15 @@ package main
 
 import "velocityd/cmd/velocityd/shell"
 
-// zonesFlags name a zone of users and one of addresses.
-type zonesFlags struct {
-	UserZone    int64 `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
-	AddressZone int64 `env:"VELOCITY_ADDRESS_ZONE" placeholder:"N" help:"Zone whose bucket keys are addresses."`
+// loginFlags say in which zones a door asks for a login, and whether it passes without a decision.
+type loginFlags struct {
+	UserZone    int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
+	AddressZone int64  `env:"VELOCITY_ADDRESS_ZONE" placeholder:"N" help:"Zone whose bucket keys are addresses."`
+	OnError     string `env:"VELOCITY_ON_ERROR" default:"deny" enum:"allow,deny" placeholder:"allow|deny" help:"Whether a login may pass that the service has not decided."`
 }
 
 // validate returns a usageError for zones that cannot be used together.
-func (f zonesFlags) validate() error {
+func (f loginFlags) validate() error {
 	switch {
 	case f.UserZone == 0 && f.AddressZone == 0:
 		return shell.Usagef("--user-zone, --address-zone or both must name the zones")
@@ -19,12 +20,6 @@ func (f zonesFlags) validate() error {
 		return shell.Usagef("--user-zone and --address-zone must be two zones: users and addresses have separate limits")
 	}
 	return nil
-}
-
-// loginFlags say in which zones a door asks for a login, and whether it passes without a decision.
-type loginFlags struct {
-	zonesFlags `embed:""`
-	OnError    string `env:"VELOCITY_ON_ERROR" default:"deny" enum:"allow,deny" placeholder:"allow|deny" help:"Whether a login may pass that the service has not decided."`
 }
 
 // allows reports whether a login passes that the service has not decided.

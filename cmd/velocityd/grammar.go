@@ -31,7 +31,6 @@ type cli struct {
 	Import   importCmd   `cmd:"" help:"Make zones and rules of another limiter's configuration."`
 	Proxy    proxyCmd    `cmd:"" help:"Limit the log-ins of an application that cannot be changed, as a reverse proxy in front of it."`
 	Pam      pamCmd      `cmd:"" help:"Limit log-ins by PAM, such as those of sshd: for pam_exec."`
-	Sync     syncCmd     `cmd:"" help:"Keep what another program bans as overrides."`
 	Report   reportCmd   `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
 	Backtest backtestCmd `cmd:"" help:"Replay the recorded attempts of a zone under other limits, and show who would have been blocked."`
 	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`

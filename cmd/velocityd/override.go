@@ -86,20 +86,7 @@ type overrideDeleteCmd struct {
 	Override    string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
 	ask.Flags   `embed:""`
 	becauseFlag `embed:""`
-	ownFlag     `embed:""`
-}
-
-// ownFlag keeps programs such as fail2ban from changing what others have made.
-type ownFlag struct {
-	SameReason bool `env:"-" help:"Leave an override alone that was made for another reason than --reason. The exit code is then 1."`
-}
-
-// refuse returns an error if an override is to be left alone.
-func (f ownFlag) refuse(o service.Override, reason string) error {
-	if f.SameReason && o.Reason != reason {
-		return fmt.Errorf("%w: override %d of zone %d was made for another reason, and stays as it is", service.ErrConflict, o.ID, o.ZoneID)
-	}
-	return nil
+	SameReason  bool `env:"-" help:"Remove the override only if it was made for --reason. Otherwise nothing is removed, and the exit code is 0."`
 }
 
 // Run removes the override and prints it.
@@ -113,14 +100,19 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
+	remove := store.DeleteOverride
+	if c.SameReason {
+		remove = store.EndOverride
+	}
 	override, err := c.find(ctx, store)
+	if err == nil {
+		err = remove(ctx, c.Zone, override.ID, p.Principal)
+	}
+	if c.SameReason && (errors.Is(err, service.ErrNotFound) || errors.Is(err, service.ErrConflict)) {
+		fmt.Fprintln(p.Stdout, "no such override of this reason: nothing changes")
+		return nil
+	}
 	if err != nil {
-		return err
-	}
-	if err := c.refuse(override, c.Reason); err != nil {
-		return err
-	}
-	if err := store.DeleteOverride(ctx, c.Zone, override.ID, p.Principal); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.Stdout, "removed:")
@@ -154,7 +146,7 @@ type overrideSetCmd struct {
 	Expires      string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	Reason       string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
 	ask.Flags    `embed:""`
-	ownFlag      `embed:""`
+	SameReason   bool `env:"-" help:"For programs that share keys: of two overrides of the same action, the one that ends later stays, with its reason. One of another action stays, and the exit code is 1."`
 }
 
 // Help is the longer explanation of the command.
@@ -164,7 +156,8 @@ func (overrideSetCmd) Help() string {
 Examples:
 
   velocityd override set 1 alice --action limit --rate 50 --window 60 --reason 'load test' --expires 2h
-  velocityd override set 2 192.0.2.0/24 --action allow --reason 'our office'`
+  velocityd override set 2 192.0.2.0/24 --action allow --reason 'our office'
+  velocityd override set 2 203.0.113.9 --action deny --expires 1h --reason 'scanner on web1: 203.0.113.9' --same-reason`
 }
 
 // Run makes the override, or replaces the one of the same key or network.
@@ -254,6 +247,9 @@ func engineTime(ctx context.Context, store ask.Endpoint, o service.Override) (ti
 func (c *overrideSetCmd) put(
 	ctx context.Context, store ask.Endpoint, o service.Override, principal string,
 ) (service.Override, error) {
+	if c.SameReason {
+		return store.ExtendOverride(ctx, o, principal)
+	}
 	made, err := store.AddOverride(ctx, o, principal)
 	if !errors.Is(err, service.ErrConflict) {
 		return made, err
@@ -265,9 +261,6 @@ func (c *overrideSetCmd) put(
 	if err != nil {
 		return o, err
 	}
-	if err := c.refuse(other, o.Reason); err != nil {
-		return o, err
-	}
 	o.ID = other.ID
 	return store.SetOverride(ctx, o, principal)
 }
@@ -275,6 +268,16 @@ func (c *overrideSetCmd) put(
 // overrideOf returns the override of a key or a network. The error wraps
 // service.ErrNotFound if there is none.
 func overrideOf(ctx context.Context, store ask.Endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
+	if key != "" {
+		// A peek reads one bucket, and knows the pseudonym of a key. It does not have overrides that have expired.
+		peek, err := store.Peek(ctx, service.Bucket{ZoneID: zone, Key: key})
+		if err != nil {
+			return service.Override{}, err
+		}
+		if o := peek.Override; o != nil && !o.Prefix.IsValid() {
+			return *o, nil
+		}
+	}
 	all, err := service.AllOverrides(ctx, store, zone)
 	if err != nil {
 		return service.Override{}, err
@@ -282,16 +285,6 @@ func overrideOf(ctx context.Context, store ask.Endpoint, zone int64, key string,
 	for _, o := range all {
 		if o.Key == key && o.Prefix == prefix {
 			return o, nil
-		}
-	}
-	if key != "" {
-		// Where keys are kept as pseudonyms, the list does not have the key.
-		peek, err := store.Peek(ctx, service.Bucket{ZoneID: zone, Key: key})
-		if err != nil {
-			return service.Override{}, err
-		}
-		if o := peek.Override; o != nil && !o.Prefix.IsValid() {
-			return *o, nil
 		}
 	}
 	return service.Override{}, fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound,

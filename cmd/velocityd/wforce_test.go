@@ -45,3 +45,33 @@ func TestInstancesAgreeAboutTheAttemptsOfAMailServer(t *testing.T) {
 		}
 	})
 }
+
+// TestAReportGoesOnAfterTheMailServerLeft holds the table of attempts by SQL until the door has answered that it has no time left.
+func TestAReportGoesOnAfterTheMailServerLeft(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		const path, tuple = "/wforce/1/0/?command=", `"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
+		mustAsk(t, i.url+path+"allow", "{"+tuple, http.StatusOK)
+		conn, err := d.SQL.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, statement := range []string{"LOCK TABLES zone_attempt WRITE", "UNLOCK TABLES"} {
+			if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+			if statement != "UNLOCK TABLES" {
+				mustAsk(t, i.url+path+"report", `{"success":true,`+tuple, http.StatusServiceUnavailable)
+			}
+		}
+		dbtest.Eventually(t, "the place is given back", func() bool {
+			return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND counted = 0") == 1
+		})
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 1 {
+			t.Errorf("%d txns of one login", n)
+		}
+	})
+}

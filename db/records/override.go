@@ -132,28 +132,92 @@ func (s *Tables) AddOverride(ctx context.Context, o service.Override, principal 
 		return service.Override{}, err
 	}
 	var stored service.Override
-	err := s.edit(ctx, principal, func(e *edit) error {
-		zone, err := lockZone(ctx, e, o.ZoneID)
-		if err != nil {
+	err := s.edit(ctx, principal, func(e *edit) (err error) {
+		if o, err = fitOverride(ctx, e, o); err != nil {
 			return err
 		}
-		if o, err = zone.Keys.Fit(o); err != nil {
-			return err
-		}
-		o.CreatedBy = cmp.Or(o.CreatedBy, principal, e.account)
-		if err := dropExpired(ctx, e, o); err != nil {
-			return err
-		}
-		if o.ID, err = insertOverride(ctx, e, o); err != nil {
-			return err
-		}
-		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
+		stored, err = addOverride(ctx, e, o, principal)
 		return err
 	})
 	if err != nil {
 		return service.Override{}, fmt.Errorf("add override of zone %d: %w", o.ZoneID, session.WriteError(err))
 	}
 	return stored, nil
+}
+
+// ExtendOverride creates an override as AddOverride does, or changes the one of the same key or prefix that is in force if
+// service.Override.Extends says so, and returns the one that is in force then. o.ID may name one whose place it takes besides.
+func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	var stored service.Override
+	err := s.edit(ctx, principal, func(e *edit) (err error) {
+		if o, err = fitOverride(ctx, e, o); err != nil {
+			return err
+		}
+		stored, err = lockInForce(ctx, e, o)
+		if errors.Is(err, sql.ErrNoRows) {
+			stored, err = addOverride(ctx, e, o, principal)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		extends, err := o.Extends(stored)
+		if err != nil || !extends {
+			return err
+		}
+		o.ID, o.CreatedBy = stored.ID, cmp.Or(o.CreatedBy, principal, e.account)
+		if err := updateOverride(ctx, e, o); err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
+		return err
+	})
+	if err != nil {
+		return service.Override{}, fmt.Errorf("extend override of zone %d: %w", o.ZoneID, session.WriteError(err))
+	}
+	return stored, nil
+}
+
+// fitOverride locks the override's zone, and returns the override as that zone keeps it.
+func fitOverride(ctx context.Context, e *edit, o service.Override) (service.Override, error) {
+	zone, err := lockZone(ctx, e, o.ZoneID)
+	if err != nil {
+		return o, err
+	}
+	return zone.Keys.Fit(o)
+}
+
+// lockInForce locks and returns the override of the same target or id as o that has not expired. Without one the error is
+// sql.ErrNoRows.
+func lockInForce(ctx context.Context, e *edit, o service.Override) (service.Override, error) {
+	where, args := sameTarget(o)
+	var row overrideRow
+	if err := e.GetContext(ctx, &row, selectOverride+`
+ WHERE zone_id = ?
+   AND (`+where+` OR id = ?)
+   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))
+ ORDER BY id
+ LIMIT 1
+   FOR UPDATE`, append(append([]any{o.ZoneID}, args...), o.ID)...); err != nil {
+		return service.Override{}, err
+	}
+	return row.override()
+}
+
+// addOverride inserts an override in place of an expired one, and returns it as stored.
+func addOverride(ctx context.Context, e *edit, o service.Override, principal string) (service.Override, error) {
+	o.ID, o.CreatedBy = 0, cmp.Or(o.CreatedBy, principal, e.account)
+	if err := dropExpired(ctx, e, o); err != nil {
+		return o, err
+	}
+	id, err := insertOverride(ctx, e, o)
+	if err != nil {
+		return o, err
+	}
+	return readOverride(ctx, e, o.ZoneID, id)
 }
 
 // lockZone locks the zone's row as the first step of every edit of overrides, and returns the
@@ -294,12 +358,32 @@ UPDATE zone_override
 	return e.noteOverride(ctx, o)
 }
 
+// EndOverride removes an override as DeleteOverride does, if the context states the reason for which it was made:
+// see service.Override.MayEnd.
+func (s *Tables) EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	return s.dropOverride(ctx, zoneID, id, principal, func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
+}
+
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
 func (s *Tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	return s.dropOverride(ctx, zoneID, id, principal, nil)
+}
+
+// dropOverride removes an override, unless may returns an error about it. A nil may says nothing against any.
+func (s *Tables) dropOverride(ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err
+		}
+		if may != nil {
+			o, err := readOverride(ctx, e, zoneID, id)
+			if err == nil {
+				err = may(o)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		n, err := e.remove(ctx, overrideRows("zone_id = ? AND id = ?", zoneID, id))
 		if err == nil && n == 0 {

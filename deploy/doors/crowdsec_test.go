@@ -23,27 +23,27 @@ api: {client: {credentials_path: FOLDER/machine.yaml}, server: {listen_uri: "LIS
 prometheus: {enabled: false}
 `
 
-// crowdSec is a CrowdSec, and the settings of a sync with it.
+// crowdSec is a CrowdSec, and its custom bouncer with the program of the page.
 type crowdSec struct {
-	folder string // config.yaml is CrowdSec's, crowdsec.yaml that of the page, for velocityd sync crowdsec
-	server *process
+	folder  string // config.yaml is CrowdSec's, bouncer.yaml the bouncer's
+	bouncer *process
 }
 
-// newCrowdSec starts CrowdSec's local API, and makes a key for a bouncer.
+// newCrowdSec starts CrowdSec's local API and the bouncer.
 func newCrowdSec(t *testing.T, w *world) *crowdSec {
 	t.Helper()
 	runsAsRoot(t, "crowdsec")
 	folder, listen := t.TempDir(), freeAddress(t)
 	c := &crowdSec{folder: folder}
-	names := strings.NewReplacer(append(w.names(""), "FOLDER", folder, "LISTEN", listen, "127.0.0.1:8081", listen,
-		"/etc/velocityd/", folder+"/")...)
+	names := strings.NewReplacer(append(w.names(""), "FOLDER", folder, "LISTEN", listen, "http://localhost:8080/", "http://"+listen+"/",
+		"exec velocityd ", "exec "+velocityd(t)+" ", "/etc/velocityd/", folder+"/", "log_mode: file", "log_mode: stdout", "enabled: true", "enabled: false",
+		"update_frequency: 10s", "update_frequency: 1s", "cache_retention_duration: 10s", "cache_retention_duration: 1s", "${BINARY_PATH}", "/bin/true")...)
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(names.Replace(content)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("config.yaml", lapiSettings)
-	write("crowdsec.yaml", text(t, "crowdsec/crowdsec.yaml"))
 	write("hub.json", "{}")
 	write("machine.yaml", "")
 	for _, name := range []string{"simulation.yaml", "profiles.yaml"} {
@@ -51,10 +51,24 @@ func newCrowdSec(t *testing.T, w *world) *crowdSec {
 	}
 	write("crowdsec.token", w.run(t, "token", "create", "crowdsec", "--scope", "peek,overrides"))
 	c.cli(t, "machines", "add", "test", "--password", "test", "-f", filepath.Join(folder, "machine.yaml"), "--force")
-	write("crowdsec.key", c.cli(t, "bouncers", "add", "test", "-o", "raw"))
-	c.server = start(t, nil, gateway(t, "crowdsec"), "-c", filepath.Join(folder, "config.yaml"), "-no-cs")
-	c.server.await(t, listen)
+	key := strings.TrimSpace(c.cli(t, "bouncers", "add", "test", "-o", "raw"))
+	start(t, nil, gateway(t, "crowdsec"), "-c", filepath.Join(folder, "config.yaml"), "-no-cs").await(t, listen)
+	settings := text(t, filepath.Join(os.Getenv("VELOCITY_DOORS"), "../etc/crowdsec/bouncers/crowdsec-custom-bouncer.yaml"))
+	write("bouncer.yaml", strings.Replace(settings, "${API_KEY}", key, 1))
+	write("bouncer.yaml.local", text(t, "crowdsec/bouncer.yaml"))
+	write("crowdsec-bouncer", text(t, "crowdsec/velocityd-bouncer"))
+	if err := os.Chmod(filepath.Join(folder, "crowdsec-bouncer"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c.start(t)
 	return c
+}
+
+// start starts the bouncer.
+func (c *crowdSec) start(t *testing.T) {
+	t.Helper()
+	c.bouncer = start(t, nil, gateway(t, "crowdsec-custom-bouncer"), "-c", filepath.Join(c.folder, "bouncer.yaml"))
+	c.bouncer.awaitLine(t, "Processing new and deleted decisions")
 }
 
 // cli runs cscli, and returns what it prints.
@@ -72,78 +86,45 @@ func TestBansOfCrowdSecAreOverridesUntilTheyEnd(t *testing.T) {
 	w := newWorld(t, "--require-auth")
 	w.run(t, "override", "set", "2", "203.0.113.2", "--action", "allow", "--reason", "our office")
 	c := newCrowdSec(t, w)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	is := func(action service.OverrideAction, reason string) func(*service.Override) bool {
 		return func(o *service.Override) bool { return o != nil && o.Action == action && o.Reason == reason }
 	}
-	isBan := is(service.OverrideDeny, "crowdsec: guessing")
+	isBan := func(of string) func(*service.Override) bool {
+		return is(service.OverrideDeny, "crowdsec on "+host+": "+of)
+	}
 	ban := func(args ...string) {
 		c.cli(t, append([]string{"decisions", "add", "--reason", "guessing"}, args...)...)
 	}
-	ban("--ip", "203.0.113.1")
 	ban("--ip", "203.0.113.2")
-	ban("--ip", "2001:db8::7")
-	ban("--range", "198.51.100.0/24", "--duration", "48h")
 	ban("--ip", "203.0.113.3", "--type", "captcha")
 	ban("--scope", "username", "--value", "Bob")
-
-	sync := func() *process {
-		return start(t, nil, velocityd(t), "sync", "crowdsec", "--config", filepath.Join(c.folder, "crowdsec.yaml"), "--interval", "1s", "--user-zone", fmt.Sprint(userZone))
-	}
-	first := sync()
-	for target, wanted := range map[string]func(*service.Override) bool{
-		"203.0.113.1": isBan, "203.0.113.2": is(service.OverrideAllow, "our office"), "2001:db8::/64": isBan, "198.51.100.0/24": isBan,
-		"203.0.113.3": isGone,
-	} {
-		w.awaitOverride(t, target, wanted)
-	}
+	ban("--ip", "203.0.113.1")
+	ban("--range", "198.51.100.0/24", "--duration", "48h")
+	ban("--ip", "2001:db8::7")
+	w.awaitOverride(t, "203.0.113.1", isBan("203.0.113.1"))
+	w.awaitOverride(t, "198.51.100.0/24", isBan("198.51.100.0/24"))
+	w.awaitOverride(t, "2001:db8::/64", isBan("2001:db8::7"))
 	dbtest.Eventually(t, "bob is denied", func() bool {
-		return strings.Contains(w.run(t, "override", "list", fmt.Sprint(userZone)), "crowdsec: guessing")
+		return strings.Contains(w.run(t, "override", "list", fmt.Sprint(userZone)), "crowdsec on "+host+": Bob")
 	})
+	w.awaitOverride(t, "203.0.113.3", isGone)
 
-	c.cli(t, "decisions", "delete", "--ip", "203.0.113.1")
-	c.cli(t, "decisions", "delete", "--ip", "203.0.113.2")
-	ban("--ip", "203.0.113.4", "--duration", "3s")
+	ban("--ip", "2001:db8::8", "--duration", "20m")                // another address of the bucket
+	for _, after := range []string{"203.0.113.6", "203.0.113.7"} { // the second one is in a later answer than 2001:db8::8
+		ban("--ip", after)
+		w.awaitOverride(t, after, isBan(after))
+	}
+	for _, ended := range []string{"2001:db8::8", "203.0.113.1", "203.0.113.2"} {
+		c.cli(t, "decisions", "delete", "--ip", ended)
+	}
 	w.awaitOverride(t, "203.0.113.1", isGone)
-	first.awaitLine(t, `"removed":1`)
-	w.awaitOverride(t, "203.0.113.4", isBan)
-	w.awaitOverride(t, "203.0.113.4", isGone) // its end takes the override away
+	w.awaitOverride(t, "2001:db8::/64", isBan("2001:db8::7"))
 	w.awaitOverride(t, "203.0.113.2", is(service.OverrideAllow, "our office"))
-
-	first.stop() // while it is away, a ban ends early, and another one comes
-	c.cli(t, "decisions", "delete", "--range", "198.51.100.0/24")
-	ban("--ip", "203.0.113.5")
-	w.awaitOverride(t, "198.51.100.0/24", isBan)
-	sync()
-	w.awaitOverride(t, "203.0.113.5", isBan)
-	w.awaitOverride(t, "198.51.100.0/24", isGone)
-	w.awaitOverride(t, "2001:db8::/64", isBan)
-}
-
-func TestASyncThatCanNotAskSaysWhy(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--require-auth")
-	c := newCrowdSec(t, w)
-	once := func(args ...string) string {
-		command := exec.CommandContext(t.Context(), velocityd(t), append([]string{"sync", "crowdsec", "--config", filepath.Join(c.folder, "crowdsec.yaml"), "--once"}, args...)...)
-		out, err := command.CombinedOutput()
-		if err == nil {
-			t.Errorf("%s: the exit code is 0", args)
-		}
-		return string(out)
-	}
-	wrong := filepath.Join(t.TempDir(), "wrong")
-	if err := os.WriteFile(wrong, []byte("wrong"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for want, args := range map[string][]string{
-		"cscli bouncers add": {"--lapi-key-file", wrong},
-		"--token-file":       {"--token-file", wrong},
-		"connection refused": {"--lapi", "http://" + freeAddress(t)},
-		"addresses for":      {"--address-zone", "1", "--user-zone", "2"},
-		"nothing listens at": {"--url", "http://" + freeAddress(t)},
-	} {
-		if out := once(args...); !strings.Contains(out, want) {
-			t.Errorf("%s: said\n%s\nwithout %q", args, out, want)
-		}
-	}
+	ban("--ip", "203.0.113.4", "--duration", "5s")
+	w.awaitOverride(t, "203.0.113.4", isBan("203.0.113.4"))
+	w.awaitOverride(t, "203.0.113.4", isGone)
 }

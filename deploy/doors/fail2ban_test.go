@@ -104,6 +104,11 @@ func (w *world) awaitOverride(t *testing.T, target string, wanted func(*service.
 	})
 }
 
+// isOf reports whether an override is a ban of a jail.
+func isOf(o *service.Override, jail string) bool {
+	return o != nil && o.Action == service.OverrideDeny && strings.HasPrefix(o.Reason, "fail2ban "+jail+" on ")
+}
+
 func isGone(o *service.Override) bool { return o == nil }
 
 func TestBansOfFail2banAreOverridesUntilTheyEnd(t *testing.T) {
@@ -111,7 +116,7 @@ func TestBansOfFail2banAreOverridesUntilTheyEnd(t *testing.T) {
 	w := newWorld(t, "--require-auth")
 	j := newJail(t, w, "bantime = 1h")
 	isBan := func(o *service.Override) bool {
-		return o != nil && o.Action == service.OverrideDeny && o.Reason == "fail2ban sshd" && time.Until(o.ExpiresAt).Round(10*time.Minute) == time.Hour
+		return o != nil && o.Action == service.OverrideDeny && isOf(o, "sshd") && time.Until(o.ExpiresAt).Round(10*time.Minute) == time.Hour
 	}
 	j.guess(t, "203.0.113.9", 3)
 	j.guess(t, "2001:db8::7", 3)
@@ -145,8 +150,39 @@ func TestFail2banLeavesTheOverridesOfOthersAlone(t *testing.T) {
 	w.run(t, "override", "set", "2", "203.0.113.9", "--action", "allow", "--reason", "our office")
 	j := newJail(t, w)
 	j.guess(t, "203.0.113.9", 3)
-	j.server.awaitLine(t, "made for another reason")
+	j.server.awaitLine(t, "does something else")
 	j.ask(t, "set", "sshd", "unbanip", "203.0.113.9")
 	j.server.awaitLine(t, "Unban 203.0.113.9")
 	w.awaitOverride(t, "203.0.113.9", func(o *service.Override) bool { return o != nil && o.Action == service.OverrideAllow })
+}
+
+func TestOfTwoJailsTheLaterEndStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--require-auth")
+	j := newJail(t, w, "bantime = 1h", "[recidive]", "enabled = true", "action = velocityd", "backend = polling", "logpath = "+os.DevNull, "bantime = 1w")
+	j.server.awaitLine(t, "Jail 'recidive' started")
+	ask := func(jail, what, address string) {
+		t.Helper()
+		j.ask(t, "set", jail, what+"ip", address)
+	}
+	ofSSHD := func(o *service.Override) bool { return isOf(o, "sshd") && time.Until(o.ExpiresAt) < 2*time.Hour }
+	ofRecidive := func(o *service.Override) bool { return isOf(o, "recidive") && time.Until(o.ExpiresAt) > 6*24*time.Hour }
+	for _, address := range []string{"203.0.113.9", "2001:db8::7"} {
+		bucket := address
+		if strings.Contains(address, ":") {
+			bucket = "2001:db8::/64"
+		}
+		ask("sshd", "ban", address)
+		w.awaitOverride(t, bucket, ofSSHD)
+		ask("recidive", "ban", address)
+		w.awaitOverride(t, bucket, ofRecidive)
+		ask("sshd", "unban", address)
+		j.server.awaitLine(t, "[sshd] Unban "+address)
+		w.awaitOverride(t, bucket, ofRecidive)
+		ask("recidive", "unban", address)
+		w.awaitOverride(t, bucket, isGone)
+	}
+	if log := j.server.log(t); strings.Contains(log, " ERROR ") {
+		t.Errorf("fail2ban logs an error:\n%s", log)
+	}
 }

@@ -52,8 +52,7 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 			listen := strings.TrimPrefix(start(t, w), "http://")
 			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth",
 				"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I",
-				"cscli ", "\"$DOORS/cscli\" -c "+listen+"/config.yaml ", ">crowdsec.key", ">"+listen+"/crowdsec.key",
-				"/etc/velocityd/crowdsec.yaml", listen+"/crowdsec.yaml")...))
+				"cscli ", "\"$DOORS/cscli\" -c "+listen+"/config.yaml ")...))
 		})
 	}
 }

@@ -55,6 +55,11 @@ func (m *Store) AddOverride(ctx context.Context, o service.Override, principal s
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.addNew(ctx, o, principal)
+}
+
+// addNew is AddOverride under the lock.
+func (m *Store) addNew(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if _, err := m.zone(o.ZoneID); err != nil {
 		return service.Override{}, err
 	}
@@ -64,6 +69,29 @@ func (m *Store) AddOverride(ctx context.Context, o service.Override, principal s
 	}
 	m.audit(Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return m.add(o), nil
+}
+
+// ExtendOverride adds an override, or changes the one of the same key or prefix that is in force if service.Override.Extends says so,
+// and returns the one that is in force then. It returns the errors of AddOverride.
+func (m *Store) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	i := slices.IndexFunc(m.overrides, func(other service.Override) bool {
+		return sameTarget(other, o) && !service.HasExpired(other.ExpiresAt, now)
+	})
+	if i < 0 {
+		return m.addNew(ctx, o, principal)
+	}
+	extends, err := o.Extends(m.overrides[i])
+	if err != nil || !extends {
+		return m.overrides[i], err
+	}
+	o.ID, o.CreatedBy = m.overrides[i].ID, cmp.Or(o.CreatedBy, principal)
+	return m.replace(ctx, o, principal)
 }
 
 func (m *Store) add(o service.Override) service.Override {
@@ -105,6 +133,11 @@ func (m *Store) SetOverride(ctx context.Context, o service.Override, principal s
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.replace(ctx, o, principal)
+}
+
+// replace is SetOverride under the lock.
+func (m *Store) replace(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if _, err := m.overrideIndex(o.ZoneID, o.ID); err != nil {
 		return service.Override{}, err
 	}
@@ -123,11 +156,23 @@ func (m *Store) SetOverride(ctx context.Context, o service.Override, principal s
 	return o, nil
 }
 
+// EndOverride removes one override as DeleteOverride does, if the context states the reason for which it was made.
+func (m *Store) EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	return m.removeOverride(ctx, zoneID, id, principal, func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
+}
+
 // DeleteOverride removes one override, or returns ErrNotFound.
 func (m *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	return m.removeOverride(ctx, zoneID, id, principal, func(service.Override) error { return nil })
+}
+
+func (m *Store) removeOverride(ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := m.overrideIndex(zoneID, id)
+	if err == nil {
+		err = may(m.overrides[i])
+	}
 	if err != nil {
 		return err
 	}

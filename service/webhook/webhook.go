@@ -4,7 +4,10 @@ package webhook
 
 import (
 	"context"
+	"net/netip"
 	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,6 +64,9 @@ func (w *Webhook) Validate() error {
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || len(w.URL) > MaxURL:
 		return service.NewFieldError("url", "must be an address such as https://hooks.example.com/velocityd, of up to %d bytes", MaxURL)
+	case !mayBeReached(at):
+		return service.NewFieldError("url", "must name a host that can be reached: no multicast or unspecified address, no port 0, no name "+
+			"that no host can have")
 	case at.User != nil || at.Fragment != "":
 		return service.NewFieldError("url", "must have no user and no fragment: the signature says who sends")
 	case len([]rune(w.Description)) > MaxDescription:
@@ -78,6 +84,31 @@ func (w *Webhook) Validate() error {
 		}
 	}
 	return event.ValidateTypes(w.Types)
+}
+
+// mayBeReached reports whether some host can listen there. It looks no name up: that is done for each delivery.
+func mayBeReached(at *url.URL) bool {
+	if at.Port() != "" {
+		if port, err := strconv.ParseUint(at.Port(), 10, 16); err != nil || port == 0 {
+			return false
+		}
+	}
+	if address, err := netip.ParseAddr(at.Hostname()); err == nil {
+		address = service.PlainAddr(address)
+		return !address.IsMulticast() && !address.IsUnspecified() && address != netip.AddrFrom4([4]byte{255, 255, 255, 255})
+	}
+	name := strings.TrimSuffix(at.Hostname(), ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if len(name) > 253 || strings.Trim(last, "0123456789") == "" { // a name of digits is a misspelt address
+		return false
+	}
+	label := regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+	for part := range strings.SplitSeq(name, ".") {
+		if !label.MatchString(part) {
+			return false
+		}
+	}
+	return true
 }
 
 // Wants reports whether an event is for the webhook.

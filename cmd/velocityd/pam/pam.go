@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"velocityd/service"
 )
@@ -15,7 +16,6 @@ import (
 // Asker is the service, as package client asks it.
 type Asker interface {
 	Check(ctx context.Context, check service.Check) (service.Decision, error)
-	Report(ctx context.Context, report service.Report) error
 	ReportAll(ctx context.Context, reports []service.Report) ([]error, error)
 }
 
@@ -102,22 +102,16 @@ func (d Door) Success(ctx context.Context, l Login) error {
 	if err != nil || !isMarked {
 		return err
 	}
-	last := len(attempts) - 1
-	success := d.Service.Report(ctx, service.Report{AttemptID: attempts[last], Outcome: service.OutcomeSuccess})
-	return errors.Join(known(success), d.reportFailures(ctx, attempts[:last]))
-}
-
-func (d Door) reportFailures(ctx context.Context, attempts []string) error {
-	if len(attempts) == 0 {
-		return nil
-	}
+	// One call: the service carries out a call that has reached it, also when the time of the login is over.
+	slices.Reverse(attempts)
 	reports := make([]service.Report, len(attempts))
 	for i, attempt := range attempts {
 		reports[i] = service.Report{AttemptID: attempt, Outcome: service.OutcomeFailure}
 	}
+	reports[0].Outcome = service.OutcomeSuccess
 	results, err := d.Service.ReportAll(ctx, reports)
 	if err != nil {
-		return fmt.Errorf("report earlier tries: %w", err)
+		return fmt.Errorf("report how the tries have ended: %w", err)
 	}
 	for i := range results {
 		results[i] = known(results[i])
