@@ -99,7 +99,7 @@ func (p *Proxy) note(response *http.Response) error {
 	if a == nil {
 		return nil
 	}
-	seen := answer{status: response.StatusCode, header: response.Header.Clone()}
+	seen := answer{asked: response.Request.URL, status: response.StatusCode, header: response.Header.Clone()}
 	if !p.Rules.looksAtBody() || response.StatusCode == http.StatusSwitchingProtocols {
 		p.end(response.Request, a, p.Rules.outcome(seen))
 		return nil
