@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,8 +77,8 @@ func askDeafly(t *testing.T, address string, authority *handlerstest.Authority, 
 		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "a"}, {":path", "/page"}} {
 			_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
 		}
-		err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true})
-		if err != nil {
+		ask := http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}
+		if err := framer.WriteHeaders(ask); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -154,6 +155,7 @@ func TestAnotherClientBehindAProxyHasPlacesLeft(t *testing.T) {
 		}
 	})
 	for f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1").status != http.StatusServiceUnavailable {
+		runtime.Gosched()
 	}
 	if r := f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.2"); r.status != http.StatusOK {
 		t.Errorf("another client: %d", r.status)
@@ -161,6 +163,7 @@ func TestAnotherClientBehindAProxyHasPlacesLeft(t *testing.T) {
 	leave()
 	held.Wait()
 	for f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1").status != http.StatusOK { // its place is free again
+		runtime.Gosched()
 	}
 }
 
@@ -175,7 +178,7 @@ func TestAConnectionTooManyIsToldSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		got := make([]byte, len(want))
 		if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {

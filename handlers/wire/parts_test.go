@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"velocityd/handlers/handlerstest"
 )
 
@@ -61,7 +59,7 @@ func protocols(t *testing.T) map[string]func(handler http.HandlerFunc) (client h
 		"HTTP/2": func(handler http.HandlerFunc) (http.RoundTripper, func()) {
 			near, accepted := net.Pipe()
 			end := serveConn(handler, Options{TLS: settings}, accepted)
-			return &http2.Transport{DialTLSContext: func(ctx context.Context, _, _ string, _ *tls.Config) (net.Conn, error) {
+			return &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				conn := tls.Client(near, trusting)
 				return conn, conn.HandshakeContext(ctx)
 			}}, end
