@@ -127,7 +127,7 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 		l.certificates.observe = s.metrics.NoteTLS
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
-	most := s.connectionsAt(len(l.all()))
+	most := ConnectionsWithin(s.logger, s.options.Connections.MaxConnections, len(l.all()), s.options.Database.MaxConns)
 	doors := s.grpcDoors(ctx, options, l, most)
 	if l.admin == nil {
 		whole, err := s.withConsole(s.withWforce(handlers.New(options)))
@@ -166,21 +166,19 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 	return door{server: server, listener: wire.NewListener(listener, o)}
 }
 
-// connectionsAt returns how many connections each of so many addresses serves. The
-// operating system's limit of open files may leave room for fewer than are configured;
-// without a lower cap, new callers would then hang.
-func (s *Instance) connectionsAt(doors int) int {
-	most := s.options.Connections.MaxConnections
+// ConnectionsWithin returns how many connections each of so many addresses serves. The operating system's limit of open files may
+// leave room for fewer than most beside the other connections of the process; without a lower cap, new callers would then hang.
+func ConnectionsWithin(logger *slog.Logger, most, addresses, others int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return most
 	}
-	room := (int(min(files.Cur, 1<<30)) - s.options.Database.MaxConns - spareFiles) / doors
+	room := (int(min(files.Cur, 1<<30)) - others - spareFiles) / addresses
 	if room >= most {
 		return most
 	}
 	room = max(room, 1)
-	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "fewer connections than configured, because of the limit of open files",
+	logger.LogAttrs(context.Background(), slog.LevelWarn, "fewer connections than configured, because of the limit of open files",
 		slog.Int("max_connections", room), slog.Uint64("open_files", files.Cur))
 	return room
 }

@@ -99,7 +99,7 @@ func (a *authorization) request(of *auth.AttributeContext) *gate.Request {
 			}
 			return client, nil
 		},
-		Body: func() ([]byte, error) { return bodyOf(sent, header) },
+		Body: func() ([]byte, error) { return bodyOf(sent) },
 	}
 }
 
@@ -123,10 +123,8 @@ func headerOf(sent *auth.AttributeContext_HttpRequest) http.Header {
 }
 
 // bodyOf returns the body of a request. The errors wrap service.ErrInvalid.
-func bodyOf(sent *auth.AttributeContext_HttpRequest, header http.Header) ([]byte, error) {
+func bodyOf(sent *auth.AttributeContext_HttpRequest) ([]byte, error) {
 	switch {
-	case strings.EqualFold(header.Get("X-Envoy-Auth-Partial-Body"), "true"):
-		return nil, invalid("only a part of the body is there: leave out allow_partial_message in with_request_body")
 	case sent.GetBody() != "":
 		return nil, invalid("the body is sent as text, which can not hold each byte that users send: set pack_as_bytes: true in with_request_body")
 	case len(sent.GetRawBody()) > gate.MaxBody:

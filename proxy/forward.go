@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/front"
+	"velocityd/handlers/gate"
 )
 
 // Limits of connections to the application.
@@ -66,7 +67,7 @@ func (p *Proxy) setForwarded(r *httputil.ProxyRequest) {
 	client, isBehindProxy, err := p.client(r.In)
 	isBehindProxy = isBehindProxy && err == nil
 	for name := range r.Out.Header {
-		switch plain := plainName(name); {
+		switch plain := gate.PlainName(name); {
 		case plain == "x-original-url", plain == "x-rewrite-url": // some frameworks take another path from these
 			delete(r.Out.Header, name)
 		case isBehindProxy && plain == strings.ToLower(name):
@@ -99,7 +100,7 @@ func (p *Proxy) note(response *http.Response) error {
 	if a == nil {
 		return nil
 	}
-	seen := answer{status: response.StatusCode, header: response.Header.Clone()}
+	seen := answer{asked: response.Request.URL, status: response.StatusCode, header: response.Header.Clone()}
 	if !p.Rules.looksAtBody() || response.StatusCode == http.StatusSwitchingProtocols {
 		p.end(response.Request, a, p.Rules.outcome(seen))
 		return nil

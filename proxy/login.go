@@ -16,6 +16,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/handlers/gate"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
@@ -45,14 +46,6 @@ func refuse(status int, text string) *refusal { return &refusal{status, errors.N
 
 // login handles a login. It goes on if the client goes away: the attempt is counted, so its outcome is worth knowing.
 func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
-	select {
-	case p.logins <- struct{}{}:
-		defer func() { <-p.logins }()
-	default:
-		p.report(r, front.Busy, "overloaded", "too many logins at once")
-		p.Pages.write(w, r, told{http.StatusServiceUnavailable, service.WholeSeconds(service.BusyRetryAfter)})
-		return
-	}
 	body, refused := p.readLogin(w, r)
 	var check service.Check
 	if refused == nil {
@@ -87,7 +80,7 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 func (p *Proxy) forwardLogin(w http.ResponseWriter, r *http.Request, a *attempt, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.AnswerTimeout)
 	defer cancel()
-	r = r.WithContext(context.WithValue(ctx, attemptKey{}, a))
+	w, r = wire.ByParts(w, r.WithContext(context.WithValue(ctx, attemptKey{}, a)))
 	r.Header = r.Header.Clone()
 	r.Header.Del("Expect") // the body is here
 	if p.Rules.looksAtBody() {

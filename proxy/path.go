@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"velocityd/handlers/gate"
 )
 
 // Login is a method and a path by which users log in.
@@ -49,13 +51,13 @@ func (l Login) mayBeMethod(r *http.Request) bool {
 // overridesMethod reports whether a request names another method in a header or its query.
 func overridesMethod(r *http.Request) bool {
 	for name := range r.Header {
-		switch plainName(name) {
+		switch gate.PlainName(name) {
 		case "x-http-method-override", "x-http-method", "x-method-override":
 			return true
 		}
 	}
 	for name := range r.URL.Query() {
-		if plainName(name) == "-method" {
+		if gate.PlainName(name) == "-method" {
 			return true
 		}
 	}
@@ -158,6 +160,3 @@ func resolved(parts []string) []string {
 	}
 	return list
 }
-
-// plainName is the name of a header field as programs know it that make variables of them: X_User is X-User there.
-func plainName(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }

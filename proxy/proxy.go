@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,13 +21,15 @@ import (
 
 	"velocityd/front"
 	"velocityd/handlers/gate"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
 // Limits of logins.
 const (
-	// mostLogins bounds the logins that are worked on at once, and with them the memory of their bodies.
-	mostLogins = 2048
+	// MostLogins bounds the logins that are worked on at once, and with them the memory of their bodies and their connections to the
+	// application.
+	MostLogins = 2048
 	// mostReports bounds the reports under way.
 	mostReports = 1024
 	// reportTimeout is the deadline of a report, with all its tries. It is longer than the service's, which may answer that it is busy.
@@ -56,6 +59,7 @@ type Options struct {
 	Rules         Rules
 	Pages         Pages
 	MaxBody       int64         // of a login, in bytes
+	MaxRequests   int           // other than logins at once, websockets included; of one client half as many
 	CheckTimeout  time.Duration // of a check, with all its tries
 	AnswerTimeout time.Duration // of the application's answer to a login
 	Logger        *slog.Logger  // nil means no log
@@ -68,8 +72,9 @@ type Proxy struct {
 	gate      gate.Gate
 	forwarder *httputil.ReverseProxy
 	faults    front.FaultLog
-	logins    chan struct{} // has an element for each login under way
-	reporting chan struct{} // and for each report
+	logins    *wire.Requests
+	others    *wire.Requests // others than logins, which must not keep users from logging in
+	reporting chan struct{}  // has an element for each report under way
 	reports   sync.WaitGroup
 	draining  atomic.Bool
 }
@@ -78,7 +83,7 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		Options: o, faults: front.FaultLog{Logger: o.Logger},
-		logins: make(chan struct{}, mostLogins), reporting: make(chan struct{}, mostReports),
+		logins: wire.NewRequests(MostLogins), others: wire.NewRequests(o.MaxRequests), reporting: make(chan struct{}, mostReports),
 	}
 	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
 	if o.UserZone != 0 {
@@ -101,16 +106,49 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.logRequest(r, a, seen, time.Now())
 		w = seen
 	}
+	defer wire.BePatient(w)
 	switch {
+	case wire.ConnectionOf(r).IsExcess:
+		w.Header().Set("Connection", "close")
+		p.overload(w, r, p.others, "too many connections")
 	case p.answerHealth(w, r):
 	case !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
 		// It is CONNECT, or has no path (http:login). Nothing says which path an application sees.
 		http.Error(w, "The address of this request has no path.", http.StatusBadRequest)
 	case p.isLogin(r):
-		p.login(w, r, a)
+		p.bounded(p.logins, w, r, func() { p.login(w, r, a) })
 	default:
-		p.forwarder.ServeHTTP(w, r)
+		p.bounded(p.others, w, r, func() { p.forwarder.ServeHTTP(wire.ByParts(w, r)) })
 	}
+}
+
+// bounded answers a request unless there are too many of its kind, in all or of its client.
+func (p *Proxy) bounded(by *wire.Requests, w http.ResponseWriter, r *http.Request, answer func()) {
+	client, _, err := p.client(r)
+	if err != nil { // a login is refused for that; others count for the peer
+		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+		client = peer.Addr()
+	}
+	end, ok := by.Begin(client)
+	if !ok {
+		p.overload(w, r, by, "too many requests at once")
+		return
+	}
+	defer end()
+	answer()
+}
+
+// overload answers a request that is one too many for a bound.
+func (p *Proxy) overload(w http.ResponseWriter, r *http.Request, by *wire.Requests, text string) {
+	p.report(r, front.Busy, "overloaded", text)
+	wait := service.WholeSeconds(service.BusyRetryAfter)
+	if by == p.logins {
+		p.Pages.write(w, r, told{http.StatusServiceUnavailable, wait})
+		return
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Retry-After", strconv.FormatInt(wait, 10))
+	http.Error(w, "There are too many requests at the moment.", http.StatusServiceUnavailable)
 }
 
 // isLogin reports whether an application may take a request for a login. Where the user stands in Authorization: Basic

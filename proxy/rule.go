@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,13 +26,6 @@ type condition struct {
 	value   string // the text; of json the pointer
 	want    string // of json; "" means that the member is there
 	negated bool
-}
-
-// answer is what an application has answered.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte // its beginning
 }
 
 // ParseRule reads a rule: conditions with spaces between them, such as 'status:303 !location:/login'. A value with a space or
@@ -73,7 +64,11 @@ func parseCondition(word string) (condition, error) {
 		if !jsontext.Pointer(c.value).IsValid() || c.value == "" {
 			return condition{}, errors.New("json takes a JSON pointer, such as json:/status=OK")
 		}
-	case "location", "cookie", "body":
+	case "location":
+		if value[0] != '/' {
+			return condition{}, errors.New("a location is a path that begins with /, because relative ones are resolved before")
+		}
+	case "cookie", "body":
 	default:
 		return condition{}, errors.New("the kinds of conditions are status, location, cookie, body and json")
 	}
@@ -81,15 +76,16 @@ func parseCondition(word string) (condition, error) {
 }
 
 // outcome returns how a login ended, or "" if no rule tells. A rule of failure wins: an answer that looks like both
-// must not give a guess its place back.
+// must not give a guess its place back. For the same reason a rule of failure needs one reading of the answer in which it holds, and one
+// of success holds in all.
 func (r Rules) outcome(a answer) service.Outcome {
 	for _, rule := range r.Failure {
-		if rule.holds(a) {
+		if rule.holds(a, func(s seen) bool { return s.yes }) {
 			return service.OutcomeFailure
 		}
 	}
 	for _, rule := range r.Success {
-		if rule.holds(a) {
+		if rule.holds(a, func(s seen) bool { return s.yes && !s.no }) {
 			return service.OutcomeSuccess
 		}
 	}
@@ -110,75 +106,34 @@ func (r Rules) looksAtBody() bool {
 	return false
 }
 
-func (r Rule) holds(a answer) bool {
-	for _, c := range r {
-		if c.isShown(a) == c.negated {
-			return false
+// holds reports whether all conditions are met by what is seen of them.
+func (r Rule) holds(a answer, isMet func(seen) bool) bool {
+	return !slices.ContainsFunc(r, func(c condition) bool {
+		s := c.in(a)
+		if c.negated {
+			s.yes, s.no = s.no, s.yes
 		}
-	}
-	return true
+		return !isMet(s)
+	})
 }
 
-func (c condition) isShown(a answer) bool {
+// in returns what an answer shows of the condition, were it not negated.
+func (c condition) in(a answer) seen {
 	switch c.kind {
 	case "status":
 		class, isClass := strings.CutSuffix(c.value, "xx")
 		status := strconv.Itoa(a.status)
-		return status == c.value || isClass && strings.HasPrefix(status, class)
+		return plainly(status == c.value || isClass && strings.HasPrefix(status, class))
 	case "location":
-		return strings.HasPrefix(pathIn(a.header.Get("Location")), c.value)
+		return a.leadsTo(c.value)
 	case "cookie":
-		return setsCookie(a.header, c.value)
-	case "body":
-		return bytes.Contains(a.body, []byte(c.value))
+		return a.sets(c.value)
 	}
-	value, ok := memberOf(a.body, jsontext.Pointer(c.value))
-	return ok && (c.want == "" || value == c.want)
-}
-
-// pathIn returns a Location without scheme and host.
-func pathIn(location string) string {
-	u, err := url.Parse(location)
-	if err != nil {
-		return location
+	switch {
+	case !a.isReadable():
+		return seen{}
+	case c.kind == "body":
+		return plainly(bytes.Contains(a.body, []byte(c.value)))
 	}
-	u.Scheme, u.Host, u.User = "", "", nil
-	return u.String()
-}
-
-// setsCookie reports whether an answer sets a cookie of this name, and does not remove it.
-func setsCookie(header http.Header, name string) bool {
-	for _, cookie := range (&http.Response{Header: header}).Cookies() {
-		isGone := cookie.MaxAge < 0 || !cookie.Expires.IsZero() && cookie.Expires.Unix() <= 1
-		if cookie.Name == name && cookie.Value != "" && !isGone {
-			return true
-		}
-	}
-	return false
-}
-
-// memberOf returns the member of a JSON text as it is written there, but for the quotes of a string. ok is false if
-// there is none, or null.
-func memberOf(text []byte, pointer jsontext.Pointer) (value string, ok bool) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var part any
-	if decoder.Decode(&part) != nil || !errors.Is(decoder.Decode(new(any)), io.EOF) {
-		return "", false
-	}
-	for name := range pointer.Tokens() {
-		switch of := part.(type) {
-		case map[string]any:
-			part = of[name]
-		case []any:
-			i, err := strconv.ParseUint(name, 10, 16)
-			if err != nil || i >= uint64(len(of)) {
-				return "", false
-			}
-			part = of[i]
-		default:
-			return "", false
-		}
-	}
-	return fmt.Sprint(part), part != nil
+	return a.has(jsontext.Pointer(c.value), c.want)
 }

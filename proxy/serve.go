@@ -2,21 +2,21 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
+
+	"velocityd/handlers/wire"
 )
 
-// Limits of clients' connections. Nothing bounds a whole request or answer: downloads, streams and websockets last.
+// Applications get cookies and uploads, which take more than checks do.
 const (
-	headerTimeout  = 10 * time.Second
-	clientIdleTime = 2 * time.Minute
 	maxHeaderBytes = 64 << 10
+	// uploadWindow is how many bytes of bodies that the application has not taken yet one connection of HTTP/2 may hold.
+	uploadWindow = 256 << 10
 )
 
 // Stop says how Serve ends.
@@ -25,23 +25,14 @@ type Stop struct {
 	Timeout    time.Duration // of the requests under way
 }
 
-// Serve answers on a listener, which it closes, until ctx ends. Without secure it speaks plain HTTP. It then lets
+// Serve answers on a listener, which it closes, until ctx ends. bounds are those of clients' connections. It then lets
 // requests under way end, but for websockets, and sends the reports that are due.
-func (p *Proxy) Serve(ctx context.Context, listener net.Listener, secure *tls.Config, stop Stop) error {
-	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
-	faults.SetOutput(faultWriter{p})
-	server := &http.Server{
-		Handler: p, TLSConfig: secure, ReadHeaderTimeout: headerTimeout, IdleTimeout: clientIdleTime, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: faults,
-	}
+func (p *Proxy) Serve(ctx context.Context, listener net.Listener, bounds wire.Options, stop Stop) error {
+	server := wire.NewServer(p, 0, p.Logger)
+	server.MaxHeaderBytes = maxHeaderBytes
+	server.HTTP2.MaxReceiveBufferPerConnection, server.HTTP2.MaxReceiveBufferPerStream = uploadWindow, uploadWindow
 	served := make(chan error, 1)
-	go func() {
-		if secure == nil {
-			served <- server.Serve(listener)
-			return
-		}
-		served <- server.ServeTLS(listener, "", "")
-	}()
+	go func() { served <- server.Serve(wire.NewListener(listener, bounds)) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve: %w", err)
@@ -57,19 +48,6 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, secure *tls.Co
 	}
 	p.reports.Wait() // each has its deadline
 	return err
-}
-
-// faultWriter takes the lines of net/http about connections.
-type faultWriter struct{ p *Proxy }
-
-// Write implements io.Writer.
-func (f faultWriter) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	if i := strings.IndexAny(text, `(["`); i > 0 {
-		text = text[:i] // the rest may be a client's
-	}
-	f.p.faults.ReportConnection("http", text)
-	return len(line), nil
 }
 
 // watchedWriter notes the status and the length of an answer.

@@ -159,7 +159,7 @@ func newOptions(t *testing.T, app string) proxy.Options {
 		Service: newDirect(t), Upstream: upstream, Logins: logins(t, "POST /login"), Users: []gate.Source{place(t, gate.Form, "user")},
 		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience, AnswerTimeout: patience,
 		Rules:     proxy.Rules{Success: rules(t, "status:200"), Failure: rules(t, "status:401")},
-		AccessLog: true,
+		AccessLog: true, MaxRequests: 100,
 	}
 }
 

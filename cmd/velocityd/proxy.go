@@ -19,6 +19,7 @@ import (
 	"velocityd/daemon"
 	"velocityd/front"
 	"velocityd/handlers/gate"
+	"velocityd/handlers/wire"
 	"velocityd/proxy"
 	"velocityd/service"
 	"velocityd/trusted"
@@ -37,10 +38,11 @@ type proxyCmd struct {
 	Failure          []string `env:"VELOCITY_FAILURE" sep:"," placeholder:"RULE" help:"Answers of a login that has failed. Of an answer that fits no rule nothing is reported."`
 	ask.ServiceFlags `embed:""`
 	AskTimeout       time.Duration `env:"VELOCITY_ASK_TIMEOUT" default:"1s" placeholder:"DURATION" help:"How long the service may take to decide a login, with all tries."`
-	AnswerTimeout    time.Duration `env:"VELOCITY_ANSWER_TIMEOUT" default:"1m" placeholder:"DURATION" help:"How long the application may take to answer a login. Nothing bounds other requests."`
+	AnswerTimeout    time.Duration `env:"VELOCITY_ANSWER_TIMEOUT" default:"1m" placeholder:"DURATION" help:"How long the application may take to answer a login. Nothing bounds the whole of other requests."`
 	MaxLoginBytes    int64         `env:"VELOCITY_MAX_LOGIN_BYTES" default:"65536" placeholder:"BYTES" help:"Longest body of a login. A longer one is answered with 413."`
 	BlockedHTML      string        `name:"blocked-html" env:"VELOCITY_BLOCKED_HTML" placeholder:"FILE" help:"Page for blocked users, with {{.RetryAfter}}, the seconds to wait, and {{.Status}}: 429, or 503 where nobody can log in."`
 	BlockedJSON      string        `name:"blocked-json" env:"VELOCITY_BLOCKED_JSON" placeholder:"FILE" help:"The same as JSON, for programs and for scripts of pages."`
+	MaxRequests      int           `env:"VELOCITY_MAX_REQUESTS" default:"1024" placeholder:"N" help:"Most requests other than logins at once, websockets included, and with them connections to the application; of one client half as many. Further ones get 503. Of connections of clients there may be 16 times as many; one of HTTP/2 counts as 16."`
 	TrustedProxies   []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies in front that are believed from which address a request comes (X-Forwarded-For, Forwarded), separated by commas. Default: none."`
 	TLSCert          string        `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. The proxy then speaks TLS 1.2 or newer, and HTTP/2. A changed file is read again by itself within seconds, and on SIGHUP."`
 	TLSKey           string        `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
@@ -56,7 +58,7 @@ func (proxyCmd) Help() string {
 
 A path is matched in every spelling that some application may take for it: //login, /Login, /login/, /%6Cogin, /login;x=1, /login.json. A login whose user cannot be read for certain is refused: twice there, in two spellings, in a coding or a charset that programs read differently.
 
-Conditions of rules: status:303 or status:2xx; location:/PATH, how the Location begins, without its host; cookie:NAME, the answer sets it; body:TEXT and json:/POINTER=VALUE, in the first 64 KiB of the body. ! in front negates one. A space or a comma in a value is written %20 or %2C. Where a rule of failure fits, the login has failed. In a zone that counts failures, an attempt without a report counts.
+Conditions of rules: status:303 or status:2xx; location:/PATH, how the address begins to which a browser goes, without its host; cookie:NAME, a browser has it then; body:TEXT and json:/POINTER=VALUE, in the first 64 KiB of the body. ! in front negates one. A space or a comma in a value is written %20 or %2C. Where a rule of failure fits, the login has failed. In a zone that counts failures, an attempt without a report counts.
 
 The token needs the scopes check and report. While the service does not decide, logins pass with --on-error allow, and get 503 otherwise. The log tells.
 
@@ -85,8 +87,8 @@ func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
 	}
 	defer remote.Close()
 	options.Service, options.Logger = remote, logger
-	secure, err := c.tls(ctx, logger)
-	if err != nil {
+	bounds := c.bounds(logger)
+	if bounds.TLS, err = c.tls(ctx, logger); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
@@ -99,7 +101,17 @@ func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
 		logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the proxy listens", slog.String("error", err.Error()))
 	}
 	c.tryService(ctx, remote, logger)
-	return proxy.New(options).Serve(ctx, listener, secure, proxy.Stop{DrainDelay: c.DrainDelay, Timeout: c.ShutdownTimeout})
+	return proxy.New(options).Serve(ctx, listener, bounds, proxy.Stop{DrainDelay: c.DrainDelay, Timeout: c.ShutdownTimeout})
+}
+
+// bounds are those of clients' connections. Behind a proxy in front, all of them come from one peer.
+func (c *proxyCmd) bounds(logger *slog.Logger) wire.Options {
+	most := daemon.ConnectionsWithin(logger, wire.HTTP2Streams*c.MaxRequests, 1, c.MaxRequests+proxy.MostLogins)
+	bounds := wire.Options{MaxConnections: most, Logger: logger, AccessLog: c.AccessLog}
+	if len(c.TrustedProxies) == 0 {
+		bounds.MaxConnectionsPerPeer = max(wire.HTTP2Streams, most/2)
+	}
+	return bounds
 }
 
 // policy decides logins that the service has not decided, and logs why it has not.
@@ -147,7 +159,7 @@ func (c *proxyCmd) options() (o proxy.Options, err error) {
 	}
 	o = proxy.Options{
 		UserZone: c.UserZone, AddressZone: c.AddressZone, AnyUser: c.UserOptional, Proxies: networks(c.TrustedProxies),
-		MaxBody: c.MaxLoginBytes, CheckTimeout: c.AskTimeout, AnswerTimeout: c.AnswerTimeout, AccessLog: c.AccessLog,
+		MaxBody: c.MaxLoginBytes, MaxRequests: c.MaxRequests, CheckTimeout: c.AskTimeout, AnswerTimeout: c.AnswerTimeout, AccessLog: c.AccessLog,
 	}
 	if o.Upstream, err = url.Parse(c.Upstream); err != nil || o.Upstream.Host == "" || strings.TrimRight(c.Upstream, "/") !=
 		o.Upstream.Scheme+"://"+o.Upstream.Host || o.Upstream.Scheme != "http" && o.Upstream.Scheme != "https" {
@@ -243,6 +255,8 @@ func (c *proxyCmd) validate() error {
 		return shell.Usagef("--tls-cert and --tls-key belong together; only one of them is set")
 	case c.AskTimeout <= 0 || c.AnswerTimeout <= 0 || c.ShutdownTimeout <= 0 || c.DrainDelay < 0:
 		return shell.Usagef("--ask-timeout, --answer-timeout and --shutdown-timeout must be above 0, and --drain-delay not below it")
+	case c.MaxRequests < 1:
+		return shell.Usagef("--max-requests must be at least 1; it is %d", c.MaxRequests)
 	case c.MaxLoginBytes < 1 || c.MaxLoginBytes > mostLoginBytes:
 		return shell.Usagef("--max-login-bytes must be 1 to %d; it is %d", mostLoginBytes, c.MaxLoginBytes)
 	}

@@ -59,12 +59,17 @@ func (s Source) readForm(r *Request) (string, error) {
 }
 
 // asksInQuery reports whether the end user's address has a parameter of a name. Some programs prefer it to
-// the field of a form. The address is known where the gateway appends it to its own, or sends X-Forwarded-Uri.
+// the field of a form. The address is known where the gateway appends it to its own, or sends it in a header.
 func (r *Request) asksInQuery(name string) bool {
 	queries := []string{r.HTTP.URL.RawQuery}
-	for _, uri := range r.HTTP.Header["X-Forwarded-Uri"] {
-		_, query, _ := strings.Cut(uri, "?")
-		queries = append(queries, query)
+	for field, uris := range r.HTTP.Header {
+		switch PlainName(field) {
+		case "x-forwarded-uri", "x-original-uri", "x-original-url", "x-rewrite-url", "x-envoy-original-path":
+			for _, uri := range uris {
+				_, query, _ := strings.Cut(uri, "?")
+				queries = append(queries, query)
+			}
+		}
 	}
 	for _, query := range queries {
 		parameters, _ := url.ParseQuery(query) // those that can be read

@@ -47,7 +47,12 @@ func Short(r *Request) (Question, error) {
 	zones, keys := query["zone"], query["key"]
 	byHeader := len(zones)+len(keys) == 0
 	if byHeader {
-		zones, keys = r.HTTP.Header[fieldZone], r.HTTP.Header[fieldKey]
+		if zones, err = r.header(fieldZone); err == nil {
+			keys, err = r.header(fieldKey)
+		}
+		if err != nil {
+			return Question{}, wrong("%v", err)
+		}
 	}
 	if q.Check.Buckets, err = r.pairs(zones, keys); err != nil {
 		return Question{}, err
@@ -93,8 +98,11 @@ func (r *Request) pairs(zones, keys []string) ([]service.Bucket, error) {
 
 // attempt returns the attempt id that the request names, or "".
 func (r *Request) attempt(query url.Values, byHeader bool) (string, error) {
-	given, sent := query["attempt"], r.HTTP.Header[fieldAttempt]
+	given := query["attempt"]
+	sent, err := r.header(fieldAttempt)
 	switch {
+	case err != nil && (byHeader || slices.Contains(given, inHeader)):
+		return "", wrong("%v", err)
 	case len(given) > 1:
 		return "", wrong("attempt is given several times")
 	case len(given) == 0 && byHeader && len(sent) > 0:

@@ -81,13 +81,16 @@ func (s Source) String() string {
 // errMissing says that a request has nothing at a place, or an empty text.
 var errMissing = errors.New("is missing or empty")
 
+// errOtherName says that a header is there by another name, too.
+var errOtherName = errors.New("is given in another spelling")
+
 // read returns the text at the place in a request, which is not empty. The error wraps errMissing if there is none.
 // It is another one if there may be several, because the application behind the gateway may read another one of
 // them than this function. No error repeats the text.
 func (s Source) read(r *Request) (text string, err error) {
 	switch s.Kind {
 	case Header:
-		text, err = lone(r.HTTP.Header.Values(s.Name))
+		text, err = r.loneHeader(s.Name)
 	case Query:
 		text, err = s.readQuery(r)
 	case Form:
@@ -95,7 +98,7 @@ func (s Source) read(r *Request) (text string, err error) {
 	case JSON:
 		text, err = s.readJSON(r)
 	case Basic:
-		text, err = basicUser(r.HTTP.Header.Values("Authorization"))
+		text, err = r.basicUser()
 	case Client:
 		return r.client()
 	}
@@ -150,8 +153,8 @@ func mayBe(other, name string) bool {
 }
 
 // basicUser returns the user in the credentials of the scheme Basic (RFC 7617). Other schemes have none.
-func basicUser(lines []string) (string, error) {
-	credentials, err := lone(lines)
+func (r *Request) basicUser() (string, error) {
+	credentials, err := r.loneHeader("Authorization")
 	if err != nil {
 		return "", err
 	}

@@ -24,7 +24,7 @@ type Options struct {
 	// spoken.
 	TLS *tls.Config
 	// MaxConnections is how many connections are served at once; 0 means any number. One of
-	// HTTP/2 counts as http2Streams, because as many requests may be under way on it.
+	// HTTP/2 counts as HTTP2Streams, because as many requests may be under way on it.
 	// Further ones have IsExcess: handlers refuse their requests, and close them after the answer.
 	MaxConnections int
 	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
@@ -230,8 +230,8 @@ func (l *preparingListener) secure(c *Connection) {
 		c.Conn = secure
 		conn = secureConnection{c, secure}
 	case c.IsExcess:
-	case l.places.take(c.peer, http2Streams-1):
-		c.places = http2Streams
+	case l.places.take(c.peer, HTTP2Streams-1):
+		c.places = HTTP2Streams
 	default:
 		c.IsExcess = true
 	}

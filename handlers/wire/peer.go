@@ -10,16 +10,16 @@ import (
 // all addresses of such a network to itself.
 const peerBits = 64
 
-// http2Streams is how many requests one connection of HTTP/2 may have under way at once.
+// HTTP2Streams is how many requests one connection of HTTP/2 may have under way at once.
 // A request is under way until its caller has taken the whole answer.
-const http2Streams = 16
+const HTTP2Streams = 16
 
 // mostExcess is how many connections are open at a time only to have their requests
 // refused. Those above are closed at once, without an answer.
 const mostExcess = 64
 
 // places bound the requests that callers can have under way. A connection takes one place for each request that it
-// may have under way at once: one, or http2Streams for one of HTTP/2. So requests need not
+// may have under way at once: one, or HTTP2Streams for one of HTTP/2. So requests need not
 // be counted, and nothing that a caller does or leaves undone takes more.
 type places struct {
 	most   int // in all; 0 means any number
@@ -78,7 +78,12 @@ func peerOf(address net.Addr) netip.Prefix {
 	if !ok {
 		return netip.Prefix{}
 	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return networkOf(tcp.AddrPort().Addr())
+}
+
+// networkOf returns the network that stands for the machine at an address of IP.
+func networkOf(ip netip.Addr) netip.Prefix {
+	ip = ip.Unmap().WithZone("")
 	network, _ := ip.Prefix(min(ip.BitLen(), peerBits)) // fails for no address at all
 	return network
 }

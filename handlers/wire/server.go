@@ -59,7 +59,7 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          faults,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: http2Streams, MaxReadFrameSize: http2Frame,
+			MaxConcurrentStreams: HTTP2Streams, MaxReadFrameSize: http2Frame,
 			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
 		},
 	}
