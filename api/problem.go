@@ -71,7 +71,7 @@ func Kinds() []Kind {
 		},
 		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again after Retry-After seconds.",
+			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again in some seconds.",
 		},
 		{
 			access.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",

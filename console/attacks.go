@@ -22,8 +22,9 @@ const (
 	attackKeys = 15
 	// shownKeys is how many of them are shown where the list is one of two beside each other.
 	shownKeys = 10
-	// fewRows is how many attempts a report looks at unless the reader wants more: an answer at once.
-	fewRows = 10_000
+	// fewRows is how many attempts a report looks at unless the reader wants more, and manyRows if so. The first is an answer
+	// at once.
+	fewRows, manyRows = 50_000, 500_000
 )
 
 // attacks is the content of the page of attacks.
@@ -118,7 +119,8 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 	return zones
 }
 
-// reportAttacks asks for the reports, one after the other: the service makes one at a time.
+// reportAttacks asks for the reports, one after the other: the service makes one at a time. The first looks at the txns of both
+// zones, so the second one has no more to look at in the time to which the first came.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	until := v.Now().UTC()
 	query := service.ZoneReportQuery{Since: until.Add(-lengths()[a.Within]), Until: until, Keys: attackKeys, MostRows: a.Rows}
@@ -131,6 +133,7 @@ func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 			return err
 		}
 		a.ByUser = &report
+		query.Since, query.MostRows = report.From, service.MaxZoneReportRows
 	}
 	if a.Addresses == nil {
 		return nil
@@ -153,7 +156,7 @@ func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error
 	if err != nil {
 		return figure.Heat{}, err
 	}
-	return figure.NewHeat(zone, totals.Spans), nil
+	return figure.NewHeat(zone, totals), nil
 }
 
 // IsPair reports whether there are two zones, so that sprays can be seen.
@@ -162,28 +165,48 @@ func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.Query.Users
 // First is the report that the page's first sentence is about.
 func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
 
-// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so.
+// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so. Of a list that is empty it speaks
+// only if all that is kept of the time was looked at.
 func (a *attacks) Sentence() string {
-	if !a.IsPair() {
-		r := a.First()
-		return fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID, words.Num(r.Total.Attempts))
+	r := a.First()
+	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID, words.Num(r.Total.Attempts))
+	if a.IsPair() {
+		sentence = a.amount(len(r.Sprays), "address tried many users", "addresses tried many users") +
+			a.amount(len(r.Targets), "user was tried from many addresses", "users were tried from many addresses") + sentence
 	}
-	return fmt.Sprintf("%s tried many users. %s tried from many addresses. %s attempts of zone %d found no room, of %s.",
-		amount(len(a.ByUser.Sprays), "address", "addresses"), amount(len(a.ByUser.Targets), "user was", "users were"),
-		words.Num(a.ByUser.Total.WouldBlock), a.Users.ID, words.Num(a.ByUser.Total.Attempts))
+	if r.IsPart() {
+		return "Since " + r.From.Format(time.DateTime) + " UTC: " + sentence
+	}
+	return sentence
 }
 
-// amount says how many there are of something, of which at most attackKeys are listed.
-func amount(n int, one, many string) string {
-	switch n {
-	case 0:
-		return "No " + one
-	case 1:
-		return "One " + one
-	case attackKeys:
-		return fmt.Sprintf("%d or more %s", n, many)
+// Which names the zones whose attempts the page is about.
+func (a *attacks) Which() string {
+	if a.IsPair() {
+		return fmt.Sprintf("zones %d and %d", a.Users.ID, a.Addresses.ID)
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("zone %d", a.First().ZoneID)
+}
+
+// Most is how many attempts the page looks at on demand.
+func (a *attacks) Most() int { return manyRows }
+
+// Until is the first instant behind the time of the page, as an address has it.
+func (a *attacks) Until() string { return addressTime(a.First().Query.Until) }
+
+// amount says how many there are of something, of which at most attackKeys are listed.
+func (a *attacks) amount(n int, one, many string) string {
+	switch {
+	case n == 0 && a.First().IsCut:
+		return ""
+	case n == 0:
+		return "No " + one + ". "
+	case n == 1:
+		return "One " + one + ". "
+	case n == attackKeys:
+		return fmt.Sprintf("%d or more %s. ", n, many)
+	}
+	return fmt.Sprintf("%d %s. ", n, many)
 }
 
 // ID returns the id of a zone that is chosen, or "".

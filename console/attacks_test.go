@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,14 @@ import (
 
 	"velocityd/service"
 )
+
+// ZoneReport is that of the store, or ErrBusy.
+func (p *place) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	if p.busy {
+		return service.ZoneReport{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
+	}
+	return p.Store.ZoneReport(ctx, zone, query)
+}
 
 func TestAnAttackIsNamedAndEachNumberLeadsToItsAttempts(t *testing.T) {
 	t.Parallel()
@@ -36,6 +45,60 @@ func TestAnAttackIsNamedAndEachNumberLeadsToItsAttempts(t *testing.T) {
 	}
 	if !strings.Contains(page, "203.0.113.0/24") {
 		t.Error("the network of the address is not shown")
+	}
+}
+
+// spray is 15 users tried from one address, each twice at a rate of 1.
+func (p *place) spray(t *testing.T) {
+	t.Helper()
+	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 250, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	p.SetZone(t, service.Zone{ID: 3, Rate: 250, Window: time.Hour})
+	for i := range 30 {
+		p.ask(t, of(1, fmt.Sprint("user-", i%15), 2, "203.0.113.9"))
+	}
+}
+
+func TestAttemptsOfOtherZonesHideNoAttack(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.spray(t)
+	for range 70 {
+		p.ask(t, of(3, "noise"))
+	}
+	_, page := p.browser(t).get(t, "attacks?rows=60")
+	const want = "UTC: One address tried many users. No user was tried from many addresses. 15 attempts of zone 1 found no room, of 30."
+	if !strings.Contains(page, want) || !strings.Contains(page, "these are all 60 attempts of zones 1 and 2") {
+		t.Errorf("the page says:\n%s", page)
+	}
+}
+
+func TestAPageOfPartOfItsTimeNeverSaysNo(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.spray(t)
+	for range 2 {
+		p.ask(t, of(1, "late", 2, "192.0.2.1"))
+	}
+	_, page := p.browser(t).get(t, "attacks?rows=4")
+	if regexp.MustCompile(`>No |[.:] No (address|user|key)`).MatchString(page) || !strings.Contains(page, "UTC: 1 attempts of zone 1 found no room, of 2.") {
+		t.Errorf("the page says:\n%s", page)
+	}
+	if n := strings.Count(page, "before was not looked at."); n != 3 || !strings.Contains(page, "newest 4 attempts of zones 1 and 2, from ") {
+		t.Errorf("%d lists say that they are of part of the time:\n%s", n, page)
+	}
+	if strings.Contains(page, "203.0.113.9") || !strings.Contains(page, "attacks?addresses=2&amp;rows=500000") {
+		t.Errorf("the lists are of another time:\n%s", page)
+	}
+}
+
+func TestABusyReportNamesNoHeader(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.spray(t)
+	p.busy = true
+	if _, page := p.browser(t).get(t, "attacks"); !strings.Contains(page, "There is no report now.") || strings.Contains(page, "Retry-After") {
+		t.Errorf("the page says:\n%s", page)
 	}
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -29,12 +28,12 @@ func (v *visit) deedsOf(sealed string, s standing) deeds {
 	}
 }
 
-// Override is that of the key, or one with which the form of a new one begins.
-func (d deeds) Override() service.Override {
+// Form is that of the key's override, or of a new one.
+func (d deeds) Form() overrideForm {
 	if own := d.Own(); own != nil {
-		return *own
+		return formOf(*own)
 	}
-	return service.Override{Rate: d.Peek.Rate}
+	return formOf(service.Override{Rate: d.Peek.Rate})
 }
 
 // wrong returns the error of a form whose field is wrong, as a sentence.
@@ -74,7 +73,7 @@ func (v *visit) release() error {
 
 // setOverride makes an exception for one key, or changes the one that the form names.
 func (v *visit) setOverride() error {
-	ctx, bucket, _, err := v.deed()
+	_, bucket, _, err := v.deed()
 	if err != nil {
 		return err
 	}
@@ -85,14 +84,11 @@ func (v *visit) setOverride() error {
 		}
 		write = v.api.SetOverride
 	}
-	o, err = overrideOf(v.r.PostForm, o, v.Now())
-	if err == nil {
-		_, err = write(ctx, o, "")
-	}
-	if errors.Is(err, service.ErrInvalid) {
-		return wrong(sentenceOfField(err) + " Go back, and change it.")
-	}
+	zone, err := v.api.Zone(v.r.Context(), bucket.ZoneID)
 	if err != nil {
+		return err
+	}
+	if isDone, err := v.writeOverride(zone, o, write); !isDone {
 		return err
 	}
 	return v.done("override")

@@ -188,9 +188,13 @@ func withQuery(page string, values url.Values) string {
 	return Path + page + "?" + values.Encode()
 }
 
+// addressTime returns an instant as addresses have it, to the microsecond: a list that begins at the full second before would hold
+// more than the number that leads to it.
+func addressTime(at time.Time) string { return at.UTC().Format(timeLayout + ".999999") }
+
 // historyPath returns the path of the attempts of a bucket from an instant on. filters are names and values of further ones.
 func (c *console) historyPath(bucket service.Bucket, since time.Time, filters ...string) string {
-	values := url.Values{"key": {c.sealedKey(bucket)}, "since": {since.UTC().Format(timeLayout)}}
+	values := url.Values{"key": {c.sealedKey(bucket)}, "since": {addressTime(since)}}
 	for i := 1; i < len(filters); i += 2 {
 		values.Set(filters[i-1], filters[i])
 	}

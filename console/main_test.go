@@ -30,6 +30,7 @@ type place struct {
 	examine     service.Examine      // nil: there is none
 	audit       []service.AuditEntry // the newest first; nil: that of the store
 	proxies     front.Proxies        // that the interface believes
+	busy        bool                 // reports are
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }

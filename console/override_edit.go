@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 // overrideOf returns the override that a form asks for, of a key or network that was given before. The error is a
@@ -60,6 +62,75 @@ func expiryOf(form url.Values, before, now time.Time) (time.Time, error) {
 	}
 }
 
+// overrideForm is the values of a form for an override, as they were typed.
+type overrideForm struct {
+	url.Values
+	IsChange bool // of an override that is there
+}
+
+// formOf returns the form with which the change of an override, or a new one, begins.
+func formOf(o service.Override) overrideForm {
+	f := overrideForm{Values: url.Values{"action": {string(o.Action)}, "reason": {o.Reason}, "lasts": {"86400"}}, IsChange: o.ID != 0}
+	if f.IsChange {
+		f.Set("lasts", "same")
+	}
+	if o.Rate != 0 || o.Action == service.OverrideLimit {
+		f.Set("rate", strconv.Itoa(o.Rate))
+	}
+	if o.Window != 0 {
+		f.Set("window", strconv.FormatInt(service.WholeSeconds(o.Window), 10))
+	}
+	return f
+}
+
+// Value returns what was typed into a field.
+func (f overrideForm) Value(name string) string { return f.Get(name) }
+
+// Hidden returns the values that say whose override it is.
+func (f overrideForm) Hidden() map[string]string {
+	hidden := map[string]string{}
+	for _, name := range []string{"zone", "bucket", "override"} {
+		if f.Has(name) {
+			hidden[name] = f.Get(name)
+		}
+	}
+	return hidden
+}
+
+// overrideAgain is the content of the page that shows a form for an override again: it is wrong, or probably not meant.
+type overrideAgain struct {
+	Override service.Override
+	Form     overrideForm
+	Fault    string
+	Findings []lint.Finding
+}
+
+// writeOverride stores the override that a form asks for, of a key or network of a zone. It is not done if the form is wrong,
+// or probably not meant and not sent for the second time: the reader then gets it back.
+func (v *visit) writeOverride(
+	zone service.Zone, o service.Override, write func(context.Context, service.Override, string) (service.Override, error),
+) (isDone bool, err error) {
+	again := overrideAgain{Override: o, Form: overrideForm{v.r.PostForm, o.ID != 0}}
+	wanted, err := overrideOf(v.r.PostForm, o, v.Now())
+	if err == nil {
+		again.Findings = lint.OfOverride(v.Now(), zone, wanted)
+		if len(again.Findings) > 0 && v.r.PostForm.Get("do") != "anyway" {
+			return false, v.show("override_again", "Overrides", "Probably not meant", again)
+		}
+		_, err = write(service.WithReason(v.r.Context(), wanted.Reason), wanted, "")
+	}
+	if errors.Is(err, service.ErrInvalid) {
+		return false, v.showAgain(again, err)
+	}
+	return err == nil, err
+}
+
+// showAgain shows a form for an override that is wrong.
+func (v *visit) showAgain(again overrideAgain, wrong error) error {
+	again.Fault, again.Findings = sentenceOfField(wrong), nil
+	return v.showAs(http.StatusBadRequest, "override_again", "Overrides", "The override was not saved", again)
+}
+
 // addOverride adds an override for a key or a network.
 func (v *visit) addOverride() error {
 	form := v.r.PostForm
@@ -73,16 +144,9 @@ func (v *visit) addOverride() error {
 	}
 	o := service.Override{ZoneID: id}
 	if o.Key, o.Prefix, err = zone.WithDefaults().Keys.Target(strings.TrimSpace(form.Get("who"))); err != nil {
-		return v.fail(http.StatusBadRequest, "The override was not added.", sentenceOfField(err)+" Go back, and change it.")
+		return v.showAgain(overrideAgain{Override: o, Form: overrideForm{form, false}}, err)
 	}
-	o, err = overrideOf(form, o, v.Now())
-	if err == nil {
-		_, err = v.api.AddOverride(service.WithReason(v.r.Context(), o.Reason), o, "")
-	}
-	if errors.Is(err, service.ErrInvalid) {
-		return v.fail(http.StatusBadRequest, "The override was not added.", sentenceOfField(err)+" Go back, and change it.")
-	}
-	if err != nil {
+	if isDone, err := v.writeOverride(zone, o, v.api.AddOverride); !isDone {
 		return err
 	}
 	return v.goTo(fmt.Sprintf("overrides?zone=%d&done=override", id))
@@ -94,14 +158,7 @@ func (v *visit) changeOverride() error {
 	if err != nil {
 		return err
 	}
-	wanted, err := overrideOf(v.r.PostForm, o, v.Now())
-	if err == nil {
-		_, err = v.api.SetOverride(service.WithReason(v.r.Context(), wanted.Reason), wanted, "")
-	}
-	if errors.Is(err, service.ErrInvalid) {
-		return v.showOverride(overridePage{Zone: zone, Override: o, Fault: sentenceOfField(err)})
-	}
-	if err != nil {
+	if isDone, err := v.writeOverride(zone, o, v.api.SetOverride); !isDone {
 		return err
 	}
 	return v.goTo(fmt.Sprintf("overrides/%d/%d?done=override", zone.ID, o.ID))

@@ -66,3 +66,19 @@ func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
 	_, page = b.get(t, "overrides/1/1")
 	contains(t, page, "<dt>Met this override</dt><dd>yes</dd>")
 }
+
+func TestADenyOfEverybodyIsAskedAboutBeforeItIsSaved(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	b := p.browser(t)
+	form := url.Values{"zone": {"2"}, "who": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"}, "reason": {"ticket 4711"}}
+	_, page := b.post(t, "overrides", form)
+	contains(t, page, "Nothing was saved yet", "covers much of the Internet", `value="0.0.0.0/0"`, `value="28800" selected`, `value="ticket 4711"`, "Save it all the same")
+	if all, err := p.Overrides(t.Context(), 2, 0, 9); err != nil || len(all) != 0 {
+		t.Errorf("there are %v, %v", all, err)
+	}
+	form.Set("do", "anyway")
+	_, page = b.post(t, "overrides", form)
+	contains(t, page, "The override holds", "0.0.0.0/0")
+}

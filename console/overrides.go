@@ -21,9 +21,10 @@ type overrideList struct {
 	// Next is the id behind which the next page of a zone begins. IsCut says that there are more in all zones.
 	Next  uint64
 	IsCut bool
-	// Override is what the form of a new one begins with.
-	Override service.Override
 }
+
+// Form is that of a new one.
+func (overrideList) Form() overrideForm { return formOf(service.Override{}) }
 
 // overrides shows the overrides of a zone or of all, those that end soonest first.
 func (v *visit) overrides() error {
@@ -101,6 +102,9 @@ type overridePage struct {
 	Fault  string
 }
 
+// Form is that of its change.
+func (p overridePage) Form() overrideForm { return formOf(p.Override) }
+
 // IsUsed reports whether the newest attempt of the key met the override.
 func (p overridePage) IsUsed() bool { return p.Newest != nil && p.Newest.OverrideID == p.Override.ID }
 
@@ -114,8 +118,7 @@ func (v *visit) override() error {
 }
 
 func (v *visit) showOverride(p overridePage) error {
-	p.Findings = lint.Findings(v.Now(), p.Zone, []service.Override{p.Override})
-	p.Findings = slices.DeleteFunc(p.Findings, func(f lint.Finding) bool { return f.OverrideID == 0 })
+	p.Findings = lint.OfOverride(v.Now(), p.Zone, p.Override)
 	if p.Override.Key != "" && v.may("history") {
 		page, err := v.api.History(v.r.Context(), service.HistoryQuery{
 			Zones: []int64{p.Zone.ID}, Keys: []string{p.Override.Key}, Order: service.NewestFirst, Limit: 1,

@@ -11,6 +11,7 @@ import (
 	"velocityd/console/settings"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/lint"
 	"velocityd/service/rewind"
 )
 
@@ -71,6 +72,7 @@ type restoration struct {
 	Wanted       service.Zone
 	Changes      []settings.Difference
 	Overrides    []service.Override
+	Findings     []lint.Finding // that it would bring
 	MayExcept    bool
 }
 
@@ -113,6 +115,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if before != nil {
 		r.Wanted = *before
 	}
+	r.Findings = lint.Brought(v.Now(), now, r.Wanted)
 	r.Changes = settings.Differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
 	if !r.MayExcept {
 		return r, nil
@@ -124,6 +127,9 @@ func (v *visit) restoration() (r restoration, err error) {
 		}
 	}
 	r.Overrides = rewind.Overrides(changes, there, v.Now())
+	for _, o := range r.Overrides {
+		r.Findings = append(r.Findings, lint.OfOverride(v.Now(), r.Wanted, o)...)
+	}
 	return r, nil
 }
 

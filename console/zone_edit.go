@@ -29,6 +29,7 @@ type zoneForm struct {
 	// Theirs are the settings in which the stored zone differs from the form, after somebody else has changed it.
 	Theirs     []settings.Difference
 	IsLookedAt bool // the form was sent for a look
+	IsOdd      bool // it was sent to be saved, and is probably not meant
 	MayPreview bool
 	Reason     string
 }
@@ -55,6 +56,11 @@ func formGroups(written settings.Values) (list []formGroup) {
 		list = append(list, filled)
 	}
 	return list
+}
+
+// isOdd reports whether a form that was sent to be saved is probably not meant, and was not sent for the second time.
+func (v *visit) isOdd(zone, wanted service.Zone) bool {
+	return v.r.PostForm.Get("do") != "anyway" && len(lint.Brought(v.Now(), zone, wanted)) > 0
 }
 
 // showForm shows a form with the settings that a form or an address has.
@@ -107,7 +113,7 @@ func (v *visit) editZone() error {
 	return v.showForm(http.StatusOK, zoneForm{Now: zone}, v.r.URL.Query())
 }
 
-// writeZone does with a form of a zone what its button says: "look", "preview", "save" or "shadow", and behind a colon the
+// writeZone does with a form of a zone what its button says: "look", "preview", "save", "anyway" or "shadow", and behind a colon the
 // rate that was chosen in a preview.
 func (v *visit) writeZone() error {
 	zone, err := v.pathZone()
@@ -145,6 +151,9 @@ func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
 	if revision == 0 || revision != zone.Revision {
 		return v.showConflict(zone, wanted)
 	}
+	if v.isOdd(zone, wanted.Zone(zone.ID)) {
+		return v.showForm(http.StatusOK, zoneForm{Now: zone, IsOdd: true}, form)
+	}
 	_, err = v.api.PutZone(why, wanted.Zone(zone.ID), service.Match{Revision: revision}, "")
 	if errors.Is(err, service.ErrPrecondition) {
 		if zone, err = v.pathZone(); err == nil {
@@ -180,6 +189,9 @@ func (v *visit) makeZone() error {
 	why, err := v.because()
 	if err != nil {
 		return v.showForm(http.StatusBadRequest, zoneForm{Fault: sentenceOfField(err)}, form)
+	}
+	if v.isOdd(service.Zone{}, wanted.Zone(id)) {
+		return v.showForm(http.StatusOK, zoneForm{IsOdd: true}, form)
 	}
 	_, err = v.api.PutZone(why, wanted.Zone(id), service.Match{Absent: true}, "")
 	if errors.Is(err, service.ErrPrecondition) {

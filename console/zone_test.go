@@ -159,3 +159,19 @@ func TestAReaderWithoutTheScopeSeesNoDeedAndIsRefused(t *testing.T) {
 		t.Errorf("the zone is %+v, %v", zone, err)
 	}
 }
+
+func TestARateOfNothingIsAskedAboutBeforeItIsSaved(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	b := p.browser(t)
+	form := url.Values{"revision": {"1"}, "rate": {"0"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
+	_, page := b.post(t, "zones/1/edit", form)
+	contains(t, page, "Nothing was saved yet", "0 lets nobody pass", "Save it all the same", `value="kept"`, `value="ticket 4711"`)
+	if zone, _ := p.Zone(t.Context(), 1); zone.Rate != 5 {
+		t.Errorf("the rate is %d", zone.Rate)
+	}
+	form.Set("do", "anyway")
+	_, page = b.post(t, "zones/1/edit", form)
+	contains(t, page, "The zone was changed")
+}

@@ -49,16 +49,20 @@ func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
 			}
 			want, attempts := 0, int64(0)
 			for id := uint64(3 * pastTxns); id >= 3; id -= 3 {
-				if instant := at(id); instant.Before(q.Since) || !instant.Before(q.Until) || want == q.MostRows && q.MostRows > 0 {
+				if instant := at(id); instant.Before(q.Since) || !instant.Before(q.Until) || want == q.MostRows && q.MostRows > 0 || (id/3-1)%2 == 0 {
 					continue
 				}
-				if want++; (id/3-1)%2 == 1 {
-					attempts++
-				}
+				want, attempts = want+1, attempts+1
 			}
 			if report.Rows != want || report.Total.Attempts != attempts || report.IsCut != (q.MostRows > 0) {
 				t.Errorf("%+v: looked at %d, cut %v, counted %d; want %d, %d", q, report.Rows, report.IsCut, report.Total.Attempts, want, attempts)
 			}
+		}
+		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
+		q := service.ZoneReportQuery{Since: begin.AddDate(0, 0, -9), Until: begin.AddDate(1, 0, -10), MostRows: 1}
+		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
+		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) || !report.From.Before(at(3*pastTxns)) {
+			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From, report.Rows, err)
 		}
 	})
 }

@@ -105,7 +105,7 @@ func kindOf(err error) api.Kind {
 	case known:
 	case errors.Is(err, context.DeadlineExceeded): // of a look-up, which changes nothing and can be repeated
 		kind, _ = api.KindOf(service.ErrBusy)
-		kind.Detail = "The look-up took too long. Ask again after Retry-After seconds."
+		kind.Detail = "The look-up took too long. Ask again in some seconds."
 	case errors.Is(err, echo.ErrMethodNotAllowed):
 		kind, _ = api.KindOf(api.ErrNoMethod)
 	case errors.Is(err, echo.ErrNotFound):

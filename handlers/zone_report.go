@@ -44,17 +44,17 @@ func (s *server) showReport(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneReport(report))
 }
 
-// makeReport asks the store, unless another report is being made. That one may hold some hundred MB, and keeps the
-// engine busy.
+// makeReport asks the store when no other report is being made: one may hold some hundred MB, and keeps the engine busy. The
+// time of the wait is part of the report's own.
 func (s *server) makeReport(ctx context.Context, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
 	select {
 	case s.reports <- struct{}{}:
 		defer func() { <-s.reports }()
-	default:
-		return service.ZoneReport{}, fmt.Errorf("%w: another report is being made", service.ErrBusy)
+	case <-ctx.Done():
+		return service.ZoneReport{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
 	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {
 		return service.ZoneReport{}, notFound(err, noZone(zoneID))

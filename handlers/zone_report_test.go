@@ -2,9 +2,11 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/service"
@@ -74,22 +76,37 @@ func (r reporting) ZoneReport(ctx context.Context, zone service.Zone, query serv
 	return r.Store.ZoneReport(ctx, zone, query)
 }
 
-func TestAnInstanceMakesOneReportAtATime(t *testing.T) {
+func TestReportsOfAnInstanceAreMadeInTurn(t *testing.T) {
 	t.Parallel()
 	store := reporting{memory.New(), make(chan struct{}), make(chan struct{})}
 	servicetest.InMemory(store.Store).SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	r := start(t, func(o *Options) { o.Reader = store })
 	answered := make(chan reply)
-	for range 2 { // the second one after the first has ended
+	for range 2 { // at once
 		go func() { answered <- r.get(t, "/v1/zones/1/report") }()
+	}
+	for range 2 {
 		<-store.begun
-		got := r.get(t, "/v1/zones/1/report")
-		if got.refused(t, http.StatusServiceUnavailable, "busy"); got.header.Get("Retry-After") == "" {
-			t.Errorf("answered %v", got.header)
+		select {
+		case <-store.begun:
+			t.Error("two reports are made at once")
+		default:
 		}
 		store.letGo <- struct{}{}
 		if got := <-answered; got.status != http.StatusOK {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	}
+}
+
+func TestAReportWaitsForOthersNoLongerThanItMayTake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, began := &server{reports: make(chan struct{}, 1)}, time.Now()
+		s.reports <- struct{}{} // another one, which never ends
+		_, err := s.makeReport(t.Context(), 1, service.ZoneReportQuery{})
+		if waited := time.Since(began); !errors.Is(err, service.ErrBusy) || waited != reportTimeout {
+			t.Errorf("after %v: %v", waited, err)
+		}
+	})
 }

@@ -2,12 +2,13 @@ package service
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
 const (
-	// MaxZoneReportRows bounds the txns that one report looks at: the newest of its time. A report holds up to 180 bytes
-	// for each of them, if all keys are different.
+	// MaxZoneReportRows bounds the txns that one report looks at: the newest of its zones and its time. A report holds up to
+	// 180 bytes for each of them, if all keys are different.
 	MaxZoneReportRows     = 2_000_000
 	defaultZoneReportRows = 500_000
 	// MaxZoneReportKeys bounds the keys of each list of a report.
@@ -34,8 +35,19 @@ type ZoneReportQuery struct {
 	Sources Threshold
 	// Keys bounds the keys of each list. The default is 20.
 	Keys int
-	// MostRows bounds the txns that are looked at, of all zones. The default is 500,000.
+	// MostRows bounds the txns that are looked at, of the report's zones. Of other zones, ZoneReportPasses times as many are
+	// passed over at most. The default is 500,000.
 	MostRows int
+}
+
+// ZoneReportPasses is how many txns of all zones a report may pass over for each txn that it may look at.
+const ZoneReportPasses = 10
+
+// Zones returns the zones whose txns a report about a zone looks at.
+func (q ZoneReportQuery) Zones(zoneID int64) []int64 {
+	zones := []int64{zoneID, q.UsersZone, q.AddressesZone}
+	slices.Sort(zones)
+	return slices.DeleteFunc(slices.Compact(zones), func(id int64) bool { return id == 0 })
 }
 
 // Threshold is a number of different keys in any interval of length Within.
@@ -115,15 +127,15 @@ type ZoneReport struct {
 	ZoneID int64
 	// Query is the question, with everything spelt out.
 	Query ZoneReportQuery
-	// Rows is how many txns were looked at, of all zones. If there were more than the query's MostRows, these are the newest
-	// ones, IsCut is true, and From is the instant of the oldest of them. Otherwise From is the query's Since. All lists of
-	// keys are about these txns.
+	// Rows is how many txns of the report's zones were looked at: all from From to Until. If there were too many, IsCut is
+	// true. From is the query's Since, or later: where the report was cut, or the instant of the oldest txn that there is.
+	// Total and all lists of keys are about these txns.
 	Rows  int
 	IsCut bool
 	From  time.Time
-	// Hours are the attempts of the zone in each hour of UTC from Since to Until, also in hours without any, and Total is
-	// their sum. See WithTotals for the hours before From, and those whose txns are gone.
 	Total Totals
+	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours before
+	// From.
 	Hours []SpanTotals
 	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
 	Stopped []KeyTotals
@@ -136,6 +148,10 @@ type ZoneReport struct {
 	// set it.
 	Origins map[string]Origin
 }
+
+// IsPart reports whether the time has a part at its begin of which no txn was looked at. Lists that are empty then say
+// nothing about that part.
+func (r ZoneReport) IsPart() bool { return r.IsCut || r.From.After(r.Query.Since) }
 
 // AllKeys returns all keys that the report names. One may be there several times.
 func (r ZoneReport) AllKeys() (keys []string) {
@@ -192,8 +208,8 @@ type ZoneReportRow struct {
 
 // ZoneReportStore makes reports.
 type ZoneReportStore interface {
-	// ZoneReport returns the report about a zone. It reads the txns of the query's time alone, its newest MostRows at
-	// most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and ErrBusy if the
+	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, its newest MostRows
+	// at most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and ErrBusy if the
 	// engine is away.
 	ZoneReport(ctx context.Context, zone Zone, query ZoneReportQuery) (ZoneReport, error)
 }

@@ -9,6 +9,7 @@ import (
 // ZoneReporter makes a report of txns. It holds some memory for each of them.
 type ZoneReporter struct {
 	zone    Zone
+	zones   []int64 // of the txns that are looked at
 	report  ZoneReport
 	hours   map[time.Time]*Totals
 	keys    map[string]*seenKey
@@ -31,19 +32,19 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 	query = query.WithDefaults()
 	query.Since, query.Until = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
 	return &ZoneReporter{
-		zone: zone.WithDefaults(), report: ZoneReport{ZoneID: zone.ID, Query: query, From: query.Since},
+		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), report: ZoneReport{ZoneID: zone.ID, Query: query, From: query.Since},
 		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
 	}, nil
 }
 
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
-// other may be in any order. Those outside of the query's time are left out.
+// other may be in any order. Those outside of the query's time and zones are left out.
 func (r *ZoneReporter) Add(row ZoneReportRow) (goesOn bool) {
-	if row.CreatedAt.Before(r.report.Query.Since) || !row.CreatedAt.Before(r.report.Query.Until) {
+	if !slices.Contains(r.zones, row.Bucket.ZoneID) || row.CreatedAt.Before(r.report.Query.Since) || !row.CreatedAt.Before(r.report.Query.Until) {
 		return true
 	}
 	if r.report.Rows == r.report.Query.MostRows {
-		r.report.IsCut, r.report.From = true, r.oldest
+		r.CutAt(r.oldest)
 		return false
 	}
 	if r.report.Rows == 0 || row.CreatedAt.Before(r.oldest) {
@@ -78,10 +79,27 @@ func (r *ZoneReporter) count(row ZoneReportRow) {
 	}
 }
 
-// Report returns the report of all txns that were added.
-func (r *ZoneReporter) Report() ZoneReport {
+// CutAt says that the txns before an instant are not looked at.
+func (r *ZoneReporter) CutAt(at time.Time) {
+	if r.report.Rows > 0 && r.oldest.Before(at) {
+		at = r.oldest
+	}
+	if at.After(r.report.From) {
+		r.report.IsCut, r.report.From = true, at
+	}
+}
+
+// Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any zone.
+func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	report := r.report
-	for hour := SpanHour.Begin(report.From); hour.Before(report.Query.Until); hour = SpanHour.End(hour) {
+	begin := report.From
+	if r.report.Rows > 0 && r.oldest.Before(kept) {
+		kept = r.oldest
+	}
+	if kept.After(report.From) && kept.Before(report.Query.Until) {
+		report.From = kept
+	}
+	for hour := SpanHour.Begin(begin); hour.Before(report.Query.Until); hour = SpanHour.End(hour) {
 		span := SpanTotals{BeginsAt: hour}
 		if totals := r.hours[hour]; totals != nil {
 			span.Totals = *totals

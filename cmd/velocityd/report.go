@@ -29,7 +29,7 @@ type reportCmd struct {
 	Sources          int            `env:"-" default:"10" placeholder:"N" help:"From how many addresses a user must be tried to be shown."`
 	SourcesWithin    shell.Duration `name:"sources-within" env:"-" default:"1h" placeholder:"TIME" help:"In how much time."`
 	Keys             int            `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
-	MostRows         int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns to look at, at most, of all zones: up to 2000000."`
+	MostRows         int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns of these zones to look at, at most: up to 2000000."`
 	JSON             bool           `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
 	HTML             string         `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
 	ask.LocatedFlags `embed:""`
@@ -39,7 +39,7 @@ type reportCmd struct {
 func (reportCmd) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
 
-It looks at the newest txns of the time, of all zones, as many as --most-rows says, and tells whether there were more. Keys are as they are recorded. Changes nothing.
+It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at: where these are not all of the time, it says from when on. Keys are as they are recorded. Changes nothing.
 
 Examples:
 

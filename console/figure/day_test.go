@@ -38,9 +38,9 @@ func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
 func TestAHeatMapAddsUpTheHoursOfTheWeekAndBeginsOnMonday(t *testing.T) {
 	t.Parallel()
 	monday := time.Date(2026, 8, 24, 3, 0, 0, 0, time.UTC)
-	m := NewHeat(service.Zone{ID: 1}, []service.SpanTotals{
+	m := NewHeat(service.Zone{ID: 1}, service.ZoneTotals{Spans: []service.SpanTotals{
 		attemptsAt(monday, 1, 6), attemptsAt(monday.AddDate(0, 0, -7), 1, 4), attemptsAt(monday.AddDate(0, 0, 6), 1, 1),
-	})
+	}})
 	if cell := m.Days[0].Hours[3]; cell.Stopped != 10 || cell.Attempts != 12 || cell.Step != heatSteps {
 		t.Errorf("Monday at three is %+v", cell)
 	}

@@ -24,6 +24,7 @@ type Heat struct {
 	// Worst is the hour of the week with the most, in words.
 	Worst string
 	Total int64
+	Until time.Time // the first instant behind the weeks
 }
 
 // heatDay is one row of a heat map.
@@ -41,9 +42,12 @@ type heatHour struct {
 	Step     int // 0 for none, heatSteps for the most
 }
 
-// NewHeat adds up hours.
-func NewHeat(zone service.Zone, spans []service.SpanTotals) Heat {
-	m := Heat{Zone: zone, Days: make([]heatDay, 7)}
+// NewHeat adds up the hours of totals, as far as attempts are counted.
+func NewHeat(zone service.Zone, totals service.ZoneTotals) Heat {
+	m := Heat{Zone: zone, Days: make([]heatDay, 7), Until: totals.Until}
+	if totals.CountedTo.CountedTo.Before(m.Until) {
+		m.Until = totals.CountedTo.CountedTo
+	}
 	for i := range m.Days {
 		m.Days[i].Name = time.Weekday((i + 1) % 7).String() // a week begins on Monday (ISO 8601)
 		m.Days[i].Y = heatTop + i*heatHeight
@@ -51,7 +55,7 @@ func NewHeat(zone service.Zone, spans []service.SpanTotals) Heat {
 			m.Days[i].Hours[hour].Hour, m.Days[i].Hours[hour].X = hour, heatLeft+hour*heatWidth
 		}
 	}
-	for _, span := range spans {
+	for _, span := range totals.Spans {
 		at := span.BeginsAt.UTC()
 		cell := &m.Days[(int(at.Weekday())+6)%7].Hours[at.Hour()]
 		cell.Stopped += span.WouldBlock

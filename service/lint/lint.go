@@ -4,6 +4,7 @@ package lint
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -31,10 +32,13 @@ const (
 	// (RFC 6177). Anything shorter makes strangers share a bucket.
 	minSiteIPv4Prefix = 24
 	minSiteIPv6Prefix = 48
-	// Hardly any organisation has public networks that are shorter than these: an allow of one is
+	// Hardly any organisation has public networks that are shorter than these: an allow or a deny of one is
 	// for strangers.
-	minAllowedIPv4Prefix = 8
-	minAllowedIPv6Prefix = 16
+	minExceptedIPv4Prefix = 8
+	minExceptedIPv6Prefix = 16
+	// maxLoginTime is longer than people are kept out on purpose. Beyond it, a limit of less than one attempt a day is
+	// probably a slip in the unit of the window.
+	maxLoginTime = 31 * 24 * time.Hour
 )
 
 // Finding is a setting that Validate allows and that is probably not meant.
@@ -65,6 +69,33 @@ func Findings(now time.Time, zone service.Zone, overrides []service.Override) []
 		}
 	}
 	return findings
+}
+
+// Brought returns the findings that a change of a zone brings, before somebody makes it: those about the settings to have that
+// the settings before did not cause, if they block anybody at all. That a mode blocks nobody is a choice, and no slip. A zone
+// without an ID is one that is not there.
+func Brought(now time.Time, before, wanted service.Zone) []Finding {
+	wanted = wanted.WithDefaults()
+	if wanted.Mode != service.ModeEnforce {
+		return nil
+	}
+	known := map[string]bool{}
+	if before.ID != 0 && before.WithDefaults().Mode == service.ModeEnforce {
+		for _, f := range Findings(now, before, nil) {
+			known[f.Text] = true
+		}
+	}
+	return slices.DeleteFunc(Findings(now, wanted, nil), func(f Finding) bool { return known[f.Text] })
+}
+
+// OfOverride returns the findings about an override as somebody writes it. Its key need not be a pseudonym yet where the zone
+// keeps these.
+func OfOverride(now time.Time, zone service.Zone, override service.Override) []Finding {
+	if override.Key != "" && !service.IsPseudonym(override.Key) {
+		zone.Keys.Form = service.KeyClear
+	}
+	ofZone := len(Findings(now, zone, nil))
+	return Findings(now, zone, []service.Override{override})[ofZone:]
 }
 
 // defaults are the settings of a zone that names none.
@@ -120,6 +151,12 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 			return isOutOfReach(o.Rate, z.TermUnder(&o).Window)
 		},
 		text: "is out of reach: one bucket sees at most about 10000 checks a second, so nobody is ever blocked",
+	}, {
+		field: "window", zone: func(z service.Zone) bool { return isEndless(z.Rate, z.Window) },
+		override: func(_ time.Time, z service.Zone, o service.Override) bool {
+			return o.Action == service.OverrideLimit && isEndless(o.Rate, z.TermUnder(&o).Window)
+		},
+		text: "is longer than a month for less than one attempt a day: a full bucket stays so for weeks; look whether it has the right unit",
 	}, {
 		field: "rate", override: isFarLooser,
 		text: "and window allow more than 100 times the zone's attempts: look whether the window has the right unit",
@@ -225,16 +262,21 @@ func isAddressElsewhere(_ time.Time, z service.Zone, o service.Override) bool {
 }
 
 func coversTheInternet(_ time.Time, _ service.Zone, o service.Override) bool {
-	shortest := minAllowedIPv4Prefix
+	shortest := minExceptedIPv4Prefix
 	if o.Prefix.Addr().Is6() {
-		shortest = minAllowedIPv6Prefix
+		shortest = minExceptedIPv6Prefix
 	}
 	isLocal := o.Prefix.Addr().IsPrivate() || o.Prefix.Addr().IsLinkLocalUnicast()
-	return o.Prefix.IsValid() && (o.Prefix.Bits() == 0 || o.Action == service.OverrideAllow && o.Prefix.Bits() < shortest && !isLocal)
+	return o.Prefix.IsValid() && (o.Prefix.Bits() == 0 || o.Action != service.OverrideLimit && o.Prefix.Bits() < shortest && !isLocal)
 }
 
 func isOutOfReach(rate int, window time.Duration) bool {
 	return int64(rate) > maxBucketPace*service.WholeSeconds(window)
+}
+
+// isEndless reports whether a bucket that is full stays so for longer than anybody means.
+func isEndless(rate int, window time.Duration) bool {
+	return rate > 0 && window > maxLoginTime && int64(rate) < int64(window/(24*time.Hour))
 }
 
 func isFarLooser(_ time.Time, z service.Zone, o service.Override) bool {

@@ -115,6 +115,8 @@ func lintedLimits() map[string]lintedZone {
 		"rate 0":                      {service.Zone{}, "rate"},
 		"rate 0 that allows":          {service.Zone{OnFailure: "allow"}, "rate"},
 		"rate in reach":               {service.Zone{Rate: 10_000, Window: time.Second}, ""},
+		"a year for a day":            {service.Zone{Rate: 5, Window: 365 * 24 * hour}, "window"},
+		"a quota of a year":           {service.Zone{Rate: 366, Window: 366 * 24 * hour}, ""},
 		"rate out of reach":           {service.Zone{Rate: 10_001, Window: time.Second}, "rate"},
 		"out of reach for longer":     {service.Zone{Rate: 600_001}, "rate"},
 		"a high rate for a long time": {service.Zone{Rate: 1_000_000, Window: 366 * 24 * hour}, ""},
@@ -220,7 +222,9 @@ func lintedOverrides() map[string]lintedOverride {
 		"the other everybody":             {addresses, network("::/0"), "3.prefix"},
 		"nobody":                          {addresses, service.Override{Prefix: netip.MustParsePrefix("::/0"), Action: "deny"}, "3.prefix"},
 		"half of everybody":               {addresses, network("128.0.0.0/1"), "3.prefix"},
-		"half of everybody denied":        {addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "deny"}, ""},
+		"half of everybody denied":        {addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "deny"}, "3.prefix"},
+		"a provider denied":               {addresses, service.Override{Prefix: netip.MustParsePrefix("101.0.0.0/8"), Action: "deny"}, ""},
+		"half of everybody limited":       {addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "limit", Rate: 1}, ""},
 		"all that is routed":              {addresses, network("2000::/3"), "3.prefix"},
 		"a provider":                      {addresses, network("2001::/16"), ""},
 		"one's own IPv4":                  {addresses, network("10.0.0.0/8"), ""},
@@ -252,6 +256,7 @@ func lintedOverrides() map[string]lintedOverride {
 		"limit for a load test":       {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: time.Second}, ""},
 		"limit in the zone's window":  {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500}, ""},
 		"a day of no month":           {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 5, PeriodAnchor: 3}, "3.period_anchor"},
+		"limit of a year":             {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 5, Window: 365 * 24 * time.Hour}, "3.window"},
 		"far more in the same window": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 501}, "3.rate"},
 		"limit in another unit": {service.KeyRule{}, service.Override{
 			Key: "b", Action: "limit", Rate: 9,
@@ -268,5 +273,40 @@ func TestLintKeepsTheOrderOfOverrides(t *testing.T) {
 	}))
 	if want := []string{"mode", "2.bucket_key", "1.bucket_key"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestAChangeBringsWhatItMakesOdd(t *testing.T) {
+	t.Parallel()
+	zone := func(rate int, mode service.Mode) service.Zone {
+		return service.Zone{ID: 7, Rate: rate, Window: time.Minute, Mode: mode}
+	}
+	for name, c := range map[string]struct {
+		before, wanted service.Zone
+		want           string
+	}{
+		"a new zone of rate 0":       {service.Zone{}, zone(0, ""), "rate"},
+		"a rate of 0":                {zone(5, ""), zone(0, ""), "rate"},
+		"one that was 0":             {zone(0, ""), zone(0, "enforce"), ""},
+		"a rate of 0 in shadow":      {zone(5, ""), zone(0, "shadow"), ""},
+		"a shadow that is enforced":  {zone(0, "shadow"), zone(0, "enforce"), "rate"},
+		"another rate out of reach":  {zone(0, ""), zone(700_000, ""), "rate"},
+		"nothing odd":                {zone(0, ""), zone(5, ""), ""},
+		"an enforced zone is turned": {zone(5, ""), zone(5, "off"), ""},
+	} {
+		if got := strings.Join(oddities(lint.Brought(lintedAt(), c.before, c.wanted)), " "); got != c.want {
+			t.Errorf("%s brings %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestAnOverrideIsLookedAtBeforeItHasAnIdOrPseudonym(t *testing.T) {
+	t.Parallel()
+	hidden := service.Zone{ID: 7, Rate: 0, Mode: service.ModeShadow, Window: time.Minute, Keys: service.KeyRule{Kind: "username", Form: "hmac"}}
+	if got := lint.OfOverride(lintedAt(), hidden, service.Override{ZoneID: 7, Key: "bob", Action: "deny"}); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	if got := lint.OfOverride(lintedAt(), hidden, service.Override{ZoneID: 7, Key: "bob", Action: "limit"}); len(got) != 1 || got[0].Field != "rate" {
+		t.Errorf("got %v", got)
 	}
 }

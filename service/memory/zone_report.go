@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"time"
 
 	"velocityd/service"
 )
@@ -37,5 +38,9 @@ func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (
 			break
 		}
 	}
-	return reporter.Report(), nil
+	var kept time.Time
+	if len(m.txns) > 0 {
+		kept = m.txns[0].CreatedAt
+	}
+	return reporter.Report(kept), nil
 }

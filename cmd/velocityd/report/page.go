@@ -101,8 +101,12 @@ func (v View) chart() chart {
 	for _, part := range []int64{0, top / 2, top} {
 		c.Lines = append(c.Lines, chartLine{Y: chartBase - float64(part)*(chartBase-chartTop)/float64(top), Text: number(part)})
 	}
-	c.Says = fmt.Sprintf("Attempts by %s: %s, of which %s were blocked; at most %s at once.", c.Step, number(v.Report.Total.Attempts),
-		number(v.Report.Total.Blocked), number(highest(columns)))
+	var all service.Totals
+	for _, column := range columns {
+		all = all.Plus(column.Totals)
+	}
+	c.Says = fmt.Sprintf("Attempts by %s: %s, of which %s were blocked; at most %s at once.", c.Step, number(all.Attempts), number(all.Blocked),
+		number(highest(columns)))
 	return c
 }
 
@@ -151,14 +155,14 @@ type burstTable struct {
 func (v View) sprays() burstTable {
 	return burstTable{
 		Title: fmt.Sprintf("Spraying: addresses that tried at least %d users in %s", v.Report.Query.Spray.Least, length(v.Report.Query.Spray.Within)),
-		Key:   "Address", Others: "Users", None: "No address did.", Bursts: v.Report.Sprays, Most: mostOf(v.Report.Sprays),
+		Key:   "Address", Others: "Users", None: v.None(), Bursts: v.Report.Sprays, Most: mostOf(v.Report.Sprays),
 	}
 }
 
 func (v View) targets() burstTable {
 	return burstTable{
 		Title: fmt.Sprintf("Users tried from at least %d addresses in %s", v.Report.Query.Sources.Least, length(v.Report.Query.Sources.Within)),
-		Key:   "User", Others: "Addresses", None: "No user was.", Bursts: v.Report.Targets, Most: mostOf(v.Report.Targets),
+		Key:   "User", Others: "Addresses", None: v.None(), Bursts: v.Report.Targets, Most: mostOf(v.Report.Targets),
 	}
 }
 

@@ -81,10 +81,13 @@ func (v View) Limit() string {
 // HasPairs says that the report was asked for sprays and targets.
 func (v View) HasPairs() bool { return v.Report.Query.UsersZone != 0 }
 
-// Lead is the report in a few sentences.
+// Lead is the report in a few sentences, about the txns that were looked at.
 func (v View) Lead() string {
-	t := v.Report.Total
-	text := fmt.Sprintf("%s, %s of them blocked%s.", counted(t.Attempts, "attempt"), number(t.Blocked), share(t.Blocked, t.Attempts))
+	t, text := v.Report.Total, ""
+	if v.Report.IsPart() {
+		text = fmt.Sprintf("Since %s: ", Instant(v.Report.From))
+	}
+	text += fmt.Sprintf("%s, %s of them blocked%s.", counted(t.Attempts, "attempt"), number(t.Blocked), share(t.Blocked, t.Attempts))
 	if !v.HasPairs() {
 		return text
 	}
@@ -104,14 +107,26 @@ func (v View) Lead() string {
 
 // Scope says which txns were looked at.
 func (v View) Scope() string {
-	if v.Report.IsCut {
-		text := fmt.Sprintf("Only the newest %s were looked at, from %s on: the time has more.", counted(int64(v.Report.Rows), "txn"), Instant(v.Report.From))
-		if hours := v.Report.Hours; len(hours) > 0 && !hours[0].BeginsAt.After(v.Report.Query.Since) {
-			text += " The hours before are those of the totals; keys are those of these txns alone."
-		}
-		return text
+	r := v.Report
+	if !r.IsPart() {
+		return fmt.Sprintf("All %s of the time were looked at.", counted(int64(r.Rows), "txn"))
 	}
-	return fmt.Sprintf("All %s of the time were looked at.", counted(int64(v.Report.Rows), "txn"))
+	text := fmt.Sprintf("The oldest txn that is kept is of %s: %s were looked at.", Instant(r.From), counted(int64(r.Rows), "txn"))
+	if r.IsCut {
+		text = fmt.Sprintf("Only the newest %s were looked at, from %s on: the time has more.", counted(int64(r.Rows), "txn"), Instant(r.From))
+	}
+	if len(r.Hours) > 0 && r.Hours[0].BeginsAt.Before(service.SpanHour.Begin(r.From)) {
+		text += " The hours before are those of the totals."
+	}
+	return text
+}
+
+// None says that a list is empty, and of which time.
+func (v View) None() string {
+	if v.Report.IsPart() {
+		return fmt.Sprintf("none since %s; before that, nothing was looked at", Instant(v.Report.From))
+	}
+	return "none"
 }
 
 // Instant writes a time to the second.

@@ -54,7 +54,7 @@ func sample(t *testing.T, hours int) View {
 	for range 5 {
 		add(attack, "bob", "198.51.100.1", false, "")
 	}
-	return View{Zone: zone, Report: reporter.Report(), Key: strconv.Quote}
+	return View{Zone: zone, Report: reporter.Report(time.Time{}), Key: strconv.Quote}
 }
 
 func pageOf(t *testing.T, v View) string {
@@ -147,7 +147,7 @@ func TestTableShowsEachListAndNoControlCharacter(t *testing.T) {
 	}
 }
 
-func TestAnEmptyReportSaysSo(t *testing.T) {
+func TestAnEmptyReportSaysOfWhichTimeItIs(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	reporter, err := service.NewZoneReporter(service.Zone{ID: 1, Rate: 5, Window: time.Minute},
@@ -155,14 +155,15 @@ func TestAnEmptyReportSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := View{Zone: service.Zone{ID: 1, Rate: 5, Window: time.Minute}, Report: reporter.Report(), Key: strconv.Quote}
-	v.Report.IsCut, v.Report.Rows = true, 2_000_000
+	v := View{Zone: service.Zone{ID: 1, Rate: 5, Window: time.Minute}, Report: reporter.Report(time.Time{}), Key: strconv.Quote}
+	v.Report.IsCut, v.Report.Rows, v.Report.From = true, 2_000_000, until.Add(-20*time.Minute)
 	var table bytes.Buffer
-	if err := v.Table(&table); err != nil || strings.Count(table.String(), "none") != 4 ||
-		!strings.Contains(table.String(), "Only the newest 2,000,000 txns were looked at, from 2026-11-26 11:00:00 on") {
+	if err := v.Table(&table); err != nil || strings.Count(table.String(), "  none since 2026-11-26 11:40:00; before that, nothing was looked at\n") != 4 ||
+		!strings.Contains(table.String(), "Since 2026-11-26 11:40:00: 0 attempts") ||
+		!strings.Contains(table.String(), "Only the newest 2,000,000 txns were looked at, from 2026-11-26 11:40:00 on") {
 		t.Errorf("%v:\n%s", err, table.String())
 	}
-	if page := pageOf(t, v); !strings.Contains(page, "No key was stopped") || !strings.Contains(page, `class="notice"`) {
+	if page := pageOf(t, v); strings.Count(page, ">none since 2026-11-26 11:40:00;") != 4 || !strings.Contains(page, `class="notice"`) {
 		t.Errorf("the page says something else:\n%s", page)
 	}
 }

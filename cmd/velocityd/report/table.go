@@ -61,7 +61,7 @@ func (v View) keysOf(keys []string) string {
 func (v View) bursts(w io.Writer, title, key, others string, bursts []service.Burst) {
 	fmt.Fprintf(w, "\n%s\n", title)
 	if len(bursts) == 0 {
-		fmt.Fprintln(w, "  none")
+		fmt.Fprintln(w, "  "+v.None())
 		return
 	}
 	fmt.Fprintf(w, "  %s\t%s\tattempts\tblocked\tbegan (UTC)\tlast (UTC)\tgot in\n", key, others)
@@ -86,7 +86,7 @@ func (v View) gotIn(b service.Burst) string {
 func (v View) keys(w io.Writer) {
 	fmt.Fprintln(w, "\nkeys that were stopped most: full, locked or denied")
 	if len(v.Report.Stopped) == 0 {
-		fmt.Fprintln(w, "  none")
+		fmt.Fprintln(w, "  "+v.None())
 	} else {
 		fmt.Fprintln(w, "  key\tstopped\tattempts\tsuccesses\tfailures\tlast (UTC)")
 	}
@@ -96,7 +96,7 @@ func (v View) keys(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\nkeys near the limit of %s, never stopped\n", v.Limit())
 	if len(v.Report.Near) == 0 {
-		fmt.Fprintln(w, "  none")
+		fmt.Fprintln(w, "  "+v.None())
 	} else {
 		fmt.Fprintln(w, "  key\tat once\tat (UTC)")
 	}
