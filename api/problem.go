@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"velocityd/service"
 	"velocityd/service/access"
@@ -45,7 +46,7 @@ type Kind struct {
 }
 
 // Kinds returns the one table of errors: code, status and text of each. An error
-// that fits several is the first of them.
+// that fits several is the first of them, and a code of several means the last.
 func Kinds() []Kind {
 	return []Kind{
 		{
@@ -68,6 +69,10 @@ func Kinds() []Kind {
 			service.ErrNoKeys, http.StatusServiceUnavailable, "no_keys",
 			"The zone keeps pseudonyms in the place of keys (its key_form is hmac), and this instance has no keys to make them with. " +
 				"Nothing was decided, recorded or changed. Start the instance with --key-hmac-file.",
+		},
+		{
+			service.ErrNoSpace, http.StatusServiceUnavailable, "busy",
+			"The service's database has no space. Nothing was decided, recorded or changed. Ask again in some seconds.",
 		},
 		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
@@ -137,10 +142,10 @@ func (p *Problem) Error() string {
 }
 
 // Unwrap returns the error that the code stands for, of package service, access or this
-// package. It returns nil for an unknown code, and for a problem without a code, which
-// velocityd never writes.
+// package, of several the most general. It returns nil for an unknown code, and for a problem
+// without a code, which velocityd never writes.
 func (p *Problem) Unwrap() error {
-	for _, k := range Kinds() {
+	for _, k := range slices.Backward(Kinds()) {
 		if k.Code == p.Code {
 			return k.Err
 		}

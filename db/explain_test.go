@@ -1,8 +1,10 @@
 package db
 
 import (
+	"database/sql"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,8 +102,8 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 	})
 }
 
-// explainBySQL calls explain_txn, and returns its sentence and how many rows counted.
-func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, n int) {
+// explainBySQL calls explain_txn, and returns its sentence, its opens_at and how many rows counted.
+func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, opens sql.NullTime, n int) {
 	t.Helper()
 	found, err := d.SQL.Query("CALL explain_txn(?)", id)
 	if err != nil {
@@ -116,7 +118,7 @@ func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, 
 	for i := range values {
 		values[i] = new(any)
 	}
-	values[0] = &summary
+	values[0], values[slices.Index(columns, "opens_at")] = &summary, &opens
 	for found.Next() {
 		if err := found.Scan(values...); err != nil {
 			t.Fatal(err)
@@ -130,13 +132,13 @@ func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, 
 	if err := found.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return summary, n
+	return summary, opens, n
 }
 
 // wantBySQL wants how the sentence of explain_txn begins, and how many rows counted.
 func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows int) {
 	t.Helper()
-	if summary, n := explainBySQL(t, d, id); !strings.HasPrefix(summary, want) || n != rows {
+	if summary, _, n := explainBySQL(t, d, id); !strings.HasPrefix(summary, want) || n != rows {
 		t.Errorf("explain_txn(%d): %q and %d rows, want %s and %d", id, summary, n, want, rows)
 	}
 }
@@ -181,8 +183,15 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 			{past, "Blocked: 1 of 1 attempts since " + instant + "; the next place opened at (" + day + ")?" + instant},
 			{unknown, "Allowed; the limit of that time is not known, because zone_audit has no zone then"},
 		} {
-			if got, _ := explainBySQL(t, d, c.id); !regexp.MustCompile("^" + c.want + `\.$`).MatchString(got) {
+			got, opens, _ := explainBySQL(t, d, c.id)
+			if !regexp.MustCompile("^" + c.want + `\.$`).MatchString(got) {
 				t.Errorf("explain_txn(%d): %q, want %q", c.id, got, c.want)
+			}
+			// Only where the bucket was full does SQL know from when on an attempt would have passed.
+			x, err := store.Explain(t.Context(), c.id)
+			isFull := x.Txn.Reason == service.ReasonFull
+			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt) {
+				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt, err)
 			}
 		}
 		if _, err := d.SQL.Exec("CALL explain_txn(4711)"); !session.IsOneOf(err, []uint16{45404}) {

@@ -35,6 +35,8 @@ var (
 	// it has been silent for long, or it is read-only. Overload is ErrBusy alone: a full queue, a held
 	// bucket, or too many connections.
 	ErrAway = fmt.Errorf("%w: the database is away", ErrBusy)
+	// ErrNoSpace is the ErrAway of a database that has no space for another row.
+	ErrNoSpace = fmt.Errorf("%w: it has no space", ErrAway)
 	// ErrPaused is the ErrBusy of a database that refuses everybody for a moment, and says so, as
 	// Vitess does while it switches traffic to other shards. If that lasts, the database is away.
 	ErrPaused = fmt.Errorf("%w: the database has paused", ErrBusy)

@@ -37,11 +37,12 @@ type mortal struct {
 	engine *dbtest.Engine
 	server *localdb.Server
 	dir    string
+	args   []string
 }
 
-func newMortal(t *testing.T, engine *dbtest.Engine) *mortal {
+func newMortal(t *testing.T, engine *dbtest.Engine, args ...string) *mortal {
 	t.Helper()
-	m := &mortal{engine: engine, dir: t.TempDir()}
+	m := &mortal{engine: engine, dir: t.TempDir(), args: args}
 	m.start(t)
 	m.Database = dbtest.Empty(t, dbtest.AdminDSN(m.server, ""))
 	dbtest.Migrate(t, m.DSN)
@@ -53,7 +54,7 @@ func newMortal(t *testing.T, engine *dbtest.Engine) *mortal {
 
 func (m *mortal) start(t *testing.T) {
 	t.Helper()
-	m.server = m.engine.Private(t, m.dir)
+	m.server = m.engine.Private(t, m.dir, m.args...)
 }
 
 // kill ends the engine without giving it time for anything.

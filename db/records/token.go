@@ -292,8 +292,8 @@ UPDATE access_token
 	return fmt.Errorf("%w: it was revoked just now", service.ErrConflict)
 }
 
-// editAlone runs change in a transaction that sees no other edit of credentials or webhooks by this
-// program between its statements: each begins with a lock on the one row of schema_migrations.
+// editAlone runs change in a transaction that sees no other new credential by this program between
+// its statements: each begins with a lock on the one row of schema_migrations, which the owner alone may take.
 // The error wraps service.ErrBusy if a migration has taken the row away for a moment.
 func (s *Tables) editAlone(ctx context.Context, principal string, change func(*edit) error) error {
 	return session.WriteError(s.edit(ctx, principal, func(e *edit) error {

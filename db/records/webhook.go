@@ -27,13 +27,14 @@ func (s *Tables) AddWebhook(ctx context.Context, w webhook.Webhook, secret, prin
 	if err := w.Validate(); err != nil {
 		return w, err
 	}
-	err := s.editAlone(ctx, principal, func(e *edit) error {
-		var are int
-		if err := e.GetContext(ctx, &are, "SELECT COUNT(*) FROM webhook"); err != nil {
+	err := s.edit(ctx, principal, func(e *edit) error {
+		// All rows are locked, so that two that add the last one wait for each other. The accounts that may add webhooks may lock them.
+		var ids []uint64
+		if err := e.SelectContext(ctx, &ids, "SELECT id FROM webhook ORDER BY id FOR UPDATE"); err != nil {
 			return err
 		}
-		if are >= webhook.MaxWebhooks {
-			return fmt.Errorf("%w: there are %d webhooks, which is the most; remove one first", service.ErrConflict, are)
+		if len(ids) >= webhook.MaxWebhooks {
+			return fmt.Errorf("%w: there are %d webhooks, which is the most; remove one first", service.ErrConflict, len(ids))
 		}
 		var err error
 		if w.ID, err = insertWebhook(ctx, e, w, secret, principal); err != nil {
@@ -45,7 +46,7 @@ SELECT created_at, created_by, position
  WHERE id = ?`, w.ID).Scan(&w.CreatedAt, &w.CreatedBy, &w.State.Position)
 	})
 	if err != nil {
-		return w, fmt.Errorf("add a webhook: %w", err)
+		return w, fmt.Errorf("add a webhook: %w", session.WriteError(err))
 	}
 	return w, nil
 }

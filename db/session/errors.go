@@ -75,9 +75,12 @@ func faults() []Fault {
 		// A migration that replaces a procedure leaves a short gap on MySQL. A batch whose
 		// connection was replaced gets this, too, as its savepoint is not there.
 		{numbers: []uint16{NumberNoSuchProcedure}, Kind: service.ErrAway, Tries: 5, Clean: true},
-		// A table, column, index, parameter or definer is not there, or a table is in two keyspaces,
-		// or no space for a row. A statement that is refused for that has done nothing.
-		{numbers: []uint16{NumberNoSuchTable, NumberAmbiguous, 1054, 1176, 1318, 1449, 1021, 1114}, Kind: service.ErrUnfit, Tries: 1},
+		// A table, column, index, parameter or definer is not there, or a table is in two keyspaces.
+		// A statement that is refused for that has done nothing.
+		{numbers: []uint16{NumberNoSuchTable, NumberAmbiguous, 1054, 1176, 1318, 1449}, Kind: service.ErrUnfit, Tries: 1},
+		// No space: in a data file, on the disk, or in the folder of temporary files, for a transaction's part of the
+		// binary log, too. Such a statement has done nothing.
+		{numbers: []uint16{3, 20, 1021, 1026, 1114}, Kind: service.ErrNoSpace, Tries: 1},
 		// The account lacks a right: on the database, a table, a column, a routine. A
 		// statement that is refused for that has done nothing. The session would not see
 		// a right on the database that is granted now, so its connection is given up.

@@ -24,8 +24,8 @@ BEGIN
   -- Call it outside of a transaction. Errors:
   --   1568        it was called inside a transaction
   --   45404       the zone does not exist
-  --   45400       the key is empty or too long, or it is no pseudonym in a zone whose key_form is
-  --               hmac, or the session has set insert_id
+  --   45400       the key is empty or too long, or not as its zone writes keys as far as SQL can see
+  --               (see validate_bucket), or the session has set insert_id
   --   3819, 4025  the key has control characters (on MySQL, on MariaDB)
   --   45504       the attempt IS recorded, but the engine could not send the answer
   -- All but the last record nothing and leave no lock row.

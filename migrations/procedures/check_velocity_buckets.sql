@@ -27,9 +27,9 @@ BEGIN
   -- It has a transaction of its own: call it outside of one. Errors:
   --   1568   it was called inside a transaction
   --   45404  a zone does not exist
-  --   45400  an argument is malformed, a key is no pseudonym in a zone whose key_form is hmac, or the
-  --          session has set insert_id; for text that is no JSON, and keys with control characters,
-  --          the engine's own errors
+  --   45400  an argument is malformed, a key is not as its zone writes keys (see validate_bucket; with a
+  --          member key_rule it is taken as written), or the session has set insert_id; for text that is no
+  --          JSON, and keys with control characters, the engine's own errors
   --   45409  the attempt_id was used with other buckets
   --   45410  a bucket has a member key_rule, and its zone has another key_rule
   --   1062   another session has just used the attempt_id for other buckets: call again

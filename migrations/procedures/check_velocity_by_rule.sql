@@ -11,7 +11,7 @@ MODIFIES SQL DATA
 BEGIN
   -- Called by check_velocity and by the service. Decides and answers as check_velocity does. The service
   -- also names the rule by which it normalised the key: if the zone has another key_rule now, the call ends
-  -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the rule is not compared. If
+  -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the key is looked at. If
   -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
   DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity, v_record_blocked INT;
@@ -63,7 +63,7 @@ BEGIN
            v_record_blocked
       FROM zone_master
      WHERE id = p_zone_id;
-    IF v_rate IS NULL OR p_key_rule <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
+    IF v_rate IS NULL OR COALESCE(p_key_rule, 'opaque') <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
       CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, p_key_rule);
     END IF;
     -- A statement that waited keeps the time at which it began. So the clock is read in a separate one, once.

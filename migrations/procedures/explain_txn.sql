@@ -6,10 +6,11 @@ BEGIN
   -- Says why an attempt was decided as it was, as far as SQL can:
   --   CALL explain_txn(981)
   -- It answers with one row: the sentence, the txn, the limit of its zone as it was by zone_audit (rate, window in
-  -- seconds, period), how many txns counted before it by that limit, and when the next place opens or opened; then with the rows
-  -- that counted, the newest first. Their uncounted_at says when a place was given back since. It does NOT decide the
-  -- attempt again, and knows no override with action limit and no length of a lockout: velocityd txn explain does. It
-  -- reads the newest 5,000 txns of the bucket that count now, and of the others the newest 20,000. It locks nothing. Errors:
+  -- seconds, period), how many txns counted before it by that limit, and opens_at, from when on an attempt passes or
+  -- passed, NULL unless the reason is full; then with the rows that counted, the newest first. Their uncounted_at says
+  -- when a place was given back since. It does NOT decide the attempt again, and knows no override with action limit
+  -- and no length of a lockout: velocityd txn explain does. It reads the newest 5,000 txns of the bucket that count
+  -- now, and of the others the newest 20,000. It locks nothing. Errors:
   --   45400  the session is SERIALIZABLE
   --   45404  there is no such txn
   DECLARE v_since, v_until, v_at, v_oldest, v_opens DATETIME(6);
@@ -90,7 +91,8 @@ BEGIN
            END, '.') AS summary,
          id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, reason, override_id, outcome, attempt_id,
          check_id, check_buckets, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at,
-         v_rate AS rate, v_window AS `window`, v_period AS period, v_counted AS velocity, v_opens AS opens_at
+         v_rate AS rate, v_window AS `window`, v_period AS period, v_counted AS velocity,
+         IF(reason = 'full', v_opens, NULL) AS opens_at -- a place is of no use to a bucket that something else keeps shut
     FROM zone_txn
    WHERE id = p_txn_id
      AND created_at = v_at;

@@ -16,7 +16,7 @@ BEGIN
   -- a zone in shadow as if it were enforced. Where no limit decides, because the zone is off or an override
   -- allows or denies, velocity and remaining are NULL. Others may use the bucket before the answer arrives. Errors:
   --   45404  the zone does not exist
-  --   45400  the key is empty or too long, or it is no pseudonym in a zone whose key_form is hmac
+  --   45400  the key is empty or too long, or not as its zone writes keys: see validate_bucket
   -- It sets the session's timestamp to its default.
   DECLARE v_rate, v_window, v_lockout, v_concurrent, v_velocity, v_offset, v_anchor INT;
   DECLARE v_mode, v_action, v_period VARCHAR(8) CHARACTER SET ascii;
@@ -31,7 +31,9 @@ BEGIN
     INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden
     FROM zone_master
    WHERE id = p_zone_id;
-  CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
+  -- In a zone of addresses a key that stands in the place of an erased one has its own form.
+  CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule,
+    IF(v_key_rule LIKE 'ip/%' AND p_bucket_key LIKE 'erased:%', v_key_rule, NULL));
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET v_now = UTC_TIMESTAMP(6);
   CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, v_mode, v_lockout, v_concurrent, v_key_rule, v_overridden,

@@ -18,8 +18,8 @@ BEGIN
   -- A key that was never seen gets no lock row. Call it outside of a transaction. Errors:
   --   1568   it was called inside a transaction
   --   45404  the zone does not exist
-  --   45400  the key or why is empty, one of the three is too long, the key is no pseudonym in a
-  --          zone whose key_form is hmac, or the session has set insert_id
+  --   45400  the key or why is empty, one of the three is too long, the key is not as its
+  --          zone writes keys (see validate_bucket), or the session has set insert_id
   -- It sets the session's timestamp to its default.
   DECLARE v_locked, v_window INT;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
@@ -51,7 +51,9 @@ BEGIN
       INTO v_key_rule
       FROM zone_master
      WHERE id = p_zone_id;
-    CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
+    -- In a zone of addresses a key that stands in the place of an erased one has its own form.
+    CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule,
+      IF(v_key_rule LIKE 'ip/%' AND p_bucket_key LIKE 'erased:%', v_key_rule, NULL));
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     IF v_locked = 0 THEN
       -- Without a lock row there is something to release only if somebody deleted the row. Before the longest window

@@ -1,0 +1,446 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"go.yaml.in/yaml/v3"
+
+	"velocityd/api"
+	"velocityd/db"
+	"velocityd/db/dbtest"
+	"velocityd/db/retention"
+	"velocityd/db/session"
+	"velocityd/migrations"
+	"velocityd/migrations/roles"
+	"velocityd/service"
+	"velocityd/service/event"
+	"velocityd/service/webhook"
+)
+
+// rightsWorld is a database with something for every operation, and a service on it by an account with the rights of a role.
+type rightsWorld struct {
+	*dbtest.Database                  // as an administrator
+	narrow           *dbtest.Database // as the service
+	service          *instanceUnderTest
+	store            *db.Store // of the same account, for background tasks
+	asked            int
+	job              string
+}
+
+const rightsGates = `gates:
+  login:
+    buckets:
+      - {zone: 1, key: {header: X-User}}
+    attempt: {header: X-Attempt}
+`
+
+func newRightsWorld(t *testing.T, engine *dbtest.Engine, role roles.Role) *rightsWorld {
+	t.Helper()
+	w := &rightsWorld{Database: engine.Database(t)}
+	w.LeaveUnaudited() // its rows are written by hand
+	for _, statement := range []string{
+		"INSERT INTO zone_master (id, rate, `window`, totals, lockout, repeat_secret, full_events) VALUES (1, 2, 3600, TRUE, 60, 'free', TRUE), " +
+			"(2, 1, 3600, FALSE, 0, 'count', FALSE)",
+		"INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 9, 3600, 'ip')",
+		"INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.0/24', 'deny')",
+		"INSERT INTO zone_override (id, zone_id, bucket_key, action) VALUES (9, 1, 'mallory', 'deny')",
+		"INSERT INTO webhook (id, url, secret, created_by, created_at, position) VALUES (1, 'https://hooks.example.com/', 'whsec_x', 'ann', NOW(), 0)",
+		"UPDATE retention_policy SET keep_days = 1, minimum_days = 1",
+	} {
+		dbtest.Exec(t, w.SQL, statement)
+	}
+	w.narrow = w.RoleAccount(t, role)
+	store, err := db.Open(session.Options{DSN: w.narrow.DSN, MaxConns: session.LeastMaxConns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	w.store = store
+	w.service = start(t, environment{"VELOCITY_DSN": w.narrow.DSN}, append([]string{"serve", "--gates", gatesFile(t, rightsGates)}, slow...)...)
+	return w
+}
+
+// operation is one of api/openapi.yaml, or a way through one, which is named behind it.
+type operation struct {
+	name   string
+	target string // with the placeholders of fill; empty: the name's
+	body   string
+	header []string
+	status int // 0: 200
+	before string
+}
+
+// fill writes what differs from one request to the next: %n is a number of the request, %j the last back-test.
+func (w *rightsWorld) fill(text string) string {
+	return strings.NewReplacer("%n", fmt.Sprint(w.asked+100), "%j", w.job).Replace(text)
+}
+
+// operations are in an order in which each finds what it names.
+func operations() []operation {
+	const attempt = "X-Attempt"
+	return []operation{
+		{name: "GET /"}, {name: "GET /livez"}, {name: "GET /readyz"}, {name: "GET /openapi.yaml"}, {name: "GET /metrics"},
+		{name: "GET /healthcheck"},
+		{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"u%n"}`},
+		{name: "POST /v1/check with an id", target: "/v1/check", body: `{"zone_id":1,"bucket_key":"alice","attempt_id":"a"}`},
+		{name: "POST /v1/check with a new id", target: "/v1/check", body: `{"zone_id":1,"bucket_key":"i%n","attempt_id":"i%n"}`},
+		{
+			name: "POST /v1/check of several with a secret", target: "/v1/check",
+			body: `{"buckets":[{"zone_id":1,"bucket_key":"s%n"},{"zone_id":2,"bucket_key":"s%n"}],"secret_hash":"0123456789abcdef"}`,
+		},
+		{
+			name: "POST /v1/check by a network", target: "/v1/check",
+			body: `{"buckets":[{"zone_id":3,"bucket_key":"203.0.113.9"},{"zone_id":3,"bucket_key":"198.51.100.9"}]}`,
+		},
+		{
+			name: "POST /v1/checks",
+			body: `{"checks":[{"zone_id":1,"bucket_key":"b%n"},{"zone_id":1,"bucket_key":"b%n"},{"zone_id":1,"bucket_key":"b%n"}]}`,
+		},
+		{name: "GET /v1/caller"}, {name: "GET /v1/retention"}, {name: "GET /v1/zones"},
+		{name: "POST /v1/txns/{id}/outcome", target: "/v1/txns/1/outcome", body: `{"outcome":"failure"}`},
+		{name: "GET /v1/gate", target: "/v1/gate?zone=1&key=g%n", status: 204},
+		{name: "GET /gate/{name}", target: "/gate/login", header: []string{"X-User", "carol", attempt, "g"}, status: 204},
+		{name: "GET /gate/{name}/outcome", target: "/gate/login/outcome?outcome=failure", header: []string{attempt, "g"}, status: 204},
+		{name: "GET /gate/{name}/{path}", target: "/gate/login/x", header: []string{"X-User", "carol", attempt, "g"}, status: 204},
+		{name: "POST /json", body: `{"domain":"d","descriptors":[{"entries":[{"key":"zone_1","value":"r%n"}]}]}`},
+		{name: "POST /v1/attempts/{id}/outcome", target: "/v1/attempts/a/outcome", body: `{"outcome":"failure"}`},
+		{name: "POST /v1/outcomes", body: `{"reports":[{"txn_id":"2","outcome":"failure"}]}`},
+		{name: "GET /v1/zones/{id}", target: "/v1/zones/1"},
+		{name: "PUT /v1/zones/{id}", target: "/v1/zones/%n", body: `{"rate":5,"window":60}`, status: 201},
+		{name: "PUT /v1/zones/{id} of one that is there", target: "/v1/zones/2", body: `{"rate":%n,"window":60}`},
+		{
+			name: "DELETE /v1/zones/{id}", target: "/v1/zones/90", status: 204,
+			before: "INSERT INTO zone_master (id, rate, `window`) VALUES (90, 5, 60)",
+		},
+		{name: "GET /v1/zones/{id}/totals", target: "/v1/zones/1/totals"},
+		{name: "GET /v1/zones/{id}/report", target: "/v1/zones/1/report"},
+		{name: "GET /v1/zones/{id}/buckets/{key}", target: "/v1/zones/1/buckets/alice"},
+		{name: "GET /v1/zones/{id}/buckets/{key}/totals", target: "/v1/zones/1/buckets/alice/totals"},
+		{name: "POST /v1/zones/{id}/buckets/{key}/release", target: "/v1/zones/1/buckets/alice/release", body: `{"reason":"x"}`},
+		{name: "GET /v1/zones/{id}/locked", target: "/v1/zones/1/locked"},
+		{name: "GET /v1/zones/{id}/full", target: "/v1/zones/1/full"},
+		{name: "GET /v1/zones/{id}/denied.txt", target: "/v1/zones/3/denied.txt"},
+		{name: "POST /v1/zones/{id}/release", target: "/v1/zones/1/release", body: `{"bucket_keys":["alice"],"reason":"x"}`},
+		{name: "POST /v1/zones/{id}/backtest", target: "/v1/zones/1/backtest", body: `{"rates":[3]}`, status: 202},
+		{name: "GET /v1/zones/{id}/backtest/{job}", target: "/v1/zones/1/backtest/%j"},
+		{name: "DELETE /v1/zones/{id}/backtest/{job}", target: "/v1/zones/1/backtest/%j"},
+		{name: "GET /v1/zones/{id}/overrides", target: "/v1/zones/1/overrides"},
+		{
+			name: "POST /v1/zones/{id}/overrides", target: "/v1/zones/1/overrides", status: 201,
+			body: `{"bucket_key":"o%n","action":"allow","reason":"x"}`,
+		},
+		{name: "GET /v1/zones/{id}/overrides/{override_id}", target: "/v1/zones/1/overrides/9"},
+		{
+			name: "PUT /v1/zones/{id}/overrides/{override_id}", target: "/v1/zones/1/overrides/9",
+			body: `{"bucket_key":"mallory","action":"deny","reason":"%n"}`,
+		},
+		{
+			name: "DELETE /v1/zones/{id}/overrides/{override_id}", target: "/v1/zones/1/overrides/90", status: 204,
+			before: "INSERT INTO zone_override (id, zone_id, bucket_key, action) VALUES (90, 1, 'gone', 'deny')",
+		},
+		{name: "GET /v1/txns"},
+		{name: "GET /v1/txns as a file", target: "/v1/txns?zone=1", header: []string{"Accept", "text/csv"}},
+		{name: "GET /v1/txns/follow"}, {name: "GET /v1/events"}, {name: "GET /v1/events/follow"}, {name: "GET /v1/events/schema"},
+		{name: "GET /v1/webhooks"},
+		{
+			name: "POST /v1/webhooks", body: `{"url":"https://hooks.example.com/%n"}`, status: 201,
+			before: "DELETE FROM webhook WHERE id > 1",
+		},
+		{
+			name: "DELETE /v1/webhooks/{id}", target: "/v1/webhooks/90", status: 204,
+			before: "INSERT INTO webhook (id, url, secret, created_by, created_at, position) " +
+				"VALUES (90, 'https://hooks.example.com/', 'whsec_x', 'ann', NOW(), 0)",
+		},
+		{name: "GET /v1/webhooks/{id}/deliveries", target: "/v1/webhooks/1/deliveries"},
+		{
+			name: "POST /v1/webhooks/{id}/resend", target: "/v1/webhooks/1/resend", body: `{}`,
+			before: "REPLACE INTO webhook_delivery (webhook_id, event_id, tries, next_at, error) VALUES (1, 1, 9, NULL, 'x')",
+		},
+		{name: "GET /v1/pulse"}, {name: "GET /v1/instances"}, {name: "GET /v1/diagnosis"}, {name: "GET /v1/audit"}, {name: "GET /v1/tokens"},
+		{
+			name: "DELETE /v1/tokens/{id}", target: "/v1/tokens/%n", status: 204,
+			before: "INSERT INTO access_token (id, kind, name, digest, shown, scopes, created_by, created_at) " +
+				"VALUES (%n, 'token', 'x', UNHEX(SHA2('%n', 256)), 'vel_x', 'check', 'ann', NOW())",
+		},
+		{name: "GET /v1/txns/{id}", target: "/v1/txns/1"},
+		{name: "GET /v1/txns/{id}/explanation", target: "/v1/txns/1/explanation"},
+		{name: "GET /v1/attempts/{id}", target: "/v1/attempts/a"},
+	}
+}
+
+// ask asks one operation.
+func (w *rightsWorld) ask(t *testing.T, o operation) (status int, text string) {
+	t.Helper()
+	if strings.HasSuffix(o.name, "/backtest") { // while one is under way there is no place for another one
+		dbtest.Eventually(t, "a back-test begins", func() bool {
+			status, text = w.askOnce(t, o)
+			return status != http.StatusServiceUnavailable
+		})
+		return status, text
+	}
+	return w.askOnce(t, o)
+}
+
+func (w *rightsWorld) askOnce(t *testing.T, o operation) (status int, text string) {
+	t.Helper()
+	w.asked++
+	if o.before != "" {
+		if _, err := w.SQL.ExecContext(t.Context(), w.fill(o.before)); err != nil && !session.IsNumber(err, session.NumberDuplicate) {
+			t.Fatalf("before %s: %v", o.name, err)
+		}
+	}
+	method, target, _ := strings.Cut(o.name, " ")
+	if o.target != "" {
+		target = o.target
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, w.service.url+w.fill(target), strings.NewReader(w.fill(o.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(o.header); i += 2 {
+		request.Header.Set(o.header[i], o.header[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatalf("%s: %v", o.name, err)
+	}
+	defer response.Body.Close()
+	body := make([]byte, 1<<14)
+	n := 0
+	if !strings.HasSuffix(o.name, "/follow") { // which never ends
+		for {
+			more, err := response.Body.Read(body[n:])
+			if n += more; err != nil || n == len(body) {
+				break
+			}
+		}
+	}
+	if _, after, found := strings.Cut(string(body[:n]), `"job":"`); found {
+		w.job, _, _ = strings.Cut(after, `"`)
+	} else if at := response.Header.Get("Location"); strings.Contains(at, "/backtest/") {
+		w.job = path.Base(at)
+	}
+	return response.StatusCode, string(body[:n])
+}
+
+// work runs the tasks of retention, of events and of webhooks once, due or not, and what an instance does by itself. Neither
+// finds its work done by the last time.
+func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
+	t.Helper()
+	w.ask(t, operation{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"w%n"}`})
+	for _, statement := range []string{ // totals are of what has an age
+		"UPDATE zone_txn SET created_at = created_at - INTERVAL 5 MINUTE", "UPDATE zone_txn_mark SET marked_at = marked_at - INTERVAL 5 MINUTE",
+		"UPDATE totals_progress SET rolled_up_to = rolled_up_to - INTERVAL 6 MINUTE",
+		"DELETE FROM webhook_delivery", "UPDATE webhook SET position = 0 WHERE id = 1", "DELETE FROM webhook WHERE id > 1",
+		"UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE",
+	} {
+		dbtest.Exec(t, w.SQL, statement)
+	}
+	refuse := func(context.Context, webhook.Webhook, string, event.Event) error {
+		return errors.New("refused by the test")
+	}
+	take := func(context.Context, webhook.Webhook, string, event.Event) error { return nil }
+	for _, runner := range []*retention.Runner{w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse), w.store.Deliverer(take)} {
+		err := runner.Finish(t.Context(), func(run retention.Run) {
+			done = append(done, run.Task)
+			if run.Err != nil {
+				errs = append(errs, run.Task+": "+run.Err.Error())
+			}
+		})
+		if err != nil {
+			errs = append(errs, err.Error())
+		}
+		dbtest.Exec(t, w.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND")
+	}
+	_, census := w.store.Census(t.Context())
+	for what, err := range map[string]error{
+		"a sign of an instance": w.store.NoteInstance(t.Context(), service.Instance{Name: "i"}), "the instances that are gone": w.store.ForgetInstances(t.Context()),
+		"the use of a credential": w.store.UseCredential(t.Context(), 1), "the census": census,
+	} {
+		if err != nil {
+			errs = append(errs, what+": "+err.Error())
+		}
+	}
+	return done, errs
+}
+
+// Operations that are none of api/openapi.yaml.
+const (
+	background = "background tasks"
+	first      = "background tasks of a new database"
+	examined   = "velocityd doctor"
+)
+
+// needs says by which operation the lack of each right of the service's account is met, where it edits zones.
+func needs() map[string]string {
+	const several, lockout = "POST /v1/check of several with a secret", "POST /v1/checks"
+	all := map[string]string{
+		"SELECT schema_migrations": examined, "INSERT velocity_identity": examined, "SELECT retention_policy": examined,
+		"SELECT zone_override_prefix_length": "POST /v1/check by a network", "INSERT totals_progress": first,
+		"UPDATE access_token (last_used_at)": background, "UPDATE access_token (revoked_at)": "DELETE /v1/tokens/{id}",
+		"UPDATE access_token (revoked_by)": "DELETE /v1/tokens/{id}", "UPDATE webhook (resent_at)": "POST /v1/webhooks/{id}/resend",
+	}
+	for operation, rights := range map[string]string{
+		several: "INSERT zone_txn, SELECT zone_txn, SELECT zone_bucket_lock, INSERT zone_bucket_lock, UPDATE zone_bucket_lock, " +
+			"SELECT zone_override, SELECT zone_master",
+		"POST /v1/check with a new id": "SELECT zone_attempt, INSERT zone_attempt",
+		lockout:                        "INSERT zone_event, SELECT zone_lockout, INSERT zone_lockout, UPDATE zone_lockout",
+		background: "SELECT velocity_identity, SELECT zone_txn_mark, INSERT zone_txn_mark, DELETE zone_txn_mark, INSERT webhook_delivery, " +
+			"DELETE webhook_delivery, UPDATE totals_progress, INSERT retention_task, UPDATE retention_task, " +
+			"INSERT zone_hour, UPDATE zone_hour, INSERT zone_bucket_total, UPDATE zone_bucket_total, DELETE zone_bucket_total, " +
+			"INSERT zone_totals_since, UPDATE zone_totals_since, DELETE zone_totals_since, DELETE zone_backtest, " +
+			"INSERT service_instance, UPDATE service_instance, DELETE service_instance, " +
+			"UPDATE webhook (error), UPDATE webhook (failed_at), UPDATE webhook (position), UPDATE webhook (succeeded_at)",
+		"PUT /v1/zones/{id}":                            "INSERT zone_master",
+		"PUT /v1/zones/{id} of one that is there":       "UPDATE zone_master",
+		"DELETE /v1/zones/{id}":                         "DELETE zone_master",
+		"POST /v1/zones/{id}/overrides":                 "INSERT zone_override",
+		"PUT /v1/zones/{id}/overrides/{override_id}":    "UPDATE zone_override",
+		"DELETE /v1/zones/{id}/overrides/{override_id}": "DELETE zone_override",
+		"GET /v1/events":                                "SELECT zone_event",
+		"GET /v1/tokens":                                "SELECT access_token",
+		"GET /v1/webhooks":                              "SELECT webhook, SELECT webhook_delivery",
+		"POST /v1/webhooks":                             "INSERT webhook",
+		"DELETE /v1/webhooks/{id}":                      "DELETE webhook",
+		"POST /v1/webhooks/{id}/resend":                 "UPDATE webhook_delivery",
+		"GET /v1/zones/{id}/totals":                     "SELECT totals_progress, SELECT zone_hour",
+		"GET /v1/zones/{id}/buckets/{key}/totals":       "SELECT zone_bucket_total, SELECT zone_totals_since",
+		"GET /v1/retention":                             "SELECT retention_task",
+		"POST /v1/zones/{id}/backtest":                  "SELECT zone_backtest, INSERT zone_backtest",
+		"DELETE /v1/zones/{id}/backtest/{job}":          "UPDATE zone_backtest",
+		"GET /v1/instances":                             "SELECT service_instance",
+		"GET /v1/audit":                                 "SELECT zone_audit",
+	} {
+		for right := range strings.SplitSeq(rights, ", ") {
+			all[right] = operation
+		}
+	}
+	return all
+}
+
+// TestTheServicesAccountMayDoEachOperation asks each operation of api/openapi.yaml as the account of migrate roles
+// --service-edits-zones, and does the background work of serve. Then it takes away one right after the other: the operation
+// that needs it is refused, and the log names the right.
+func TestTheServicesAccountMayDoEachOperation(t *testing.T) {
+	t.Parallel()
+	all := map[string]operation{}
+	for _, o := range operations() {
+		all[o.name] = o
+	}
+	for _, name := range describedOperations(t) {
+		if _, found := all[name]; !found {
+			t.Errorf("%s of api/openapi.yaml has no row in this test", name)
+		}
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		w := newRightsWorld(t, engine, roles.Editor)
+		for _, o := range operations() {
+			if status, text := w.ask(t, o); status != o.wanted() {
+				t.Errorf("%s: %d %s, want %d", o.name, status, text, o.wanted())
+			}
+		}
+		done, errs := w.work(t)
+		for _, name := range append(w.store.Retention().Names(), w.store.Prompt().Names()...) {
+			if !slices.Contains(done, name) {
+				t.Errorf("task %s did not run", name)
+			}
+		}
+		if len(errs) > 0 {
+			t.Errorf("background tasks: %q", errs)
+		}
+		operationOf := needs()
+		for _, right := range roles.Rights(migrations.MySQL, roles.Editor) {
+			for _, privilege := range right.Privileges {
+				if right.Object.Name == "*" {
+					continue // EXECUTE, of which a session hears when it is new: see TestEachCommandNeedsTheRightsOfItsRole
+				}
+				verb, column, _ := strings.Cut(privilege, " ")
+				name := strings.TrimSpace(verb + " " + right.Object.Name + " " + column)
+				o := cmp.Or(operationOf[name], "none")
+				restore := revoke(t, w.Database, w.narrow, privilege, right.Object.Name)
+				if text := w.refusal(t, o, all[o]); !namesRight(text, privilege, right.Object.Name) {
+					t.Errorf("without %s, this does not name it: %s: %s", name, o, text)
+				}
+				restore()
+			}
+		}
+	})
+}
+
+// refusal is what is said of an operation that the account may not do: in the answer, and in the log.
+func (w *rightsWorld) refusal(t *testing.T, name string, o operation) string {
+	t.Helper()
+	switch name {
+	case first:
+		dbtest.Exec(t, w.SQL, "DELETE FROM totals_progress")
+		fallthrough
+	case background:
+		_, errs := w.work(t)
+		return strings.Join(errs, "\n")
+	case examined:
+		r := command(environment{"VELOCITY_DSN": w.narrow.DSN}, nil, "doctor")
+		return r.stdout + r.stderr
+	}
+	mark := len(w.service.stderr.String())
+	status, body := w.ask(t, o)
+	if status != http.StatusForbidden {
+		t.Errorf("%s: %d, want 403", name, status)
+	}
+	return body + w.service.stderr.String()[mark:]
+}
+
+func (o operation) wanted() int { return cmp.Or(o.status, http.StatusOK) }
+
+// describedOperations are those of api/openapi.yaml, such as "GET /v1/zones".
+func describedOperations(t *testing.T) (names []string) {
+	t.Helper()
+	var doc struct{ Paths map[string]map[string]any }
+	if err := yaml.Unmarshal(api.Description, &doc); err != nil || len(doc.Paths) < 30 {
+		t.Fatal(len(doc.Paths), err)
+	}
+	for route, methods := range doc.Paths {
+		for _, method := range []string{"get", "put", "post", "delete", "patch"} {
+			if methods[method] != nil {
+				names = append(names, strings.ToUpper(method)+" "+route)
+			}
+		}
+	}
+	return names
+}
+
+// revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it back.
+func revoke(t *testing.T, d, narrow *dbtest.Database, privilege, object string) (restore func()) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(narrow.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	on, account := privilege+" ON "+cfg.DBName+"."+object, "'"+cfg.User+"'@'localhost'"
+	if strings.HasPrefix(object, "PROCEDURE ") {
+		on = privilege + " ON PROCEDURE " + cfg.DBName + "." + strings.TrimPrefix(object, "PROCEDURE ")
+	}
+	dbtest.Exec(t, d.SQL, "REVOKE "+on+" FROM "+account)
+	return func() { dbtest.Exec(t, d.SQL, "GRANT "+on+" TO "+account) }
+}
+
+// namesRight says that an error names a right: the privilege and, unless it is on the database, the object. MySQL says of an UPDATE or
+// DELETE that a lock needs that the locking clause is denied.
+func namesRight(text, privilege, object string) bool {
+	verb, column, _ := strings.Cut(privilege, " ")
+	object = strings.TrimPrefix(object, "PROCEDURE ")
+	upper := strings.ToUpper(text)
+	return (strings.Contains(upper, verb) || strings.Contains(text, "with locking clause")) &&
+		(object == "*" || strings.Contains(text, object)) && strings.Contains(text, strings.Trim(column, "()"))
+}
