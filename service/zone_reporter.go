@@ -40,7 +40,8 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
 // other may be in any order. Those outside of the query's time and zones are left out.
 func (r *ZoneReporter) Add(row ZoneReportRow) (goesOn bool) {
-	if !slices.Contains(r.zones, row.Bucket.ZoneID) || row.CreatedAt.Before(r.report.Query.Since) || !row.CreatedAt.Before(r.report.Query.Until) {
+	query := r.report.Query
+	if !slices.Contains(r.zones, row.Bucket.ZoneID) || row.CreatedAt.Before(query.Since) || !row.CreatedAt.Before(query.Until) {
 		return true
 	}
 	if r.report.Rows == r.report.Query.MostRows {

@@ -265,7 +265,8 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 	for _, hour := range report.Hours {
 		hours += hour.Attempts
 	}
-	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || hours != 9 || len(report.Hours) < 5 || report.Hours[0].BeginsAt.Before(report.Query.Since) {
+	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || hours != 9 || len(report.Hours) < 5 ||
+		report.Hours[0].BeginsAt.Before(report.Query.Since) {
 		t.Errorf("cut %v, %d rows, %d attempts, and %d in hours %+v; want 2, and 9 in hours from %v on", report.IsCut, report.Rows,
 			report.Total.Attempts, hours, report.Hours, report.Query.Since)
 	}
