@@ -154,7 +154,7 @@ func TestExtractFindsEveryBlockAndItsLine(t *testing.T) {
 
 func TestExtractRefusesABlockThatNothingWouldRun(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"```\nls\n```\n", "```bash\nls\n```\n", "a\n```sql\nSELECT 1;\n"} {
+	for _, text := range []string{"```\nls\n```\n", "```zsh\nls\n```\n", "a\n```sql\nSELECT 1;\n"} {
 		if blocks, err := extract("p.md", text); err == nil || !strings.HasPrefix(err.Error(), "p.md:") {
 			t.Errorf("%q: got %+v (%v), want an error that names page and line", text, blocks, err)
 		}

@@ -73,6 +73,7 @@ func buildProgram(t *testing.T) string {
 // once says of pages whose blocks cannot be pasted twice in a row why that is so. All others are run twice.
 func once() map[string]string {
 	return map[string]string{
+		"README.md":           "fills a window, to show a refusal",
 		"docs/install.md":     "makes the database and its accounts",
 		"docs/quotas.md":      "inserts zones",
 		"docs/dba.md":         "inserts zones",

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"velocityd/api"
 	"velocityd/front"
 	"velocityd/handlers/gate"
 	"velocityd/service"
@@ -58,9 +57,9 @@ func (a *authorization) answer(ctx context.Context, c *call, of *auth.AttributeC
 		return allowed(d, question.Check.AttemptID), nil
 	}
 	seconds := service.WholeSeconds(d.RetryAfter())
-	policy, limit := api.RateLimit(d)
+	// Envoy hands all fields of a denial to the end user, so it has none of the limits.
 	return denied(codes.ResourceExhausted, "the attempt is blocked", question.Deny, front.Denial(seconds),
-		"retry-after", strconv.FormatInt(seconds, 10), "ratelimit-policy", policy, "ratelimit", limit), nil
+		"retry-after", strconv.FormatInt(seconds, 10)), nil
 }
 
 // question returns the question of the gate that the route names. The errors hold no value of the end user.

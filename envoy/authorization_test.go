@@ -147,7 +147,7 @@ func TestAGateLetsTheRatePassAndDeniesTheRestAsItsFileSays(t *testing.T) {
 	fields := fieldsOf(t, denied.GetHeaders())
 	if err != nil || codeOf(got) != codes.ResourceExhausted || denied.GetStatus().GetCode() != 429 ||
 		denied.GetBody() != "Too many attempts. Try again in "+fields["retry-after"]+" seconds.\n" ||
-		fields["ratelimit-policy"] != `"1";q=2;w=3600, "2";q=5;w=90` || !strings.HasPrefix(fields["ratelimit"], `"1";r=0;t=`) ||
+		fields["ratelimit-policy"] != "" || fields["ratelimit"] != "" ||
 		fields["cache-control"] != "no-store" || !strings.HasPrefix(fields["content-type"], "text/plain") {
 		t.Errorf("beyond the rate: %v %v", got, err)
 	}

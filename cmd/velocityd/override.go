@@ -218,7 +218,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store ask.Endpoint, princ
 	replaceLength(&o.Window, c.Window)
 	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
-		now, err := engineTime(ctx, store, o)
+		now, err := engineTime(ctx, store, zone.Keys, o)
 		if err != nil {
 			return o, err
 		}
@@ -234,10 +234,12 @@ func (c *overrideSetCmd) override(ctx context.Context, store ask.Endpoint, princ
 
 // engineTime returns the time of the database, whose clock decides when an override
 // ends. It gets it by a peek at a bucket of the override.
-func engineTime(ctx context.Context, store ask.Endpoint, o service.Override) (time.Time, error) {
+func engineTime(ctx context.Context, store ask.Endpoint, keys service.KeyRule, o service.Override) (_ time.Time, err error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
-		bucket.Key = o.Prefix.Addr().String()
+		if bucket.Key, err = keys.Normalize(o.Prefix.Addr().String()); err != nil {
+			return time.Time{}, err
+		}
 	}
 	peek, err := store.Peek(ctx, bucket)
 	return peek.At, err

@@ -31,7 +31,6 @@ func TestEveryFileOfSecretsIsRefusedWhenOthersReadIt(t *testing.T) {
 		"console-key-file": "serve --dsn " + dsn + " --console-key-file " + file,
 		"key-hmac-file":    "serve --dsn " + dsn + " --key-hmac-file " + folder,
 		"token-file":       "check 1 alice --url http://127.0.0.1:1 --token-file " + file,
-		"lapi-key-file":    "sync crowdsec --lapi http://127.0.0.1:1 --address-zone 2 --url http://127.0.0.1:1 --lapi-key-file " + file,
 	}
 	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
