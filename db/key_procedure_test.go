@@ -92,9 +92,9 @@ func callBySQL(t *testing.T, d *dbtest.Database, statement string, args ...any) 
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // see Err
+	defer rows.Close()
 	for more := true; more; more = rows.NextResultSet() {
-		for rows.Next() { //nolint:revive // to the end
+		for rows.Next() {
 		}
 	}
 	return rows.Err()
