@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"net/http"
-	"slices"
 
 	"velocityd/service"
 	"velocityd/service/access"
@@ -46,7 +45,7 @@ type Kind struct {
 }
 
 // Kinds returns the one table of errors: code, status and text of each. An error
-// that fits several is the first of them, and a code of several means the last.
+// that fits several is the first of them.
 func Kinds() []Kind {
 	return []Kind{
 		{
@@ -71,12 +70,9 @@ func Kinds() []Kind {
 				"Nothing was decided, recorded or changed. Start the instance with --key-hmac-file.",
 		},
 		{
-			service.ErrNoSpace, http.StatusServiceUnavailable, "busy",
-			"The service's database has no space. Nothing was decided, recorded or changed. Ask again in some seconds.",
-		},
-		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again in some seconds.",
+			"The service is busy, or its database is away or has no space. Nothing was decided, recorded or changed. " +
+				"Ask again in some seconds.",
 		},
 		{
 			access.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
@@ -142,10 +138,10 @@ func (p *Problem) Error() string {
 }
 
 // Unwrap returns the error that the code stands for, of package service, access or this
-// package, of several the most general. It returns nil for an unknown code, and for a problem
-// without a code, which velocityd never writes.
+// package. It returns nil for an unknown code, and for a problem without a code, which
+// velocityd never writes.
 func (p *Problem) Unwrap() error {
-	for _, k := range slices.Backward(Kinds()) {
+	for _, k := range Kinds() {
 		if k.Code == p.Code {
 			return k.Err
 		}

@@ -94,7 +94,7 @@ func callBySQL(t *testing.T, d *dbtest.Database, statement string, args ...any) 
 	}
 	defer rows.Close()
 	for more := true; more; more = rows.NextResultSet() {
-		for rows.Next() { // to the end
+		for rows.Next() {
 		}
 	}
 	return rows.Err()

@@ -52,7 +52,7 @@ func fill(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	dbtest.Exec(t, d.SQL, "CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(4000) CHARACTER SET ascii)")
 	for _, rows := range []int{100, 10, 1} {
-		statement := strings.Join([]string{"INSERT INTO ballast (text) VALUES ", strings.Repeat(",(REPEAT('x', 4000))", rows)[1:]}, "")
+		statement := "INSERT INTO ballast (text) VALUES " + strings.Repeat(",(REPEAT('x', 4000))", rows)[1:] //nolint:gosec // a number of the list above
 		for n := 0; ; n++ {
 			if _, err := d.SQL.ExecContext(t.Context(), statement); err != nil {
 				break

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"velocityd/cmd/velocityd/shell"
+	"velocityd/db/dbtest"
+	"velocityd/migrations/roles"
+)
+
+// roleCommand is a command as the role that docs/install.md names for it.
+type roleCommand struct {
+	args  string
+	role  roles.Role
+	lacks string // a right without which it fails
+	code  int    // with all rights
+}
+
+// admin is no role: a command that only an administrator runs, and that its test covers.
+const admin roles.Role = "admin"
+
+// roleCommands are in an order in which each finds what it names.
+func roleCommands(t *testing.T) []roleCommand {
+	t.Helper()
+	dir := t.TempDir()
+	zones, log, gates := filepath.Join(dir, "zones.yaml"), filepath.Join(dir, "auth.log"), gatesFile(t, rightsGates)
+	writeFile(t, zones, "zones:\n  - {id: 7, rate: 5, window: 60}\n")
+	writeFile(t, log, "Nov 22 10:00:01 host sshd[100]: Failed password for root from 203.0.113.9 port 4431 ssh2\n")
+	return []roleCommand{
+		{"migrate up", roles.Owner, "CREATE *", exitFine},
+		{"migrate status", roles.Owner, "SELECT *", exitFine},
+		{"serve", admin, "", 0},         // TestTheServicesAccountMayDoEachOperation
+		{"dev", admin, "", 0},           // a database that it makes itself
+		{"migrate roles", admin, "", 0}, // TestMigrateRoles…
+		{"migrate down", admin, "", 0},  // TestTheOwnersGrantsAreEnough
+		{"zone set 1 --rate 2 --window 3600 --lockout 60 --totals", roles.DBA, "INSERT zone_master", exitFine},
+		{"zone set 1 --rate 3", roles.DBA, "UPDATE zone_master", exitFine},
+		{"zone apply --yes " + zones, roles.DBA, "INSERT zone_master", exitFine},
+		{"zone list", roles.DBA, "SELECT zone_master", exitFine},
+		{"zone show 1", roles.DBA, "SELECT zone_master", exitFine},
+		{"zone lint", roles.DBA, "SELECT zone_override", exitFindings},
+		{"zone totals 1", roles.DBA, "SELECT zone_hour", exitFine},
+		{"zone delete --yes 7", roles.DBA, "DELETE zone_master", exitFine},
+		{"zone restore --yes 4", roles.DBA, "INSERT zone_master", exitFine},
+		{"override set 1 mallory --action deny --reason x", roles.DBA, "INSERT zone_override", exitFine},
+		{"override list 1", roles.DBA, "SELECT zone_override", exitFine},
+		{"override delete 1 mallory", roles.DBA, "DELETE zone_override", exitFine},
+		{"bucket peek 1 alice", roles.DBA, "EXECUTE PROCEDURE peek_velocity", exitFine},
+		{"bucket totals 1 alice", roles.DBA, "SELECT zone_bucket_total", exitFine},
+		{"bucket locked 1", roles.DBA, "SELECT zone_lockout", exitFine},
+		{"bucket release 1 alice --reason x", roles.DBA, "EXECUTE PROCEDURE release_bucket", exitFine},
+		{"check 1 alice --attempt-id a", roles.Service, "SELECT zone_attempt", exitFine},
+		{"check 1 bob", roles.Service, "EXECUTE *", exitFine},
+		{"outcome 1 failure", roles.Service, "EXECUTE *", exitFine},
+		{"attempt a", roles.Service, "SELECT zone_attempt", exitFine},
+		{"txn list", roles.Service, "SELECT zone_txn", exitFine},
+		{"txn show 1", roles.Service, "SELECT zone_txn", exitFine},
+		{"txn explain 1", roles.Service, "SELECT zone_audit", exitFine},
+		{"txn follow --after 1", roles.Service, "SELECT zone_txn", exitFine},
+		{"txn export", roles.Service, "EXECUTE *", exitFine},
+		{"events list", roles.Service, "SELECT zone_event", exitFine},
+		{"events follow --after 1", roles.Service, "SELECT zone_event", exitFine},
+		{"changes", roles.Service, "SELECT zone_audit", exitFine},
+		{"webhook add https://hooks.example.com/", roles.Editor, "INSERT webhook", exitFine},
+		{"webhook list", roles.Editor, "SELECT webhook", exitFine},
+		{"webhook deliveries 1", roles.Editor, "SELECT webhook_delivery", exitFine},
+		{"webhook resend 1", roles.Editor, "UPDATE webhook_delivery", exitFine},
+		{"webhook remove 1", roles.Editor, "DELETE webhook", exitFine},
+		{"doctor", roles.Service, "INSERT zone_txn", exitFine},
+		{"gate lint " + gates, roles.Service, "SELECT zone_master", exitFine},
+		{"replay " + log + " --user-zone 1", roles.Service, "EXECUTE *", exitFine},
+		{"report --zone 1", roles.Service, "SELECT zone_txn", exitFine},
+		{"backtest --zone 1 --rate 3", roles.Service, "SELECT zone_txn", exitFine},
+		{"audit", roles.Owner, "SELECT *", exitFine},
+		{"retain", roles.Owner, "EXECUTE *", exitFine},
+		{"subject export alice", roles.Owner, "SELECT *", exitFine},
+		{"subject erase --yes alice --reason x", roles.Owner, "UPDATE *", exitFine},
+		{"token create auth --scope check", roles.Owner, "INSERT *", exitFine},
+		{"token list", roles.Owner, "SELECT *", exitFine},
+		{"token revoke --yes auth", roles.Owner, "UPDATE *", exitFine},
+	}
+}
+
+// TestEachCommandNeedsTheRightsOfItsRole runs each command that talks to a database without one right of the role that
+// docs/install.md names for it, and the error names the right. Then it runs it with all of them.
+func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
+	t.Parallel()
+	commands := roleCommands(t)
+	for _, name := range databaseCommands(t) {
+		if !slices.ContainsFunc(commands, func(c roleCommand) bool { return c.args == name || strings.HasPrefix(c.args, name+" ") }) {
+			t.Errorf("the command %s has no row in this test", name)
+		}
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		d.LeaveUnaudited() // a key is erased, and txns are older than their answers
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		accounts := map[roles.Role]*dbtest.Database{}
+		for _, c := range commands {
+			if c.role == admin {
+				continue
+			}
+			if accounts[c.role] == nil { // once there is what it may read
+				accounts[c.role] = d.RoleAccount(t, c.role)
+			}
+			narrow := accounts[c.role]
+			privilege, object, _ := strings.Cut(c.lacks, " ")
+			restore := revoke(t, d, narrow, privilege, object)
+			r := runAs(t, d, narrow, c.args)
+			restore()
+			if r.code != exitError || !namesRight(r.stdout+r.stderr, privilege, object) {
+				t.Errorf("%s as %s without %s: code %d, %s%s", c.args, c.role, c.lacks, r.code, r.stdout, r.stderr)
+			}
+			if r := runAs(t, d, narrow, c.args); r.code != c.code {
+				t.Errorf("%s as %s: code %d, want %d: %s%s", c.args, c.role, r.code, c.code, r.stdout, r.stderr)
+			}
+		}
+	})
+}
+
+// databaseCommands are those that take a DSN, such as "zone set".
+func databaseCommands(t *testing.T) (names []string) {
+	t.Helper()
+	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		for _, group := range leaf.AllFlags(false) {
+			for _, flag := range group {
+				if flag.Name == "dsn" {
+					names = append(names, leaf.Path())
+				}
+			}
+		}
+	}
+	if len(names) < 40 {
+		t.Fatalf("only %q take a DSN", names)
+	}
+	return names
+}
+
+// runAs runs a command by an account. One that follows is stopped at its first line.
+func runAs(t *testing.T, d, as *dbtest.Database, args string) result {
+	t.Helper()
+	env := environment{"VELOCITY_DSN": as.DSN}
+	if !strings.Contains(args, " follow") {
+		return command(env, nil, strings.Fields(args)...)
+	}
+	// What is followed comes when it has an age.
+	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE")
+	dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	stdout, stderr, ended := newOutput(), newOutput(), make(chan int, 1)
+	go func() {
+		ended <- run(ctx, strings.Fields(args), &shell.Process{LookupEnv: env.lookup, Stdout: stdout, Stderr: stderr, Principal: tester})
+	}()
+	for {
+		select {
+		case code := <-ended:
+			return result{code, stdout.String(), stderr.String()}
+		case <-stdout.wrote:
+			stop()
+		}
+	}
+}
