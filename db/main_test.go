@@ -74,12 +74,8 @@ type explainedBench struct {
 	tb testing.TB
 }
 
-func (e explainedBench) Explain(ctx context.Context, txnID uint64) (x explain.Explanation, err error) {
-	err = e.Consistently(e.tb, func() (err error) {
-		x, err = e.store.Explain(ctx, txnID)
-		return err
-	})
-	return x, err
+func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
+	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {

@@ -18,7 +18,6 @@ import (
 
 	"velocityd/api"
 	"velocityd/envoy"
-	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -87,19 +86,12 @@ func serve(t *testing.T, handler http.Handler) *running {
 // servePiped is serve by pipes, so that a bubble's clock is that of both sides.
 func servePiped(t *testing.T, handler http.Handler) *running {
 	t.Helper()
-	pipes := pipeListener{make(chan net.Conn)}
-	server := wire.NewServer(handler, time.Minute, nil)
-	go func() { _ = server.Serve(pipes) }()
 	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		caller, accepted := net.Pipe()
-		pipes.accepted <- accepted
+		t.Cleanup(serveConn(handler, time.Minute, accepted))
 		return caller, nil
 	}}}
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		close(pipes.accepted)
-		_ = server.Close()
-	})
+	t.Cleanup(client.CloseIdleConnections)
 	return &running{url: "http://pipes", http: client}
 }
 

@@ -51,12 +51,8 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 		d.audit(tb, prover.Options{})
 		return
 	}
-	var zones []service.Zone
-	read := func() (err error) {
-		zones, err = d.unchangedZones()
-		return err
-	}
-	if err := d.Consistently(tb, read); err != nil {
+	zones, err := Consistently(tb, d, d.unchangedZones)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	d.audit(tb, prover.Options{Rules: rulesOf(zones)}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
@@ -76,13 +72,11 @@ func rulesOf(zones []service.Zone) *proof.Rules {
 func (d *Database) audit(tb testing.TB, o prover.Options, but ...proof.Kind) {
 	tb.Helper()
 	o.Findings, o.Places = math.MaxInt, proof.DefaultPlaces
-	var findings []proof.Finding
-	run := func() error {
-		findings = nil
-		_, err := prover.Run(context.Background(), d.SQL, o, func(f proof.Finding) { findings = append(findings, f) })
-		return err
-	}
-	if err := d.Consistently(tb, run); err != nil {
+	findings, err := Consistently(tb, d, func() (found []proof.Finding, err error) {
+		_, err = prover.Run(context.Background(), d.SQL, o, func(f proof.Finding) { found = append(found, f) })
+		return found, err
+	})
+	if err != nil {
 		tb.Error("audit:", err)
 	}
 	for _, f := range findings {

@@ -10,16 +10,16 @@ import (
 // numberInconsistent is TiDB's error "data inconsistency in table".
 const numberInconsistent = 8133
 
-// Consistently calls read, and calls it again where TiDB's embedded store, which the tests run on, shows it one half of a
-// commit: an entry of an index without its row. That is a fault of that store and passes by itself. An inconsistency that
-// stays would be a fault of ours: at the test's end ADMIN CHECK TABLE holds each index against its rows.
-func (d *Database) Consistently(tb testing.TB, read func() error) error {
+// Consistently calls read of a database, and calls it again where TiDB's embedded store, which the tests run on, shows it one
+// half of a commit: an entry of an index without its row. That is a fault of that store and passes by itself. An inconsistency
+// that stays would be a fault of ours: at the test's end ADMIN CHECK TABLE holds each index against its rows.
+func Consistently[T any](tb testing.TB, d *Database, read func() (T, error)) (T, error) {
 	tb.Helper()
 	for try := 1; ; try++ {
-		err := read()
+		got, err := read()
 		var engine *mysql.MySQLError
 		if !errors.As(err, &engine) || engine.Number != numberInconsistent || try == 10 {
-			return err
+			return got, err
 		}
 		tb.Logf("asks again, because an index showed a commit before its row did: %v", err)
 		if try == 1 {

@@ -115,13 +115,10 @@ func (d *Database) ageTxns(tb testing.TB, bucket service.Bucket, us int64) {
 }
 
 // Txns returns every txn of a bucket by id.
-func (d *Database) Txns(tb testing.TB, bucket service.Bucket) (txns []service.Txn) {
+func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	tb.Helper()
-	read := func() (err error) {
-		txns, err = d.txns(bucket)
-		return err
-	}
-	if err := d.Consistently(tb, read); err != nil {
+	txns, err := Consistently(tb, d, func() ([]service.Txn, error) { return d.txns(bucket) })
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return txns

@@ -92,7 +92,7 @@ func Each(t *testing.T, test func(t *testing.T, engine *Engine)) {
 	on(t, all(), test)
 }
 
-// One is Each on one engine, the first on this machine, for tests of Go that sends no SQL of its own. In `make test-all`
+// One is Each on one engine, the first on this machine, for tests of Go without SQL statements. In `make test-all`
 // it is Each.
 func One(t *testing.T, test func(t *testing.T, engine *Engine)) {
 	t.Helper()

@@ -8,13 +8,10 @@ import (
 )
 
 // EventsOf returns every event of a bucket by id.
-func (d *Database) EventsOf(tb testing.TB, bucket service.Bucket) (events []event.Event) {
+func (d *Database) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
 	tb.Helper()
-	read := func() (err error) {
-		events, err = d.eventsOf(bucket)
-		return err
-	}
-	if err := d.Consistently(tb, read); err != nil {
+	events, err := Consistently(tb, d, func() ([]event.Event, error) { return d.eventsOf(bucket) })
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return events
