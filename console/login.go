@@ -10,6 +10,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -35,12 +36,12 @@ func (c *console) showLogin(w http.ResponseWriter, r *http.Request) {
 // logIn begins a session for a token that holds. It asks the zone of log-ins before it looks at the token.
 func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 	if err := c.readForm(w, r); err != nil {
-		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.")
+		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.", err)
 		return
 	}
-	report, refusal := c.mayLogIn(r)
+	report, refusal, err := c.mayLogIn(r)
 	if refusal != nil {
-		c.refuse(w, r, refusal.Status, refusal.Detail)
+		c.refuse(w, r, refusal.Status, refusal.Detail, err)
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
@@ -51,9 +52,9 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, access.ErrUnauthenticated):
-		c.refuse(w, r, http.StatusUnauthorized, "No live token reads so. It may be misspelt, expired or revoked.")
+		c.refuse(w, r, http.StatusUnauthorized, "No live token reads so. It may be misspelt, expired or revoked.", err)
 	case err != nil:
-		c.refuse(w, r, http.StatusServiceUnavailable, sentenceOf(err))
+		c.refuse(w, r, http.StatusServiceUnavailable, sentenceOf(err), err)
 	default:
 		now := c.Now()
 		c.setCookie(w, c.sessions.seal(session{Token: token, BeganAt: now, UsedAt: now}), sessionLength)
@@ -61,21 +62,23 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse shows the page of log-ins again.
-func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fault string) {
+// refuse shows the page of log-ins again. The log gets err, unless it is nil.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fault string, err error) {
+	front.NoteOf(r.Context()).Refuse(err)
 	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
 }
 
-// mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead.
-func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal *api.Problem) {
+// mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead, and err is nil if it
+// may or if too many came.
+func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal *api.Problem, err error) {
 	if c.LoginZone == 0 {
-		return func(bool) {}, nil
+		return func(bool) {}, nil, nil
 	}
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
 	address, ok := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
 	if !ok { // whoever logs in could choose one of the two, and so the bucket
 		return nil, &api.Problem{Status: http.StatusBadRequest, Detail: "The headers X-Forwarded-For and Forwarded lead to different addresses. " +
-			"Let the proxy remove the one that it does not write."}
+			"Let the proxy remove the one that it does not write."}, fmt.Errorf("%w: X-Forwarded-For and Forwarded differ", service.ErrInvalid)
 	}
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.LoginZone, Key: address.String()}}}
 	decisions, err := c.Limiter.CheckAll(r.Context(), []service.Check{check})
@@ -87,16 +90,16 @@ func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal 
 		return nil, &api.Problem{
 			Status: http.StatusServiceUnavailable,
 			Detail: fmt.Sprintf("Zone %d, in which --console-zone checks log-ins, does not decide now. %s", c.LoginZone, sentenceOf(err)),
-		}
+		}, err
 	case decisions[0].Blocked:
 		return nil, &api.Problem{
 			Status: http.StatusTooManyRequests,
 			Detail: fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.", service.WholeSeconds(decisions[0].RetryAfter())),
-		}
+		}, nil
 	case decisions[0].Degraded: // it is recorded nowhere, so nothing can be reported
-		return func(bool) {}, nil
+		return func(bool) {}, nil, nil
 	}
-	return func(isKnown bool) { c.report(r.Context(), decisions[0].Verdicts[0].TxnID, isKnown) }, nil
+	return func(isKnown bool) { c.report(r.Context(), decisions[0].Verdicts[0].TxnID, isKnown) }, nil, nil
 }
 
 // report tells the zone of log-ins how one has ended. A report that fails leaves its txn without an outcome.
@@ -112,17 +115,23 @@ func (c *console) report(ctx context.Context, txn uint64, isKnown bool) {
 
 // logOut ends the session in this browser.
 func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
-	if c.readForm(w, r) == nil {
+	if err := c.readForm(w, r); err != nil {
+		front.NoteOf(r.Context()).Refuse(err)
+	} else {
 		c.setCookie(w, "", 0)
 	}
 	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
 }
 
-// readForm reads the form of a request, which must come from a page of this origin.
+// readForm reads the form of a request, which must come from a page of this origin. The error wraps api.ErrForeignOrigin if it does
+// not, and else service.ErrInvalid.
 func (c *console) readForm(w http.ResponseWriter, r *http.Request) error {
-	if err := c.origins.Check(r); err != nil {
-		return err
+	if c.origins.Check(r) != nil {
+		return fmt.Errorf("%w: the form was not sent by a page of the console", api.ErrForeignOrigin)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, longestForm)
-	return r.ParseForm()
+	if r.ParseForm() != nil {
+		return fmt.Errorf("%w: the form is too long or malformed", service.ErrInvalid)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"velocityd/api"
 	"velocityd/client"
 	"velocityd/client/inside"
+	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -46,7 +47,12 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s, hasSession := c.session(r)
 		v, err := c.visit(w, r, s.Token)
-		if err == nil && r.Method == http.MethodPost && c.readForm(w, r) != nil {
+		isKnown := err == nil
+		if isKnown && r.Method == http.MethodPost {
+			err = c.readForm(w, r)
+		}
+		if isKnown && err != nil {
+			front.NoteOf(r.Context()).Refuse(err)
 			const detail = "It was not sent by a page of this console, or it is too long."
 			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}
@@ -80,7 +86,7 @@ func hurried(handle func(*visit) error) func(*visit) error {
 func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
-			return &api.Problem{Status: http.StatusForbidden, Detail: fmt.Sprintf("It takes the scope %s.", scope)}
+			return &api.Problem{Status: http.StatusForbidden, Code: "missing_scope", Detail: fmt.Sprintf("It takes the scope %s.", scope)}
 		}
 		return handle(v)
 	}

@@ -2,10 +2,10 @@
 
 package daemon
 
-import "net/http"
+import "velocityd/handlers"
 
 // ConsolePath is empty: this program has no console.
 const ConsolePath = ""
 
-// withConsole returns api as it is: this program has no console.
-func (s *Instance) withConsole(api http.Handler) (http.Handler, error) { return api, nil }
+// mountConsole mounts nothing: this program has no console.
+func (s *Instance) mountConsole(*handlers.Interface) error { return nil }

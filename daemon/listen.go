@@ -130,12 +130,14 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 	most := ConnectionsWithin(s.logger, s.options.Connections.MaxConnections, len(l.all()), s.options.Database.MaxConns)
 	doors := s.grpcDoors(ctx, options, l, most)
 	if l.admin == nil {
-		whole, err := s.withConsole(s.withWforce(handlers.New(options)))
-		return append(doors, s.newDoor(whole, l.main, l, most)), err
+		whole := handlers.New(options)
+		s.mountWforce(whole)
+		return append(doors, s.newDoor(whole, l.main, l, most)), s.mountConsole(whole)
 	}
 	calls, admin := handlers.NewSplit(options)
-	admin, err := s.withConsole(s.withWforce(admin))
-	return append(doors, s.newDoor(s.withWforce(calls), l.main, l, most), s.newDoor(admin, l.admin, l, most)), err
+	s.mountWforce(calls)
+	s.mountWforce(admin)
+	return append(doors, s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)), s.mountConsole(admin)
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

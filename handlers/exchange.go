@@ -39,6 +39,7 @@ type exchange struct {
 	echo.Context
 	id        string
 	caller    front.Asker
+	template  string // of the path by a door; "" if none has answered
 	asked     front.Asked
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
@@ -74,7 +75,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		s.log(x, time.Since(began), answer, err)
 		if s.Observe != nil {
 			s.Observe(c.Request().Context(), Observed{
-				Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
+				Method: c.Request().Method, Route: x.route(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
 			})
 		}
 		if x.isBroken {

@@ -144,17 +144,17 @@ type Options struct {
 // New returns the whole HTTP interface of the service but for the profiles, which show
 // how it works inside. It starts nothing. Of the connection's limits it sets only the
 // time that a large body may take; the http.Server that serves it sets the others.
-func New(o Options) http.Handler {
+func New(o Options) *Interface {
 	s := newServer(o)
-	return s.echo(s.routeCalls, s.routeRecords)
+	return s.serve(s.routeCalls, s.routeRecords)
 }
 
 // NewSplit returns the interface in two parts, for a listener each. calls are the paths for
 // callers: checks, outcomes, health, and the description. admin is everything, with
 // metrics and profiles. Both share the bounds that o has on bodies.
-func NewSplit(o Options) (calls, admin http.Handler) {
+func NewSplit(o Options) (calls, admin *Interface) {
 	s := newServer(o)
-	return s.echo(s.routeCalls), s.echo(s.routeCalls, s.routeRecords, s.routeProfiles)
+	return s.serve(s.routeCalls), s.serve(s.routeCalls, s.routeRecords, s.routeProfiles)
 }
 
 // server is the interface's state, shared by all requests.
@@ -168,6 +168,7 @@ type server struct {
 	origins   origins
 	bodies    bodyMemory
 	needs     map[endpoint]need
+	doors     map[string]bool // by the paths of the router
 	decoder   decoder
 	feed      feed.Txns
 	eventFeed feed.Events
@@ -200,7 +201,7 @@ func newServer(o Options) *server {
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{
-		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
+		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{}, doors: map[string]bool{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports: make(places, mostExports), follows: make(places, mostFollowers),
@@ -210,15 +211,15 @@ func newServer(o Options) *server {
 	return s
 }
 
-// echo returns the router of some of the paths.
-func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
+// serve returns the interface of some of the paths.
+func (s *server) serve(parts ...func(*echo.Echo)) *Interface {
 	e := echo.New()
 	e.Use(s.observe) // the only one: Echo makes each middleware's function anew for each request
 	for _, route := range parts {
 		route(e)
 	}
 	maps.Copy(s.needs, needsOf(e.Routes()))
-	return e
+	return &Interface{s, e}
 }
 
 // routeCalls routes the paths for those who ask for decisions, and those that show nothing of

@@ -153,7 +153,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}),
 			service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: 4 * maxBody})
 		near, accepted := net.Pipe()
-		defer serveConn(s.echo(s.routeCalls), time.Minute, accepted)()
+		defer serveConn(s.serve(s.routeCalls), time.Minute, accepted)()
 		mustWrite(t, near, asks("/v1/checks", body))
 		synctest.Wait() // now the answer is written to nobody
 		answer := int64(service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`))

@@ -48,7 +48,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 		change(&options)
 	}
 	s.server = newServer(options)
-	server := wire.NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
+	server := wire.NewServer(s.server.serve(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
 	served := make(chan struct{})
 	listener := wire.NewListener(inner, o)
 	go func() {
@@ -189,7 +189,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: fit * smallBody,
 			})
-			server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
+			server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
 			dial := func() *line {
 				caller, accepted := net.Pipe()

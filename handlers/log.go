@@ -22,11 +22,13 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if s.AccessLog {
 		s.logAccess(x, took, answer, err)
 	}
+	isTold := false
 	for _, fault := range x.asked.Faults(err, faultOf) {
-		if fault.Kind == front.None || fault.Kind == front.Refused && !x.isCall() {
+		if fault.Kind == front.None || fault.Kind == front.Refused && !x.isCall() && !x.isDenied(fault.Code) {
 			continue
 		}
-		fault.Method, fault.Route = x.routeMethod(), x.Path()
+		isTold = true
+		fault.Method, fault.Route = x.routeMethod(), x.route()
 		s.faults.Report(x.Request().Context(), fault, x.asked.ZoneIDs(), func() []slog.Attr {
 			attrs := x.appendRequest(nil, took)
 			if p := new(panicked); errors.As(err, &p) {
@@ -35,6 +37,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 			return attrs
 		})
 	}
+	front.NoteOf(x.Request().Context()).Answered(x.caller.Caller, isTold)
 }
 
 // faultOf returns the fault that an error is, by its answer. ErrNotReady is none, because the owner
@@ -55,14 +58,24 @@ func faultOf(err error) front.Fault {
 	return f
 }
 
+// isDenied reports whether a code says that the caller's credential or origin is refused. A door's question is not denied by it:
+// the door decides what becomes of its own caller.
+func (x *exchange) isDenied(code string) bool {
+	switch code {
+	case "unauthenticated", "missing_scope", "foreign_origin":
+		return front.NoteOf(x.Request().Context()) == nil
+	}
+	return false
+}
+
 // isCall reports whether the request is one that login servers make: checks or reports.
 func (x *exchange) isCall() bool {
 	return x.isCheck() || x.Path() == pathGateOutcome || x.isPost(pathOutcomes) || x.isPost(pathOutcome)
 }
 
-// isCheck reports whether the request is one for checks.
+// isCheck reports whether the request is one for checks, or one to a door, which says itself what it refuses.
 func (x *exchange) isCheck() bool {
-	return x.isPost(pathCheck) || x.isPost(pathChecks) || x.isPost(pathJSON) || isGate(x.Path())
+	return x.template != "" || x.isPost(pathCheck) || x.isPost(pathChecks) || x.isPost(pathJSON) || isGate(x.Path())
 }
 
 func (x *exchange) isPost(path string) bool {
@@ -99,7 +112,7 @@ func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.A
 	method := x.Request().Method
 	attrs = append(attrs,
 		slog.String("method", method[:min(len(method), maxLoggedMethod)]),
-		slog.String("route", x.Path()), // the route's template, or "" if no route matches
+		slog.String("route", x.route()), // the route's template, or "" if no route matches
 		slog.Int("status", x.Response().Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", x.Response().Size),

@@ -14,14 +14,14 @@ type Observed struct {
 	// matches. The path itself may hold a bucket key.
 	Route  string
 	Status int
-	// Refused is the code of the problem if the request was to ask for checks and was refused
-	// before Options.Limiter saw any of them; otherwise it is empty.
+	// Refused is the code of the problem if the request was refused for its credential or its origin, or was to ask for checks
+	// and was refused before Options.Limiter saw any of them, or was refused by a door; otherwise it is empty.
 	Refused string
 }
 
-// refusedUnasked returns the code of an answer to a request for checks about which nobody was asked.
+// refusedUnasked returns the code of a refusal that no check has counted.
 func (x *exchange) refusedUnasked(answer api.Problem) string {
-	if answer.Status < http.StatusInternalServerError && x.isCheck() && len(x.asked.Checks) == 0 {
+	if answer.Status < http.StatusInternalServerError && (x.isCheck() || x.isDenied(answer.Code)) && len(x.asked.Checks) == 0 {
 		return answer.Code
 	}
 	return ""

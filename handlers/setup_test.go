@@ -268,7 +268,7 @@ func quoted(s string) string {
 // newEcho returns the router of New.
 func newEcho(o Options) *echo.Echo {
 	s := newServer(o)
-	return s.echo(s.routeCalls, s.routeRecords)
+	return s.serve(s.routeCalls, s.routeRecords).echo
 }
 
 // twoInstances is one that serves, and one that is silent.

@@ -43,7 +43,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 		})
 		s := newServer(Options{Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})})
 		s.slots = newSlots(1)
-		server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
+		server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
 		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()
 		f(t, h)
 		close(h.pipes.accepted)

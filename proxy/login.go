@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/api"
 	"velocityd/front"
 	"velocityd/handlers/gate"
 	"velocityd/handlers/wire"
@@ -36,30 +37,22 @@ func attemptOf(ctx context.Context) *attempt {
 	return a
 }
 
-// refusal is why a login does not reach the application, other than by its limits.
-type refusal struct {
-	status int
-	err    error // names no key
-}
-
-func refuse(status int, text string) *refusal { return &refusal{status, errors.New(text)} }
-
 // login handles a login. It goes on if the client goes away: the attempt is counted, so its outcome is worth knowing.
 func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
-	body, refused := p.readLogin(w, r)
+	body, err := readLogin(w, r, p.MaxBody)
 	var check service.Check
-	if refused == nil {
-		check, refused = p.question(r, body)
+	if err == nil {
+		check, err = p.question(r, body)
 	}
-	if refused != nil {
-		p.refuse(w, r, refused)
+	if err != nil {
+		p.refuse(w, r, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.CheckTimeout)
 	decision, err := p.Service.Check(ctx, check)
 	cancel()
 	if err != nil {
-		p.refuse(w, r, refusalOf(err))
+		p.refuse(w, r, err)
 		return
 	}
 	a.id, a.isAsked = check.AttemptID, !decision.Degraded
@@ -94,37 +87,37 @@ func (p *Proxy) forwardLogin(w http.ResponseWriter, r *http.Request, a *attempt,
 
 // readLogin returns the body of a login. An application might read another body than the proxy if that had a coding,
 // or if the request asked for a part of its head to be left out on the way (RFC 9110, section 7.6.1).
-func (p *Proxy) readLogin(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
+func readLogin(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	for _, coding := range r.Header.Values("Content-Encoding") {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
-			return nil, refuse(http.StatusUnsupportedMediaType, "the body of a login must have no Content-Encoding")
+			return nil, fmt.Errorf("%w: the body of a login must have no Content-Encoding", api.ErrMediaType)
 		}
 	}
 	for option := range strings.SplitSeq(strings.ToLower(strings.Join(r.Header.Values("Connection"), ",")), ",") {
 		switch strings.TrimSpace(option) {
 		case "", "close", "keep-alive", "te", "upgrade", "http2-settings":
 		default:
-			return nil, refuse(http.StatusBadRequest, "Connection names a field that a login needs")
+			return nil, fmt.Errorf("%w: Connection names a field that a login needs", service.ErrInvalid)
 		}
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails if the connection has gone
 	var text bytes.Buffer
-	_, err := text.ReadFrom(http.MaxBytesReader(w, r.Body, p.MaxBody))
+	_, err := text.ReadFrom(http.MaxBytesReader(w, r.Body, most))
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body of a login must be at most %d bytes", p.MaxBody))
+		return nil, fmt.Errorf("%w: the body of a login must be at most %d bytes", api.ErrTooLarge, most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "the body of a login came too slowly")
+		return nil, fmt.Errorf("%w: the body of a login came too slowly", api.ErrTooSlow)
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "the body of a login was cut off or malformed")
+		return nil, fmt.Errorf("%w: the body of a login was cut off or malformed", service.ErrInvalid)
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	return text.Bytes(), nil
 }
 
 // question returns the check of a login.
-func (p *Proxy) question(r *http.Request, body []byte) (service.Check, *refusal) {
+func (p *Proxy) question(r *http.Request, body []byte) (service.Check, error) {
 	asked, err := p.gate.Question(&gate.Request{
 		HTTP: r,
 		Client: func() (netip.Addr, error) {
@@ -134,41 +127,39 @@ func (p *Proxy) question(r *http.Request, body []byte) (service.Check, *refusal)
 		Body: func() ([]byte, error) { return body, nil },
 	}, true)
 	if err != nil {
-		return service.Check{}, &refusal{http.StatusBadRequest, err}
+		return service.Check{}, err
 	}
 	isUser := len(asked.Check.Buckets) > 0 && asked.Check.Buckets[0].ZoneID == p.UserZone
 	if p.UserZone != 0 && !isUser && !p.AnyUser {
-		return service.Check{}, refuse(http.StatusBadRequest, "the login has no user")
+		return service.Check{}, fmt.Errorf("%w: the login has no user", service.ErrInvalid)
 	}
 	asked.Check.AttemptID = rand.Text()
 	if err := asked.Check.Validate(); err != nil {
-		return service.Check{}, &refusal{http.StatusBadRequest, err}
+		return service.Check{}, err
 	}
 	return asked.Check, nil
 }
 
-// refusalOf returns the answer to a check that has failed.
-func refusalOf(err error) *refusal {
-	if errors.Is(err, service.ErrInvalid) {
-		return &refusal{http.StatusBadRequest, err}
+// refuse answers a login that the application does not get, other than for its limits: one that cannot be read, or that the service
+// has not decided. err names no key.
+func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	kind, _ := api.KindOf(err)
+	status, fault, text := kind.Status, front.Refused, "This log-in cannot be read."
+	switch kind.Status {
+	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+	default:
+		status, fault, text = http.StatusServiceUnavailable, front.Failed, "Nobody can log in at the moment."
 	}
-	return &refusal{http.StatusServiceUnavailable, err}
-}
-
-// refuse answers a login that the application does not get.
-func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
-	kind, text := front.Refused, "This log-in cannot be read."
-	if refused.status == http.StatusServiceUnavailable {
-		kind, text = front.Failed, "Nobody can log in at the moment."
-	}
-	p.report(r, kind, "login_refused", refused.err.Error())
+	p.report(r, fault, kind.Code, err.Error(), slog.Int("status", status))
 	w.Header().Set("Cache-Control", "no-store")
-	http.Error(w, text, refused.status)
+	http.Error(w, text, status)
 }
 
 // report writes a fault to the log, the same at most once a second.
-func (p *Proxy) report(r *http.Request, kind front.Kind, code, text string) {
-	p.faults.Report(r.Context(), front.Fault{Kind: kind, Method: r.Method, Code: code, Text: text}, nil, func() []slog.Attr { return nil })
+func (p *Proxy) report(r *http.Request, kind front.Kind, code, text string, attrs ...slog.Attr) {
+	p.faults.Report(r.Context(), front.Fault{Kind: kind, Method: r.Method, Code: code, Text: text}, nil, func() []slog.Attr {
+		return append([]slog.Attr{slog.String("method", r.Method)}, attrs...)
+	})
 }
 
 // end notes how a login ended, and reports it. It waits for nobody.

@@ -139,7 +139,9 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 	if n := len(app.seen()); n > 0 {
 		t.Errorf("the application has seen %d of them: %q", n, app.seen())
 	}
-	f.awaitLog(t, "given several times")
+	for _, told := range []string{"given several times", `"code":"invalid_request"`, `"code":"unsupported_media_type"`, `"code":"payload_too_large"`} {
+		f.awaitLog(t, told)
+	}
 }
 
 // TestABodyOfTwoLengthsIsOneRequest sends a body that one program would end elsewhere than another.

@@ -6,7 +6,7 @@ package proxy
 import (
 	"context"
 	"crypto/x509"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
@@ -192,11 +192,11 @@ func (p *Proxy) answerHealth(w http.ResponseWriter, r *http.Request) bool {
 func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, err error) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{}, false, errors.New("the peer has no address")
+		return netip.Addr{}, false, fmt.Errorf("%w: the peer has no address", service.ErrInvalid)
 	}
 	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))
 	if !ok {
-		err = errors.New("X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them")
+		err = fmt.Errorf("%w: X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them", service.ErrInvalid)
 	}
 	return client, p.Proxies.Trust(peer.Addr()), err
 }

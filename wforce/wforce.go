@@ -8,13 +8,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"velocityd/api"
 	"velocityd/client"
 	"velocityd/client/inside"
+	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -46,11 +49,10 @@ func New(o Options) http.Handler {
 		large: make(chan struct{}, mostLarge), late: make(chan struct{}, mostLate),
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc(Path+"{user}/{address}", d.answer)
-	mux.HandleFunc(Path+"{user}/{address}/{$}", d.answer)
-	mux.HandleFunc(Path+"{user}/{address}/command/{command}", d.answer)
-	mux.HandleFunc("/", d.answer)
-	return http.TimeoutHandler(mux, deadline, `{"status":"failure","reason":"The answer did not come in time."}`)
+	for _, below := range []string{"{user}/{address}", "{user}/{address}/{$}", "{user}/{address}/command/{command}", ""} {
+		mux.Handle(Path+below, d)
+	}
+	return mux
 }
 
 // door is the state that all calls share.
@@ -95,8 +97,23 @@ func commands() map[string]command {
 // done is the answer of a command that has nothing else to tell.
 func done() any { return map[string]string{"status": "ok"} }
 
-// errUnknown is the error of a path or command that does not exist.
-var errUnknown = errors.New("no such command: the path is /wforce/{zone of users}/{zone of addresses}/?command={command}")
+// unknown is the answer to a path or command that does not exist, and errUnknown its error.
+const unknown = "no such command: the path is /wforce/{zone of users}/{zone of addresses}/?command={command}"
+
+var errUnknown = fmt.Errorf("%w: %s", api.ErrNoRoute, unknown)
+
+// ServeHTTP answers one request in time, and notes an answer that would have been late.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var isAnswered atomic.Bool
+	inTime := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.answer(w, r)
+		isAnswered.Store(true)
+	})
+	http.TimeoutHandler(inTime, deadline, `{"status":"failure","reason":"The answer did not come in time."}`).ServeHTTP(w, r)
+	if !isAnswered.Load() && r.Context().Err() == nil {
+		front.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
+	}
+}
 
 // answer answers one request.
 func (d *door) answer(w http.ResponseWriter, r *http.Request) {
@@ -104,6 +121,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if err != nil {
 		status, answer = failure(err)
+		front.NoteOf(r.Context()).Refuse(err)
 	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="velocityd"`) // Basic is taken, too, and a browser must not ask for it
@@ -154,7 +172,7 @@ func failure(err error) (status int, answer any) {
 	var problem *api.Problem
 	switch {
 	case errors.Is(err, errUnknown):
-		status = http.StatusNotFound
+		reason = unknown
 	case errors.Is(err, access.ErrUnauthenticated):
 		reason = "Unauthorized" // as weakforced says it
 	case errors.As(err, &problem):
