@@ -79,17 +79,12 @@ func writeImprint(p *session.Packet, imprint service.Imprint) {
 	p.SQL(",x'").SQL(hex.EncodeToString(imprint[:])).SQL("'")
 }
 
-// writeImprintKeys writes the keys of the imprints that a ruling leaves, and until when they are needed.
+// writeImprintKeys writes the keys of the buckets in which a ruling tried a secret, and until when they are needed. A key that was
+// made anew is written although no attempt is charged: the procedure find_imprint does the same, and after the clock was set back
+// both compare with the same imprints.
 func (b *batch) writeImprintKeys(p *session.Packet, ruling *service.Ruling) {
-	if len(ruling.Imprints) == 0 {
-		return
-	}
-	leaves := make(map[service.Bucket]bool, len(ruling.Imprints))
-	for i := range ruling.Imprints {
-		leaves[ruling.Txns[i].Bucket] = true
-	}
 	for i, bucket := range b.buckets {
-		if !leaves[bucket] {
+		if !ruling.Tried[bucket] {
 			continue
 		}
 		key, until := b.ledger.Buckets[i].Imprints.Key, b.ledger.Zones[bucket.ZoneID].Term().Until(b.now)

@@ -47,6 +47,12 @@ func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
 	if *firstSeed == 0 && nightly.Is() {
 		seed = uint64(time.Now().UnixNano())
 	}
+	if *firstSeed == 0 {
+		for i, old := range seedsThatDiffered() {
+			l := newTimeline(twins, old, firstZone+int64(3*4*most+3*i))
+			t.Run(fmt.Sprint("timeline ", old), l.live)
+		}
+	}
 	failures, lived, ended := 0, 0, 0
 	lacksTally := func() bool { return most >= 50 && twins[0].uses == 0 }
 	for ; (lived < most || lacksTally() && lived < 4*most) && failures < 3; lived++ {
@@ -66,6 +72,11 @@ func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
 	if lacksTally() {
 		t.Error("no timeline has crossed a tally")
 	}
+}
+
+// seedsThatDiffered are of timelines in which Go and SQL once disagreed.
+func seedsThatDiffered() []uint64 {
+	return []uint64{1795890439478160382} // the key of imprints, made anew for a blocked attempt, before the clock was set back
 }
 
 // timeline is a random history that twins live through together.

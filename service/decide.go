@@ -71,6 +71,8 @@ type Ruling struct {
 	Series   map[Bucket]Series
 	// Imprints are to be kept beside the txns of these places in Txns.
 	Imprints map[int]Imprint
+	// Tried are the buckets in which a secret was tried, whether or not an attempt is charged.
+	Tried map[Bucket]bool
 }
 
 // IsEmpty says that there is nothing to record.

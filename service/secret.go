@@ -85,9 +85,12 @@ func (t *tried) isRepeat() bool { return t != nil && t.repeats }
 // pseudonym of a bucket, it was in the bucket. What counts longer by an override is no repeat any more after the
 // zone's own window.
 func (d *decider) trySecret(check Check) {
-	for _, a := range d.opened {
+	for j, a := range d.opened {
 		if a.tried == nil {
 			continue
+		}
+		if check.SecretHash != "" {
+			d.noteTried(check.Buckets[j])
 		}
 		since := a.zone.Term().Since(d.now)
 		if own := a.term.Since(d.now); own.After(since) {
@@ -106,6 +109,14 @@ func (d *decider) trySecret(check Check) {
 			}
 		}
 	}
+}
+
+// noteTried notes a bucket in which a secret is tried.
+func (d *decider) noteTried(bucket Bucket) {
+	if d.ruling.Tried == nil {
+		d.ruling.Tried = map[Bucket]bool{}
+	}
+	d.ruling.Tried[bucket] = true
 }
 
 // leaveImprint notes the imprint of the last txn of the ruling, which is charged.
