@@ -35,11 +35,15 @@ func lacks(t *testing.T, page string, unwanted ...string) {
 	}
 }
 
-// check asks about an attempt.
-func (p *place) check(t *testing.T, zone int64, key string) {
+// check asks about an attempt in a zone, and in others by the same key.
+func (p *place) check(t *testing.T, zone int64, key string, others ...int64) {
 	t.Helper()
 	limiter := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute})
-	decisions, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}})
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
+	for _, other := range others {
+		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: other, Key: key})
+	}
+	decisions, err := limiter.CheckAll(t.Context(), []service.Check{check})
 	if err != nil || decisions[0].Err != nil {
 		t.Fatal(err, decisions)
 	}
@@ -57,6 +61,21 @@ func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
 	_, page := p.browser(t).get(t, "zones")
 	contains(t, page, "1 attempt in 1 h", "75 %", "100\u202f000 attempts a minute", "Shadow", "&lt;img", "U+202E", `href="/console/zones/new"`)
 	lacks(t, page, "<img")
+}
+
+func TestAZoneIsNotBlamedForWhatAnotherBlocked(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour})
+	for range 4 {
+		p.check(t, 2, "alice", 1)
+	}
+	b := p.browser(t)
+	_, page := b.get(t, "zones")
+	contains(t, page, ">75", ">0.0", "Attempts since "+p.now().Add(-23*time.Hour).UTC().Format("15")+":00 UTC")
+	_, page = b.get(t, "zones/2")
+	contains(t, page, "Stopped by this zone</dt><dd>0 · 0.0", "Blocked by any zone of the check</dt><dd>3")
 }
 
 func TestThePageOfAZoneTellsInWordsWhatItDoes(t *testing.T) {

@@ -19,6 +19,7 @@ type zoneList struct {
 	Next    int64 // the id behind which the next page begins; 0: there is none
 	MayEdit bool
 	HasDay  bool // the reader may see totals
+	Since   time.Time
 }
 
 // zoneRow is a zone and its last day.
@@ -29,14 +30,18 @@ type zoneRow struct {
 	Last *service.AuditEntry
 }
 
-// day is the last 24 hours of a zone.
+// day is the last 24 hours of a zone that have begun, the present one included, so that its numbers can be repeated by SQL.
 type day struct {
 	service.Totals
-	Hours []service.SpanTotals // all 24 or 25, the oldest first
+	Since time.Time
+	Hours []service.SpanTotals // all 24, the oldest first
 }
 
 // Figure returns the bars of the day.
 func (d day) Figure() figure.Day { return figure.NewDay(d.Hours) }
+
+// dayBegins returns the begin of the first hour of a day that ends now.
+func (v *visit) dayBegins() time.Time { return service.SpanHour.Begin(v.Now()).Add(-23 * time.Hour) }
 
 // zones shows all zones with what they stopped in the last day.
 func (v *visit) zones() error {
@@ -45,7 +50,7 @@ func (v *visit) zones() error {
 		return err
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
-	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory)}
+	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory), Since: v.dayBegins()}
 	for _, zone := range all {
 		switch {
 		case zone.ID <= after:
@@ -83,7 +88,8 @@ func (v *visit) day(zone int64) (d day, err error) {
 	if !v.may(access.ScopeHistory) {
 		return d, nil
 	}
-	totals, err := v.api.ZoneTotals(v.r.Context(), zone, service.TotalsQuery{})
+	d.Since = v.dayBegins()
+	totals, err := v.api.ZoneTotals(v.r.Context(), zone, service.TotalsQuery{Since: d.Since})
 	if err != nil {
 		return d, err
 	}

@@ -8,7 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// Spark returns the share of blocked attempts in each hour of a day as a small line, from 0 to its highest share.
+// Spark returns the share of attempts that the zone itself had no room for, in each hour of a day, as a small line from 0 to its
+// highest share.
 func Spark(total service.Totals, hours []service.SpanTotals) template.HTML {
 	if total.Attempts == 0 || len(hours) < 2 {
 		return ""
@@ -27,15 +28,15 @@ func Spark(total service.Totals, hours []service.SpanTotals) template.HTML {
 		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], width*float64(i)/float64(len(hours)-1), y)
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 96 22" role="img" aria-label="%s"><path d="%s"/></svg>`, //nolint:gosec // numbers alone
-		fmt.Sprintf("Share blocked by hour, at most %.0f per cent", 100*top), path.String()))
+		fmt.Sprintf("Share stopped by hour, at most %.0f per cent", 100*top), path.String()))
 }
 
-// share returns the part of attempts that was blocked.
+// share returns the part of attempts for which the zone had no room.
 func share(t service.Totals) float64 {
 	if t.Attempts == 0 {
 		return 0
 	}
-	return float64(t.Blocked) / float64(t.Attempts)
+	return float64(t.WouldBlock) / float64(t.Attempts)
 }
 
 // hourBar is an hour in a figure of a day.
