@@ -64,6 +64,8 @@ type Txn struct {
 	Country      string `json:"country,omitzero"`
 	ASN          uint32 `json:"asn,omitzero"`
 	Organization string `json:"organization,omitzero"`
+	// CheckID is left out for a check of one bucket.
+	CheckID ID `json:"check_id,omitzero"`
 }
 
 // NewPeek returns the answer for a bucket.
@@ -110,8 +112,8 @@ func NewTxn(t service.Txn) Txn {
 	answer := Txn{
 		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: ID(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
-		AttemptID: t.AttemptID,
-		Attempts:  t.Attempts, LastAt: Instant(t.LastAt), UncountedAt: Instant(t.UncountedAt),
+		AttemptID: t.AttemptID, CheckID: ID(t.CheckID),
+		Attempts: t.Attempts, LastAt: Instant(t.LastAt), UncountedAt: Instant(t.UncountedAt),
 	}
 	if o := t.Origin; o != nil {
 		answer.Country, answer.ASN, answer.Organization = o.Country, o.ASN, o.Organization
@@ -124,8 +126,8 @@ func (t Txn) Txn() service.Txn {
 	txn := service.Txn{
 		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: uint64(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
-		AttemptID: t.AttemptID,
-		Attempts:  t.Attempts, LastAt: t.LastAt.Time(), UncountedAt: t.UncountedAt.Time(),
+		AttemptID: t.AttemptID, CheckID: uint64(t.CheckID),
+		Attempts: t.Attempts, LastAt: t.LastAt.Time(), UncountedAt: t.UncountedAt.Time(),
 	}
 	if o := (service.Origin{Country: t.Country, ASN: t.ASN, Organization: t.Organization}); o != (service.Origin{}) {
 		txn.Origin = &o

@@ -21,6 +21,8 @@ const EventProblem = "problem"
 // Txns is the answer of GET /v1/txns: one page.
 type Txns struct {
 	Txns []Txn `json:"txns"`
+	// Others are there only if they were asked for.
+	Others []Txn `json:"others,omitzero"`
 	// Next is the id behind which the following page begins, and 0 if there is none.
 	Next ID `json:"next,omitzero"`
 	// Last is the id of the last txn that was looked at, from which a reader in ascending order goes on later. It is left
@@ -32,7 +34,11 @@ type Txns struct {
 
 // NewTxns returns the answer for a page.
 func NewTxns(page service.HistoryPage) Txns {
-	return Txns{Txns: newTxns(page.Txns), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil)}
+	answer := Txns{Txns: newTxns(page.Txns), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil)}
+	if len(page.Others) > 0 {
+		answer.Others = newTxns(page.Others)
+	}
+	return answer
 }
 
 // Page converts the answer to the type of package service.
@@ -40,6 +46,9 @@ func (t Txns) Page() service.HistoryPage {
 	page := service.HistoryPage{Next: uint64(t.Next), Last: uint64(t.Last), ScannedUntil: t.ScannedUntil.Time()}
 	for _, txn := range t.Txns {
 		page.Txns = append(page.Txns, txn.Txn())
+	}
+	for _, txn := range t.Others {
+		page.Others = append(page.Others, txn.Txn())
 	}
 	return page
 }
@@ -57,13 +66,16 @@ const OutcomeNone = "none"
 // AppendTxnHeader appends the first line of txns as CSV: the names of the columns, which are those of Txn in JSON.
 func AppendTxnHeader(b []byte) []byte {
 	return appendCells(b, "id", "zone_id", "bucket_key", "created_at", "blocked", "would_block", "reason", "override_id", "counted", "outcome",
-		"attempt_id", "attempts", "last_at", "uncounted_at", "country", "asn", "organization")
+		"attempt_id", "attempts", "last_at", "uncounted_at", "country", "asn", "organization", "check_id")
 }
 
 // AppendCSV appends the txn as a line of CSV (RFC 4180). Every cell is in quotes, and one that a spreadsheet would carry
 // out has an apostrophe before it. The cell of a member that is left out in JSON is empty.
 func (t Txn) AppendCSV(b []byte) []byte {
-	override, uncounted, asn := "", "", ""
+	override, uncounted, asn, check := "", "", "", ""
+	if t.CheckID != 0 {
+		check = strconv.FormatUint(uint64(t.CheckID), 10)
+	}
 	if t.ASN != 0 {
 		asn = strconv.FormatUint(uint64(t.ASN), 10)
 	}
@@ -76,7 +88,7 @@ func (t Txn) AppendCSV(b []byte) []byte {
 	return appendCells(b, strconv.FormatUint(uint64(t.ID), 10), strconv.FormatInt(t.ZoneID, 10), t.BucketKey, t.CreatedAt.String(),
 		strconv.FormatBool(t.Blocked), strconv.FormatBool(t.WouldBlock), string(t.Reason), override, strconv.FormatBool(t.Counted),
 		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted,
-		t.Country, asn, t.Organization)
+		t.Country, asn, t.Organization, check)
 }
 
 // appendCells appends a line of cells. encoding/csv would leave quotes out where a comma separates, and a spreadsheet

@@ -30,7 +30,7 @@ func TestCellsAreThoseOfTheExample(t *testing.T) {
 		txn := api.NewTxn(service.Txn{ID: 1<<63 + 1, Bucket: service.Bucket{ZoneID: 1, Key: key}, Attempts: 1})
 		got = txn.AppendCSV(got)
 		rows.WriteString(strings.Join([]string{
-			"9223372036854775809", "1", key, txn.CreatedAt.String(), "false", "false", "", "", "false", "", "", "1", txn.LastAt.String(), "", "", "", "",
+			"9223372036854775809", "1", key, txn.CreatedAt.String(), "false", "false", "", "", "false", "", "", "1", txn.LastAt.String(), "", "", "", "", "",
 		}, "\t") + "\n")
 	}
 	example := exec.CommandContext(t.Context(), python, "../examples/analyst/tocsv.py")
@@ -55,14 +55,14 @@ func TestCSVHasTheMembersOfATxn(t *testing.T) {
 		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Blocked: true,
 		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure, AttemptID: "x",
 		Attempts: 3, LastAt: time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC), UncountedAt: time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC),
-		Origin: &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"},
+		Origin: &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
 	})
 	lines, err := csv.NewReader(bytes.NewReader(full.AppendCSV(api.AppendTxnHeader(nil)))).ReadAll()
 	if err != nil || len(lines) != 2 || !reflect.DeepEqual(lines[0], members) {
 		t.Fatalf("%q, %v; members are %q", lines, err, members)
 	}
 	want := strings.Split(`9|2|a"b|2026-08-24T09:15:02.123456Z|true|true|denied|7|true|failure|x|3|2026-08-24T09:15:03.000000Z|`+
-		`2026-08-24T09:15:04.000000Z|DE|64500|'=Example`, "|")
+		`2026-08-24T09:15:04.000000Z|DE|64500|'=Example|5`, "|")
 	if !reflect.DeepEqual(lines[1], want) {
 		t.Errorf("got %q, want %q", lines[1], want)
 	}

@@ -26,6 +26,9 @@ func (c *Client) History(ctx context.Context, query service.HistoryQuery) (servi
 	}
 	values := HistoryValues(query)
 	values.Set("limit", strconv.Itoa(query.Limit))
+	if query.WithOthers {
+		values.Set("others", "true")
+	}
 	r.path = pathTxns + "?" + values.Encode()
 	answer, err := ask[api.Txns](ctx, c, r)
 	if err != nil {

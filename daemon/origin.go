@@ -33,6 +33,7 @@ func (l Locating) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 func (l Locating) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	page, err := l.Reader.History(ctx, query)
 	l.locate(page.Txns...)
+	l.locate(page.Others...)
 	return page, err
 }
 

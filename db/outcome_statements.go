@@ -181,7 +181,7 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.TxnOfCheck) 
 		r.SQL("SELECT "+history.Columns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
-		r.Each(14, func(row []driver.Value) error {
+		r.Each(15, func(row []driver.Value) error {
 			txn, err := history.TxnOf(row)
 			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
 				return session.ErrMisfit

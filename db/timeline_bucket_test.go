@@ -88,6 +88,9 @@ func (l *timeline) peek(t *testing.T) {
 		}
 		for i, txn := range peek.Txns {
 			peek.Txns[i].ID = uint64(nameOf(w.ordinals, txn.ID))
+			if txn.CheckID != 0 {
+				peek.Txns[i].CheckID = uint64(nameOf(w.checkIDs, txn.CheckID))
+			}
 			peek.Txns[i].CreatedAt = txn.CreatedAt.UTC()
 			if txn.OverrideID != 0 {
 				peek.Txns[i].OverrideID = uint64(nameOf(w.overrideIDs, txn.OverrideID))

@@ -96,7 +96,7 @@ func txnsIn(t *testing.T, got reply) (keys []string) {
 	t.Helper()
 	if strings.HasPrefix(got.header.Get("Content-Type"), "text/csv") {
 		rows, err := csv.NewReader(strings.NewReader(got.body)).ReadAll()
-		if err != nil || len(rows) == 0 || len(rows[0]) != 17 || rows[0][2] != "bucket_key" {
+		if err != nil || len(rows) == 0 || len(rows[0]) != 18 || rows[0][2] != "bucket_key" {
 			t.Fatalf("%v in %q", err, got.body)
 		}
 		for _, row := range rows[1:] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -32,8 +33,8 @@ func (s *server) listTxns(x *exchange) error {
 	switch form := h.formFor(x.Request().Header); {
 	case form == formJSON:
 		return s.showTxns(x, query)
-	case h.hasLimit:
-		return invalid("limit belongs to a page of JSON. A stream holds all txns.")
+	case h.hasLimit || h.WithOthers:
+		return invalid("limit and others belong to a page of JSON. A stream holds all txns.")
 	default:
 		return s.exportTxns(x, query, form)
 	}
@@ -99,7 +100,9 @@ func (s *server) showTxns(x *exchange, query service.HistoryQuery) error {
 		if err != nil {
 			return err
 		}
+		page.Others = slices.DeleteFunc(page.Others, func(t service.Txn) bool { return !x.caller.Reaches(t.Bucket.ZoneID) })
 		x.hideAttempts(page.Txns, query.AttemptID)
+		x.hideAttempts(page.Others, query.AttemptID)
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewTxns(page))
 	})
 }

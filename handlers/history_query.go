@@ -40,6 +40,7 @@ const (
 	paramBefore     = "before"
 	paramAfter      = "after"
 	paramFormat     = "format"
+	paramOthers     = "others"
 )
 
 // mostKeys is how many keys one query may name.
@@ -52,7 +53,7 @@ func filterParams() []string {
 
 // listParams are the parameters of listTxns.
 func listParams() []string {
-	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat)
+	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat, paramOthers)
 }
 
 // followParams are the parameters of followTxns.
@@ -151,6 +152,9 @@ func (h *historyRequest) set(name, text string) (err error) {
 		if h.Cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
 			err = invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
 		}
+	case paramOthers:
+		others, wrong := truth(name, text)
+		h.WithOthers, err = others != nil && *others, wrong
 	case paramFormat:
 		h.form = text
 		if !slices.Contains([]string{formJSON, formNDJSON, formCSV}, text) {

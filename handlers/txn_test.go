@@ -18,11 +18,11 @@ func TestTxnOfEachKindIsShown(t *testing.T) {
 	allowed := r.post(t, "/v1/check", body).decision(t)
 	blocked := r.post(t, "/v1/check", body).decision(t)
 	for _, want := range []api.Txn{
-		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true},
-		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true, Reason: service.ReasonElsewhere},
+		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true, CheckID: allowed.TxnID},
+		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true, Reason: service.ReasonElsewhere, CheckID: blocked.TxnID},
 		{
 			ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true,
-			Reason: service.ReasonFull,
+			Reason: service.ReasonFull, CheckID: blocked.TxnID,
 		},
 	} {
 		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -47,6 +48,8 @@ type HistoryQuery struct {
 	Cursor uint64
 	// Limit is how many txns the page may hold, 1 to MaxHistoryPage.
 	Limit int
+	// WithOthers asks for the Others of the page.
+	WithOthers bool
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
@@ -101,6 +104,9 @@ func (q *HistoryQuery) Matches(t Txn) bool {
 // HistoryPage is a part of the history.
 type HistoryPage struct {
 	Txns []Txn
+	// Others are the further txns of the checks of Txns, in no order, if the query was WithOthers: they tell from where the
+	// attempts of a user came, whatever the filters are.
+	Others []Txn
 	// Next is the Cursor of the following page, the id of the last txn that was looked at. 0 says that there is no
 	// following page.
 	Next uint64
@@ -109,6 +115,31 @@ type HistoryPage struct {
 	Last uint64
 	// ScannedUntil is the instant of the last txn that was looked at, or the zero time if there was none.
 	ScannedUntil time.Time
+}
+
+// Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest zone first.
+func (p HistoryPage) Checks() [][]Txn {
+	type name struct {
+		id uint64
+		at int64
+	}
+	var checks [][]Txn
+	places := map[name]int{}
+	for _, t := range slices.Concat(p.Txns, p.Others) {
+		of := name{t.CheckID, t.CreatedAt.UnixMicro()}
+		place, isKnown := places[of]
+		if !isKnown || t.CheckID == 0 {
+			place = len(checks)
+			places[of], checks = place, append(checks, nil)
+		}
+		checks[place] = append(checks[place], t)
+	}
+	for _, check := range checks {
+		slices.SortFunc(check, func(x, y Txn) int {
+			return cmp.Or(cmp.Compare(x.Bucket.ZoneID, y.Bucket.ZoneID), cmp.Compare(x.ID, y.ID))
+		})
+	}
+	return checks
 }
 
 // HistoryStore reads recorded attempts page by page. Its pages are stable: txns that are recorded meanwhile move no

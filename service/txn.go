@@ -47,6 +47,8 @@ type Txn struct {
 	Outcome Outcome
 	// AttemptID is the caller's own name of the attempt, or empty.
 	AttemptID string
+	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one bucket.
+	CheckID uint64
 	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no txn:
 	// see Series. LastAt is the time of the newest of them, or CreatedAt.
 	Attempts int

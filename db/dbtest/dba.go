@@ -127,7 +127,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 func (d *Database) txns(bucket service.Bucket) (txns []service.Txn, err error) {
 	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
 		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0), "+
-		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at), uncounted_at FROM zone_txn "+
+		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at), uncounted_at, COALESCE(check_id, 0) FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (d *Database) txns(bucket service.Bucket) (txns []service.Txn, err error) {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		var uncounted sql.Null[time.Time]
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt, &uncounted); err != nil {
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt, &uncounted, &txn.CheckID); err != nil {
 			return nil, err
 		}
 		txn.UncountedAt = uncounted.V

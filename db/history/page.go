@@ -30,13 +30,45 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 	if err != nil {
 		return service.HistoryPage{}, err
 	}
-	return q.Page(func(yield func(service.Txn, error) bool) {
+	page, err := q.Page(func(yield func(service.Txn, error) bool) {
 		for txn, err := range over {
 			if err == nil && !end.IsZero() && txn.CreatedAt.After(end) || !yield(txn, err) {
 				return
 			}
 		}
 	})
+	if err == nil && q.WithOthers {
+		page.Others, err = r.others(ctx, page.Txns)
+	}
+	return page, err
+}
+
+// others returns the further txns of the checks of some.
+func (r *Reader) others(ctx context.Context, txns []service.Txn) ([]service.Txn, error) {
+	var shared, others []uint64
+	isKnown := make(map[uint64]bool, len(txns))
+	for _, t := range txns {
+		isKnown[t.ID] = true
+		if t.CheckID != 0 {
+			shared = append(shared, t.ID)
+		}
+	}
+	checks, err := r.TxnsOfChecks(ctx, shared)
+	if err != nil {
+		return nil, fmt.Errorf("look up the checks of a page: %w", err)
+	}
+	for _, check := range checks {
+		for _, t := range check {
+			if !isKnown[t.ID] {
+				isKnown[t.ID], others = true, append(others, t.ID)
+			}
+		}
+	}
+	rows, err := byID(ctx, r, Columns, others, txnRow.id)
+	if err != nil {
+		return nil, fmt.Errorf("read the checks of a page: %w", err)
+	}
+	return txnsOf(rows), nil
 }
 
 // over returns the txns of a query's ground behind its cursor.

@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// txnRow is a row of zone_txn, without the columns that tie the txns of a check together.
+// txnRow is a row of zone_txn.
 type txnRow struct {
 	ID         uint64           `db:"id"`
 	CreatedAt  time.Time        `db:"created_at"`
@@ -26,13 +26,15 @@ type txnRow struct {
 	AttemptID  sql.Null[string] `db:"attempt_id"`
 	Attempts   int              `db:"attempts"`
 	LastAt     time.Time        `db:"last_at"`
+	CheckID    uint64           `db:"check_id"`
 	// UncountedAt is nil for a txn that counts, or never did.
 	UncountedAt sql.Null[time.Time] `db:"uncounted_at"`
 }
 
 // Columns are those of which TxnOf makes a txn.
 const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
-	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at"
+	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at, " +
+	"COALESCE(check_id, 0) AS check_id"
 
 func (r txnRow) id() uint64 { return r.ID }
 
@@ -41,7 +43,7 @@ func (r txnRow) txn() service.Txn {
 		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
 		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
-		UncountedAt: r.UncountedAt.V,
+		UncountedAt: r.UncountedAt.V, CheckID: r.CheckID,
 	}
 }
 
@@ -60,7 +62,7 @@ func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
 		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
 		Outcome: service.Outcome(session.Text(row[7])), AttemptID: session.Text(row[8]),
-		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
+		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])), CheckID: uint64(session.AsInt(row[14])),
 	}
 	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
 		return txn, err

@@ -58,6 +58,7 @@ type txn struct {
 	Attempts   int             `json:"attempts"`
 	LastAt     time.Time       `json:"last_at"`
 	Uncounted  time.Time       `json:"uncounted_at"`
+	CheckID    uint64          `json:"check_id,string"`
 }
 
 // Peek asks GET /v1/zones/{id}/buckets/{key}.
@@ -121,6 +122,6 @@ func (t txn) txn() service.Txn {
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted,
 		Outcome: t.Outcome, AttemptID: t.AttemptID,
-		Attempts: t.Attempts, LastAt: t.LastAt.UTC(), UncountedAt: t.Uncounted.UTC(),
+		Attempts: t.Attempts, LastAt: t.LastAt.UTC(), UncountedAt: t.Uncounted.UTC(), CheckID: t.CheckID,
 	}
 }

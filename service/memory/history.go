@@ -14,7 +14,22 @@ func (m *Store) History(_ context.Context, query service.HistoryQuery) (service.
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return query.Page(m.walk(query))
+	page, err := query.Page(m.walk(query))
+	if !query.WithOthers {
+		return page, err
+	}
+	isShown := map[uint64]bool{}
+	for _, t := range page.Txns {
+		isShown[t.ID] = true
+	}
+	for _, t := range page.Txns {
+		for _, other := range m.txns[m.txns[t.ID-1].first:m.txns[t.ID-1].end] {
+			if !isShown[other.ID] {
+				isShown[other.ID], page.Others = true, append(page.Others, other.Txn)
+			}
+		}
+	}
+	return page, err
 }
 
 // walk yields the txns behind the cursor of a query.

@@ -111,6 +111,9 @@ func (m *Store) decide(now time.Time, check service.Check) service.Decision {
 	ruling.Number(uint64(first+1), 1)
 	for i, txn := range ruling.Txns {
 		txn.ID = uint64(first + i + 1)
+		if len(ruling.Txns) > 1 {
+			txn.CheckID = uint64(first + 1)
+		}
 		m.indexes[txn.Bucket] = append(m.indexes[txn.Bucket], first+i)
 		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn, imprint: ruling.Imprints[i]})
 	}

@@ -28,6 +28,7 @@ func ExerciseHistory(t *testing.T, open func(t *testing.T) HistorySubject) {
 		"APageGoesOnFromACursorThatIsNoTxnOfTheBucket": cursorOfNoTxn,
 		"APageLooksAtABoundedNumberOfTxns":             pageLooksAtFew,
 		"ATxnMovesToNoOtherPageWhenItStopsCounting":    pagesOfReportedTxns,
+		"APageHasTheOtherTxnsOfItsChecks":              pageCompletesChecks,
 		"WrongQueriesAreRefused":                       wrongHistoryQueries,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +93,42 @@ func (b historySubject) attempts(tb testing.TB, buckets ...service.Bucket) (txns
 	}
 	slices.SortFunc(txns, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
 	return txns
+}
+
+// pageCompletesChecks asks for the attempts of a user, whose addresses are in another zone, and some in a second one of the user.
+func pageCompletesChecks(t *testing.T, b historySubject) {
+	for zone := range int64(3) {
+		b.zone(t, zone+1, 100, time.Hour)
+	}
+	user, lone := at(1, "alice"), at(1, "bob")
+	want := map[uint64]string{}
+	for i, check := range [][]service.Bucket{{user, at(2, "203.0.113.1")}, {lone}, {at(3, "x"), at(2, "203.0.113.2"), user}, {at(2, "203.0.113.9"), at(3, "y")}, {user}} {
+		d := b.attempt(t, fmt.Sprint("check-", i), check...)
+		for _, v := range d.Verdicts {
+			if v.Bucket.ZoneID == 1 {
+				want[v.TxnID] = fmt.Sprint(slices.SortedFunc(slices.Values(check), func(x, y service.Bucket) int { return cmp.Compare(x.ZoneID, y.ZoneID) }))
+			}
+		}
+	}
+	q := service.HistoryQuery{Zones: []int64{1}, Order: service.NewestFirst, Limit: 10, WithOthers: true}
+	page := b.page(t, q)
+	got := map[uint64]string{}
+	for _, check := range page.Checks() {
+		var buckets []service.Bucket
+		for _, txn := range check {
+			buckets = append(buckets, txn.Bucket)
+			if (txn.CheckID == 0) != (len(check) == 1) || txn.CheckID != check[0].CheckID {
+				t.Errorf("a check of %d buckets has the id %d", len(check), txn.CheckID)
+			}
+		}
+		got[check[0].ID] = fmt.Sprint(buckets)
+	}
+	if len(page.Txns) != 4 || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%d txns of the checks %v, want %v", len(page.Txns), got, want)
+	}
+	if q.WithOthers = false; len(b.page(t, q).Others) > 0 {
+		t.Error("others came unasked")
+	}
 }
 
 func everyQueryFindsItsTxns(t *testing.T, b historySubject) {
