@@ -150,6 +150,7 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "search", (*visit).search)
 	add("POST", "search", (*visit).postSearch)
 	add("GET", "keys/{key}", (*visit).key)
+	add("GET", "keys/{key}/beside", (*visit).besideKey)
 	add("POST", "keys/{key}/release", (*visit).release)
 	add("POST", "keys/{key}/override", (*visit).setOverride)
 	add("POST", "keys/{key}/drop", (*visit).endOverride)

@@ -95,12 +95,15 @@ func TestAFilterByKeyIsSealedAndKeepsItsZone(t *testing.T) {
 	}
 	b := p.browser(t)
 	_, attacks := b.get(t, "attacks")
-	path := link(t, attacks, "16")
+	if list := link(t, attacks, "16"); strings.Contains(list, "192.0.2.7") {
+		t.Errorf("the link to the users of an address is %s", list)
+	}
+	path := link(t, attacks[strings.Index(attacks, "/beside?")+100:], "16")
 	if strings.Contains(path, "192.0.2.7") || !strings.Contains(path, "key=") {
 		t.Fatalf("the link to the attempts of an address is %s", path)
 	}
 	status, page := b.get(t, path)
-	if status != http.StatusOK || rows(page) != 16 || !strings.Contains(page, ">192.0.2.7</bdi>") {
+	if status != http.StatusOK || rows(page) != 16 || !strings.Contains(page, ">192.0.2.7</bdi>") || !strings.Contains(page, ">user-15</bdi>") {
 		t.Errorf("%s is answered with %d and %d attempts", path, status, rows(page))
 	}
 	if strings.Contains(page, `href="/console/history?key=192`) {

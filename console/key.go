@@ -1,8 +1,6 @@
 package console
 
 import (
-	"cmp"
-	"errors"
 	"slices"
 	"time"
 
@@ -89,11 +87,23 @@ func (v *visit) tell(k *keyPage) (err error) {
 		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt))
 		k.Line = figure.NewTimeline(now, k.Span, k.drawn())
 	}
-	if k.Beside, err = v.beside(k); err != nil {
-		return err
-	}
+	k.Beside = k.beside()
 	k.Txns = k.Txns[:min(mostRows, len(k.Txns))]
 	return nil
+}
+
+// beside counts the other keys of all checks of the key that the page has, in all zones.
+func (k keyPage) beside() beside {
+	var page service.HistoryPage
+	own := map[service.Bucket]bool{} // zones may keep the key in several forms
+	for _, z := range k.Zones {
+		page.Txns, page.Others = append(page.Txns, z.History.Txns...), append(page.Others, z.History.Others...)
+		page.Next = max(page.Next, z.History.Next)
+		for _, t := range z.History.Txns {
+			own[t.Bucket] = true
+		}
+	}
+	return besideOf(page, func(b service.Bucket) bool { return own[b] })
 }
 
 // drawn returns the attempts for the time line.
@@ -107,7 +117,7 @@ func (k keyPage) drawn() (zones []figure.Zone) {
 // tellZone adds the attempts, the lockouts and the totals of the key in one zone.
 func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	bucket := z.Peek.Bucket
-	query := service.HistoryQuery{Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit}
+	query := service.HistoryQuery{Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit, WithOthers: true}
 	if z.History, err = v.api.History(v.r.Context(), query); err != nil {
 		return err
 	}
@@ -185,73 +195,4 @@ func (k keyPage) ZoneName(id int64) string {
 		}
 	}
 	return words.ZoneName(service.Zone{ID: id})
-}
-
-const (
-	// mostChecks bounds the checks whose other buckets a page looks up, and besideTime ends that early: the first is always
-	// looked up.
-	mostChecks = 8
-	besideTime = 40 * time.Millisecond
-)
-
-// beside are the other buckets of the newest checks of a key: the addresses of a user, or the users of an address.
-type beside struct {
-	Checks int // that were looked up
-	Found  []neighbour
-}
-
-// neighbour is one of them.
-type neighbour struct {
-	Bucket service.Bucket
-	Times  int
-	LastAt time.Time
-	Origin *service.Origin
-}
-
-// beside looks up the other buckets of the newest checks. The explanation of an attempt names them. To a reader who is bound to
-// zones, a check in other zones, too, does not exist.
-func (v *visit) beside(k *keyPage) (found beside, err error) {
-	began, last, looks := time.Now(), time.Time{}, 0
-	places := map[service.Bucket]int{}
-	for _, txn := range k.Txns { // zones may keep the key in several forms
-		places[txn.Bucket] = -1
-	}
-	for _, txn := range k.Txns {
-		if looks == mostChecks || looks > 0 && time.Since(began) > besideTime {
-			break
-		}
-		if txn.CreatedAt.Equal(last) { // of the same check
-			continue
-		}
-		last = txn.CreatedAt
-		looks++
-		x, err := v.api.Explain(v.r.Context(), txn.ID)
-		if errors.Is(err, service.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return found, err
-		}
-		found.Checks++
-		found.add(places, x.Others)
-	}
-	slices.SortStableFunc(found.Found, func(a, b neighbour) int {
-		return cmp.Or(cmp.Compare(b.Times, a.Times), b.LastAt.Compare(a.LastAt))
-	})
-	return found, nil
-}
-
-// add counts the txns of one check. places are those of the buckets in the list, and below 0 for buckets that are left out.
-func (b *beside) add(places map[service.Bucket]int, txns []service.Txn) {
-	for _, t := range txns {
-		place, isKnown := places[t.Bucket]
-		if !isKnown {
-			place = len(b.Found)
-			places[t.Bucket] = place
-			b.Found = append(b.Found, neighbour{Bucket: t.Bucket, LastAt: t.CreatedAt, Origin: t.Origin})
-		}
-		if place >= 0 {
-			b.Found[place].Times++
-		}
-	}
 }

@@ -138,7 +138,7 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 	p.attempt(t, "", user("alice"), host("192.0.2.1"))
 	p.attempt(t, "", service.Bucket{ZoneID: 3, Key: "alice"})
 	_, page := p.browser(t).search(t, "alice")
-	contains(t, words(page), "Locked in Login per user", "Lock ends", "1 of 1", "1 of 3", "Never seen in", "Unused", "newest 3 attempts", "Blocked · lock begins")
+	contains(t, words(page), "Locked in Login per user", "Lock ends", "1 of 1", "1 of 3", "Never seen in", "Unused", "3 checks, since", "Blocked · lock begins")
 	contains(t, page, "data-until", `>203.0.113.9</bdi></a>`, `>192.0.2.1</bdi></a>`, `class="lock"`, ">2</dd><dt>Allowed</dt><dd>1<",
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }

@@ -133,6 +133,9 @@ func (v *visit) findForgotten(text string) (txns []service.Txn, scannedUntil tim
 	return page.Txns, scannedUntil, err
 }
 
+// Checks returns the rows of the attempt.
+func (s search) Checks() []checkRow { return checkRows(service.HistoryPage{Txns: s.Attempt}) }
+
 // only returns the path of the one thing that was found. isOne is false for none and for several.
 func (s search) only() (path string, isOne bool) {
 	var paths []string

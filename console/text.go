@@ -15,7 +15,8 @@ import (
 func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
 		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath, "historyPath": c.historyPath,
-		"bucket": bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords, "rate": rate,
+		"besidePath": c.besidePath,
+		"bucket":     bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords, "rate": rate,
 	}
 	maps.Copy(all, words.Funcs())
 	return all

@@ -1,0 +1,116 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// mostBeside bounds the attempts of a key whose other keys a page of its own counts, and shownBeside the other keys that the
+	// page of a key shows at once.
+	mostBeside, shownBeside = 5000, 12
+)
+
+// beside are the other keys of the checks of a key: the addresses of a user, or the users of an address.
+type beside struct {
+	Checks  int // that were looked at
+	Since   time.Time
+	HasMore bool // there are older ones
+	All     []neighbour
+}
+
+// neighbour is one of them.
+type neighbour struct {
+	Bucket          service.Bucket
+	Checks          int
+	FirstAt, LastAt time.Time
+	Origin          *service.Origin
+}
+
+// Shown are the neighbours of most checks, and Rest the others.
+func (b beside) Shown() []neighbour { return b.All[:min(shownBeside, len(b.All))] }
+
+// Rest are those that are not Shown.
+func (b beside) Rest() []neighbour { return b.All[len(b.Shown()):] }
+
+// besideOf counts the other keys of checks. isOwn says which are the key itself.
+func besideOf(page service.HistoryPage, isOwn func(service.Bucket) bool) beside {
+	found := beside{HasMore: page.Next != 0}
+	places := map[service.Bucket]int{}
+	for _, check := range page.Checks() {
+		found.Checks++
+		isCounted := map[service.Bucket]bool{}
+		for _, t := range check {
+			if found.Since.IsZero() || t.CreatedAt.Before(found.Since) {
+				found.Since = t.CreatedAt
+			}
+			if isCounted[t.Bucket] || isOwn(t.Bucket) {
+				continue
+			}
+			isCounted[t.Bucket] = true
+			place, isKnown := places[t.Bucket]
+			if !isKnown {
+				place = len(found.All)
+				places[t.Bucket] = place
+				found.All = append(found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt, LastAt: t.CreatedAt, Origin: t.Origin})
+			}
+			n := &found.All[place]
+			n.Checks++
+			if t.CreatedAt.Before(n.FirstAt) {
+				n.FirstAt = t.CreatedAt
+			}
+			if t.CreatedAt.After(n.LastAt) {
+				n.LastAt = t.CreatedAt
+			}
+		}
+	}
+	slices.SortStableFunc(found.All, func(a, b neighbour) int {
+		return cmp.Or(cmp.Compare(b.Checks, a.Checks), b.LastAt.Compare(a.LastAt))
+	})
+	return found
+}
+
+// besidePage is the content of the page of all keys that were named beside a key.
+type besidePage struct {
+	Bucket service.Bucket
+	Until  time.Time
+	beside
+}
+
+// besideKey shows all keys that the checks of a key named in a time.
+func (v *visit) besideKey() error {
+	bucket, ok := v.openKey(v.r.PathValue("key"))
+	if !ok || bucket.ZoneID == 0 {
+		return v.failSealed()
+	}
+	f, err := v.filter(v.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	query, all := f.query, service.HistoryPage{}
+	query.Zones, query.Keys, query.Limit, query.WithOthers = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage, true
+	for {
+		page, err := v.api.History(v.r.Context(), query)
+		if err != nil {
+			return err
+		}
+		all.Txns, all.Others, all.Next = append(all.Txns, page.Txns...), append(all.Others, page.Others...), page.Next
+		if query.Cursor = page.Next; page.Next == 0 || len(all.Txns) >= mostBeside {
+			break
+		}
+	}
+	own := make(map[service.Bucket]bool, len(all.Txns)) // a zone may keep the key in several forms
+	for _, t := range all.Txns {
+		own[t.Bucket] = true
+	}
+	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all, func(b service.Bucket) bool { return own[b] })})
+}
+
+// besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses have it.
+func (c *console) besidePath(bucket service.Bucket, since time.Time, until string) string {
+	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
+}
