@@ -14,9 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -108,9 +106,9 @@ func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string,
 	if err != nil {
 		return nil, false, errors.New("the URL is none")
 	}
-	isAllowed := slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) })
-	if to.Scheme != "https" && !isAllowed {
-		return nil, false, errors.New("http without TLS is for hosts that --webhook-hosts names")
+	isAllowed, err := c.admits(to)
+	if err != nil {
+		return nil, false, err
 	}
 	body, err := json.Marshal(api.NewEvent(e))
 	if err != nil {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 
 	"velocityd/service"
@@ -11,6 +14,31 @@ import (
 
 // errInner says that a webhook's host has an address that is not public.
 var errInner = errors.New("the address is not a public one: if the receiver is yours, name its host in --webhook-hosts")
+
+// Refuses returns why an event for a URL is never sent, or nil if that depends on the addresses of its host, which is looked
+// up for each event.
+func (c *Courier) Refuses(address string) error {
+	to, err := url.Parse(address)
+	if err == nil {
+		_, err = c.admits(to)
+	}
+	return err
+}
+
+// admits returns whether a host is allowed by name, or why it is refused before it is looked up.
+func (c *Courier) admits(to *url.URL) (isAllowed bool, err error) {
+	if slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) }) {
+		return true, nil
+	}
+	if to.Scheme != "https" {
+		return false, errors.New("http without TLS is for hosts that --webhook-hosts names")
+	}
+	name := "." + strings.TrimSuffix(strings.ToLower(to.Hostname()), ".")
+	if inner, err := netip.ParseAddr(to.Hostname()); err == nil && !isPublic(inner) || strings.HasSuffix(name, ".localhost") { // RFC 6761
+		return false, errInner
+	}
+	return false, nil
+}
 
 // refuseInner refuses connections to addresses that are not public. The dialer calls it with each address that it is about
 // to connect to, after the name was looked up: so a name whose address changes between a check and the connection
