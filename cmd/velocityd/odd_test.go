@@ -141,7 +141,8 @@ func TestFindingsStandBeforeTheQuestionOfApplyAndRestore(t *testing.T) {
 					t.Errorf("%s without %q: %+v", question, finding, r)
 				}
 			}
-			if r := command(env, nil, append([]string{"zone", c.args[0], "--yes"}, c.args[1:]...)...); r.code != exitFine || !strings.Contains(r.stderr, c.finding[0]) {
+			r = command(env, nil, append([]string{"zone", c.args[0], "--yes"}, c.args[1:]...)...)
+			if r.code != exitFine || !strings.Contains(r.stderr, c.finding[0]) {
 				t.Errorf("%v with --yes: %+v", c.args, r)
 			}
 		}
