@@ -102,11 +102,7 @@ func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e 
 
 // request returns the signed request, and whether its host is one that is allowed by name.
 func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string, e event.Event) (*http.Request, bool, error) {
-	to, err := url.Parse(w.URL)
-	if err != nil {
-		return nil, false, errors.New("the URL is none")
-	}
-	isAllowed, err := c.admits(to)
+	isAllowed, err := c.Admits(w.URL)
 	if err != nil {
 		return nil, false, err
 	}

@@ -15,18 +15,13 @@ import (
 // errInner says that a webhook's host has an address that is not public.
 var errInner = errors.New("the address is not a public one: if the receiver is yours, name its host in --webhook-hosts")
 
-// Refuses returns why an event for a URL is never sent, or nil if that depends on the addresses of its host, which is looked
-// up for each event.
-func (c *Courier) Refuses(address string) error {
+// Admits returns whether the host of a URL is allowed by name. The error says why no event is ever sent there. Without one, and if
+// the host is not allowed, that depends on the addresses of the host, which is looked up for each event.
+func (c *Courier) Admits(address string) (isAllowed bool, err error) {
 	to, err := url.Parse(address)
-	if err == nil {
-		_, err = c.admits(to)
+	if err != nil {
+		return false, errors.New("the URL is none")
 	}
-	return err
-}
-
-// admits returns whether a host is allowed by name, or why it is refused before it is looked up.
-func (c *Courier) admits(to *url.URL) (isAllowed bool, err error) {
 	if slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) }) {
 		return true, nil
 	}

@@ -44,8 +44,8 @@ func (s *server) addWebhook(x *exchange) error {
 	if err := wanted.Validate(); err != nil {
 		return pointAtField(err)
 	}
-	if s.Uncallable != nil {
-		if err := s.Uncallable(request.URL); err != nil {
+	if s.Admits != nil {
+		if _, err := s.Admits(request.URL); err != nil {
 			return pointAtField(service.NewFieldError("url", "would never be called: %v", err))
 		}
 	}

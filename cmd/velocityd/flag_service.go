@@ -150,7 +150,7 @@ func (f serviceFlags) options() daemon.Options {
 		Retention: f.Retention == "on", Courier: carrier.Send,
 	}
 	if o.Retention { // otherwise other instances call webhooks, by their own settings
-		o.HTTP.Uncallable = carrier.Refuses
+		o.HTTP.Admits = carrier.Admits
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}

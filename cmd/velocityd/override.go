@@ -173,15 +173,8 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	ctx = service.WithReason(ctx, c.Reason)
-	zone, err := store.Zone(ctx, c.Zone)
+	override, err := c.override(ctx, p, store)
 	if err != nil {
-		return err
-	}
-	override, err := c.override(ctx, store, zone.Keys, p.Principal)
-	if err != nil {
-		return err
-	}
-	if err := confirmOdd(ctx, p, c.YesFlag, lint.OfOverride(time.Now(), zone, override)); err != nil {
 		return err
 	}
 	made, err := c.put(ctx, store, override, p.Principal)
@@ -212,20 +205,22 @@ func (c *overrideSetCmd) validate() error {
 	return err
 }
 
-// override returns the wanted override, its key normalised by the rule of the zone.
-// Its errors are usageErrors or those of the store.
-func (c *overrideSetCmd) override(
-	ctx context.Context, store ask.Endpoint, keys service.KeyRule, principal string,
-) (_ service.Override, err error) {
-	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: principal}
-	if o.Key, o.Prefix, err = keys.Target(c.Target); err != nil {
+// override returns the wanted override, its key normalised by the rule of the zone, unless a person is asked and says no.
+// Its other errors are usageErrors or those of the store.
+func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Override, error) {
+	zone, err := store.Zone(ctx, c.Zone)
+	if err != nil {
+		return service.Override{}, err
+	}
+	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: p.Principal}
+	if o.Key, o.Prefix, err = zone.Keys.Target(c.Target); err != nil {
 		return o, shell.UsageError{Err: err}
 	}
 	replace(&o.Rate, c.Rate)
 	replaceLength(&o.Window, c.Window)
 	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
-		now, err := engineTime(ctx, store, keys, o)
+		now, err := engineTime(ctx, store, zone.Keys, o)
 		if err != nil {
 			return o, err
 		}
@@ -236,7 +231,7 @@ func (c *overrideSetCmd) override(
 	if err := o.Validate(); err != nil {
 		return o, shell.UsageError{Err: err}
 	}
-	return o, nil
+	return o, confirmOdd(ctx, p, c.YesFlag, lint.OfOverride(time.Now(), zone, o))
 }
 
 // engineTime returns the time of the database, whose clock decides when an override

@@ -119,7 +119,8 @@ func TestAWebhookThatIsNeverCalledIsRefused(t *testing.T) {
 			retention, hosts string
 			status           int
 		}{
-			{"on", "", http.StatusBadRequest}, {"on", "127.0.0.1,::1,::ffff:127.0.0.1,localhost,10.0.0.1,hooks.example.com", http.StatusCreated},
+			{"on", "", http.StatusBadRequest},
+			{"on", "127.0.0.1,::1,::ffff:127.0.0.1,localhost,10.0.0.1,hooks.example.com", http.StatusCreated},
 			{"off", "", http.StatusCreated}, // others call it
 		} {
 			i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_RETENTION": c.retention, "VELOCITY_WEBHOOK_HOSTS": c.hosts}, "serve")
