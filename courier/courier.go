@@ -14,9 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -104,13 +102,9 @@ func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e 
 
 // request returns the signed request, and whether its host is one that is allowed by name.
 func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string, e event.Event) (*http.Request, bool, error) {
-	to, err := url.Parse(w.URL)
+	isAllowed, err := c.Admits(w.URL)
 	if err != nil {
-		return nil, false, errors.New("the URL is none")
-	}
-	isAllowed := slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) })
-	if to.Scheme != "https" && !isAllowed {
-		return nil, false, errors.New("http without TLS is for hosts that --webhook-hosts names")
+		return nil, false, err
 	}
 	body, err := json.Marshal(api.NewEvent(e))
 	if err != nil {

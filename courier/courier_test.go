@@ -202,3 +202,20 @@ func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestAURLThatIsNeverCalledIsKnownByItsText(t *testing.T) {
+	t.Parallel()
+	c := courier.New(courier.Options{Allowed: []string{"Hooks.internal", "10.0.0.7", "::1"}})
+	defer c.Close()
+	for to, want := range map[string]string{
+		"https://127.0.0.1/": "--webhook-hosts", "https://127.1.2.3:8443/": "--webhook-hosts", "https://[::ffff:127.0.0.1]/": "--webhook-hosts",
+		"https://[::ffff:0:127.0.0.1]/": "--webhook-hosts", "https://10.0.0.8/": "--webhook-hosts", "https://[fe80::1%25lo]/": "--webhook-hosts",
+		"https://LOCALHOST./": "--webhook-hosts", "https://a.localhost/": "--webhook-hosts", "http://hooks.example.com/": "--webhook-hosts",
+		"https://hooks.example.com/": "", "https://8.8.8.8/": "", "https://[2606:4700::1111]/": "", "https://mylocalhost/": "",
+		"http://hooks.internal/": "", "http://10.0.0.7/": "", "https://[::1]/": "",
+	} {
+		if _, err := c.Admits(to); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", to, err, want)
+		}
+	}
+}

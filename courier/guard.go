@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
 	"syscall"
 
 	"velocityd/service"
@@ -11,6 +14,26 @@ import (
 
 // errInner says that a webhook's host has an address that is not public.
 var errInner = errors.New("the address is not a public one: if the receiver is yours, name its host in --webhook-hosts")
+
+// Admits returns whether the host of a URL is allowed by name. The error says why no event is ever sent there. Without one, and if
+// the host is not allowed, that depends on the addresses of the host, which is looked up for each event.
+func (c *Courier) Admits(address string) (isAllowed bool, err error) {
+	to, err := url.Parse(address)
+	if err != nil {
+		return false, errors.New("the URL is none")
+	}
+	if slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) }) {
+		return true, nil
+	}
+	if to.Scheme != "https" {
+		return false, errors.New("http without TLS is for hosts that --webhook-hosts names")
+	}
+	name := "." + strings.TrimSuffix(strings.ToLower(to.Hostname()), ".")
+	if inner, err := netip.ParseAddr(to.Hostname()); err == nil && !isPublic(inner) || strings.HasSuffix(name, ".localhost") { // RFC 6761
+		return false, errInner
+	}
+	return false, nil
+}
 
 // refuseInner refuses connections to addresses that are not public. The dialer calls it with each address that it is about
 // to connect to, after the name was looked up: so a name whose address changes between a check and the connection

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
 
 	"velocityd/api"
 	"velocityd/front"
@@ -120,6 +122,16 @@ func (d *door) report(ctx context.Context, c *call, err error) {
 			d.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
 		}
 	}
+}
+
+// bound gives a call a deadline as soon as its headers are there: a call whose message never comes has no other end. Watchers
+// of the health may stay.
+func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
+		return ctx, nil
+	}
+	ctx, _ = context.WithTimeout(ctx, callTimeout+d.options.Work) //nolint:gosec,govet // grpc cancels the parent at the end of the call
+	return ctx, nil
 }
 
 // recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.

@@ -33,6 +33,8 @@ const (
 	window           = 64 << 10
 	handshakeTimeout = 5 * time.Second
 	idleTimeout      = 10 * time.Minute
+	// callTimeout is how long a call may last beside its Work, as over HTTP: its message has to come, and its answer has to be taken.
+	callTimeout = 15 * time.Second
 	// A caller that does not answer pings is gone. It may send pings as often as leastPing itself.
 	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
 )
@@ -41,6 +43,8 @@ const (
 type Options struct {
 	// Limiter decides the checks. It must normalise their keys, and end each call in bounded time.
 	Limiter service.Checker
+	// Work is the longest time that Limiter takes for a call.
+	Work time.Duration
 	// Buckets answers peeks.
 	Buckets Buckets
 	// Gates has the gates and domains. Nil means that there are none.
@@ -81,6 +85,7 @@ func New(o Options) *Server {
 	settings := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(Streams), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true), grpc.UnaryInterceptor(d.recovered),
+		grpc.InTapHandle(d.bound),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 	}

@@ -86,6 +86,8 @@ type Options struct {
 	Exports service.ExportNoter
 	// Webhooks keeps who gets events.
 	Webhooks webhook.Store
+	// Admits returns the reason, as its error, if this service never calls a webhook at a URL. Nil means that it may call all, or calls none.
+	Admits func(url string) (isAllowed bool, err error)
 	// Retention tells what one instance among all does again and again.
 	Retention service.RetentionReader
 	// Registry lists and ends the credentials of callers.

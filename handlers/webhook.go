@@ -44,6 +44,11 @@ func (s *server) addWebhook(x *exchange) error {
 	if err := wanted.Validate(); err != nil {
 		return pointAtField(err)
 	}
+	if s.Admits != nil {
+		if _, err := s.Admits(request.URL); err != nil {
+			return pointAtField(service.NewFieldError("url", "would never be called: %v", err))
+		}
+	}
 	secret := webhook.NewSecret()
 	var made webhook.Webhook
 	if err := s.change(x, func(ctx context.Context) error {

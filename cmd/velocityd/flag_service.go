@@ -138,6 +138,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 
 // options returns the settings for the daemon, without the DSN, the keys, the log, metrics and traces.
 func (f serviceFlags) options() daemon.Options {
+	carrier := courier.New(courier.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts})
 	o := daemon.Options{
 		Database: session.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},
 		HTTP:     handlers.Options{AccessLog: f.AccessLog, AllowedHosts: f.hosts(), MaxBodyBytes: f.MaxBodyBytes},
@@ -146,7 +147,10 @@ func (f serviceFlags) options() daemon.Options {
 		},
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,
 		StateDir: f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
-		Retention: f.Retention == "on", Courier: courier.New(courier.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts}).Send,
+		Retention: f.Retention == "on", Courier: carrier.Send,
+	}
+	if o.Retention { // otherwise other instances call webhooks, by their own settings
+		o.HTTP.Admits = carrier.Admits
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}

@@ -16,6 +16,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 type overrideCmd struct {
@@ -137,21 +138,22 @@ func (c *overrideDeleteCmd) find(ctx context.Context, store ask.Endpoint) (servi
 }
 
 type overrideSetCmd struct {
-	Zone         int64                  `arg:"" help:"Zone to make the exception in."`
-	Target       string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
-	Action       service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
-	Rate         *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window       *shell.Duration        `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
-	PeriodAnchor *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
-	Expires      string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	Reason       string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
-	ask.Flags    `embed:""`
-	SameReason   bool `env:"-" help:"For programs that share keys: of two overrides of the same action, the one that ends later stays, with its reason. One of another action stays, and the exit code is 1."`
+	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
+	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
+	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate instead of the zone's, and --window or --period-anchor if given."`
+	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
+	Window        *shell.Duration        `env:"-" placeholder:"LENGTH" help:"With limit: the length of a sliding window: seconds, or 90s, 5m, 7d. Left out: the window or period of the zone."`
+	PeriodAnchor  *int                   `env:"-" placeholder:"DAY" help:"With limit and without --window, in a zone with the period month: the day on which this bucket's months begin, such as the day of its subscription."`
+	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
+	shell.YesFlag `embed:""`
+	ask.Flags     `embed:""`
+	SameReason    bool `env:"-" help:"For programs that share keys: of two overrides of the same action, the one that ends later stays, with its reason. One of another action stays, and the exit code is 1."`
 }
 
 // Help is the longer explanation of the command.
 func (overrideSetCmd) Help() string {
-	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone. In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets.
+	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone. In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets. If the override is probably not meant, such as a deny of 0.0.0.0/0, the command says so, and asks on a terminal before it saves it.
 
 Examples:
 
@@ -171,7 +173,7 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	ctx = service.WithReason(ctx, c.Reason)
-	override, err := c.override(ctx, store, p.Principal)
+	override, err := c.override(ctx, p, store)
 	if err != nil {
 		return err
 	}
@@ -203,14 +205,14 @@ func (c *overrideSetCmd) validate() error {
 	return err
 }
 
-// override returns the wanted override, its key normalised by the rule of the zone.
-// Its errors are usageErrors or those of the store.
-func (c *overrideSetCmd) override(ctx context.Context, store ask.Endpoint, principal string) (service.Override, error) {
+// override returns the wanted override, its key normalised by the rule of the zone, unless a person is asked and says no.
+// Its other errors are usageErrors or those of the store.
+func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {
 		return service.Override{}, err
 	}
-	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: principal}
+	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: p.Principal}
 	if o.Key, o.Prefix, err = zone.Keys.Target(c.Target); err != nil {
 		return o, shell.UsageError{Err: err}
 	}
@@ -229,7 +231,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store ask.Endpoint, princ
 	if err := o.Validate(); err != nil {
 		return o, shell.UsageError{Err: err}
 	}
-	return o, nil
+	return o, confirmOdd(ctx, p, c.YesFlag, lint.OfOverride(time.Now(), zone, o))
 }
 
 // engineTime returns the time of the database, whose clock decides when an override

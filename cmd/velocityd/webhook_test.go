@@ -110,3 +110,36 @@ func TestEventsGoToAWebhookAndToALogShipper(t *testing.T) {
 		}
 	})
 }
+
+func TestAWebhookThatIsNeverCalledIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for _, c := range []struct {
+			retention, hosts string
+			status           int
+		}{
+			{"on", "", http.StatusBadRequest},
+			{"on", "127.0.0.1,::1,::ffff:127.0.0.1,localhost,10.0.0.1,hooks.example.com", http.StatusCreated},
+			{"off", "", http.StatusCreated}, // others call it
+		} {
+			i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_RETENTION": c.retention, "VELOCITY_WEBHOOK_HOSTS": c.hosts}, "serve")
+			for _, to := range []string{
+				"https://127.0.0.1/", "https://[::1]:8443/", "https://[::ffff:127.0.0.1]/", "https://localhost/x", "https://10.0.0.1/",
+				"http://hooks.example.com/",
+			} {
+				status, body := askWith(t, http.MethodPost, i.url+"/v1/webhooks", "", `{"url":"`+to+`"}`)
+				if status != c.status || status == http.StatusBadRequest && !strings.Contains(body, "--webhook-hosts") {
+					t.Errorf("%s of %+v: %d %s", to, c, status, body)
+				}
+			}
+			status, body := askWith(t, http.MethodPost, i.url+"/v1/webhooks", "", `{"url":"https://hooks.example.com/"}`)
+			if status != http.StatusCreated {
+				t.Errorf("a public receiver of %+v: %d %s", c, status, body)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM webhook"); n != 15 {
+			t.Errorf("%d webhooks were added", n)
+		}
+	})
+}

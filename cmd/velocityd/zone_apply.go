@@ -7,11 +7,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 // mostZoneBytes is the longest file of zones that is read.
@@ -69,6 +71,7 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	for _, change := range changes {
 		change.print(p.Stdout)
+		printOdd(p.Stderr, lint.Brought(time.Now(), change.now, change.wanted))
 	}
 	if err := c.Confirm(ctx, p, "Write "+shell.Counted(len(changes), "zone")+"?"); err != nil {
 		return err

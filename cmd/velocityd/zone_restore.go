@@ -13,6 +13,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/records"
 	"velocityd/service"
+	"velocityd/service/lint"
 	"velocityd/service/rewind"
 )
 
@@ -66,10 +67,14 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	if !zone.isNone() {
 		zone.print(p.Stdout)
+		printOdd(p.Stderr, lint.Brought(time.Now(), zone.now, zone.wanted))
 	}
 	if len(overrides) > 0 {
 		fmt.Fprintln(p.Stdout, "overrides that come back:")
 		printOverrides(p.Stdout, time.Now(), overrides)
+	}
+	for _, o := range overrides {
+		printOdd(p.Stderr, lint.OfOverride(time.Now(), zone.wanted, o))
 	}
 	if err := c.Confirm(ctx, p, fmt.Sprintf("Restore zone %d?", zone.wanted.ID)); err != nil {
 		return err

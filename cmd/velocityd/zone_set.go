@@ -8,6 +8,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/lint"
 )
 
 // zoneSettings are the settings that zone set can change; nil means not named.
@@ -121,15 +122,16 @@ func replaceLength(setting *time.Duration, named *shell.Duration) {
 }
 
 type zoneSetCmd struct {
-	ID           int64 `arg:"" help:"The zone's id."`
-	zoneSettings `embed:""`
-	ask.Flags    `embed:""`
-	becauseFlag  `embed:""`
+	ID            int64 `arg:"" help:"The zone's id."`
+	zoneSettings  `embed:""`
+	shell.YesFlag `embed:""`
+	ask.Flags     `embed:""`
+	becauseFlag   `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost.
+	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them.
 
 Examples:
 
@@ -159,11 +161,11 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	zone, err := c.edit(ctx, store, p.Principal)
+	zone, err := c.edit(ctx, p, store)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Another program has just changed the zone. The settings that are not named here
 		// stay as that program has written them.
-		zone, err = c.edit(ctx, store, p.Principal)
+		zone, err = c.edit(ctx, p, store)
 	}
 	if err != nil {
 		return explainStale(err)
@@ -172,11 +174,11 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// edit reads the zone and writes it with the named settings. The error wraps
+// edit reads the zone and writes it with the named settings, unless a person is asked and says no. The error wraps
 // service.ErrPrecondition if the zone was changed in between.
-func (c *zoneSetCmd) edit(ctx context.Context, store ask.Endpoint, principal string) (service.Zone, error) {
-	zone, err := store.Zone(ctx, c.ID)
-	match := service.Match{Revision: zone.Revision}
+func (c *zoneSetCmd) edit(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Zone, error) {
+	now, err := store.Zone(ctx, c.ID)
+	zone, match := now, service.Match{Revision: now.Revision}
 	switch {
 	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil && c.Period == nil):
 		return zone, shell.Usagef("zone %d does not exist: a new one needs --rate, and --window or --period", c.ID)
@@ -189,5 +191,8 @@ func (c *zoneSetCmd) edit(ctx context.Context, store ask.Endpoint, principal str
 	if err := zone.Validate(); err != nil {
 		return zone, shell.UsageError{Err: err}
 	}
-	return store.PutZone(ctx, zone, match, principal)
+	if err := confirmOdd(ctx, p, c.YesFlag, lint.Brought(time.Now(), now, zone)); err != nil {
+		return zone, err
+	}
+	return store.PutZone(ctx, zone, match, p.Principal)
 }

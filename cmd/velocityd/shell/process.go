@@ -52,7 +52,7 @@ func (o *Output) Lost() error {
 	return fmt.Errorf("write the output: %w", o.Err)
 }
 
-// IsTerminal reports whether somebody can watch what is written to a stream.
+// IsTerminal reports whether a person can be at the other end of a stream.
 func IsTerminal(stream any) bool {
 	if checked, ok := stream.(*Output); ok {
 		stream = checked.To

@@ -11,7 +11,7 @@ import (
 
 // YesFlag is for commands that ask before they change something.
 type YesFlag struct {
-	Yes bool `env:"-" help:"Do it without a question. A program that nobody watches needs this."`
+	Yes bool `env:"-" help:"Do it without a question. Where a command always asks, a program without a terminal needs this."`
 }
 
 // Confirm asks a question on stderr, and returns nil if it is answered by yes on stdin. If nobody
