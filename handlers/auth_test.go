@@ -25,12 +25,19 @@ type guarded struct {
 // guard serves zones 1 and 2, and has one txn of each, and one check in both.
 func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	t.Helper()
+	return guardBy(t, func(o *Options) { o.Auth.TrustedProxies = proxies })
+}
+
+// guardBy is guard with options that change sets.
+func guardBy(t *testing.T, change func(*Options)) guarded {
+	t.Helper()
 	g := guarded{credentials: &memory.Credentials{}}
 	g.running = start(t, func(o *Options) {
 		cache := access.NewCache(g.credentials, access.Options{})
 		t.Cleanup(cache.Close)
 		o.Registry = g.credentials
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}, TrustedProxies: proxies}
+		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}}
+		change(o)
 	})
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})

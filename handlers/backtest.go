@@ -18,10 +18,10 @@ const (
 	defaultBacktestTime = 7 * 24 * time.Hour
 )
 
-// Backtests makes back-tests. Its errors wrap service.ErrNotFound, ErrInvalid, and ErrBusy if another one is being made.
+// Backtests makes back-tests. Its errors wrap service.ErrNotFound, ErrInvalid, and ErrBusy if too many are being made.
 type Backtests interface {
-	// Begin begins a back-test, which goes on when the context ends.
-	Begin(ctx context.Context, q backtest.Query, principal string) (backtest.Job, error)
+	// Begin begins a back-test, which goes on when the context ends, and takes a place of its holder.
+	Begin(ctx context.Context, q backtest.Query, principal, holder string) (backtest.Job, error)
 	// Job and Cancel are those of a back-test of any instance.
 	Job(ctx context.Context, id string) (backtest.Job, error)
 	Cancel(ctx context.Context, id string) (backtest.Job, error)
@@ -88,7 +88,7 @@ func (s *server) beginBacktest(x *exchange) error {
 	}
 	var job backtest.Job
 	if err := s.change(x, func(ctx context.Context) error {
-		job, err = s.Backtests.Begin(ctx, query, principal)
+		job, err = s.Backtests.Begin(ctx, query, principal, s.holder(x))
 		return err
 	}); err != nil {
 		return notFound(err, noZone(zoneID))

@@ -174,7 +174,7 @@ func TestABacktestEndsAtItsBound(t *testing.T) {
 	jobs := newTestJobs(m)
 	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
 	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, "ann")
+	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, "ann", "ann")
 	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning && time.Now().Before(deadline); {
 		job, err = desk.Job(t.Context(), job.ID)
 	}

@@ -44,9 +44,10 @@ type exchange struct {
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot  func()      // gives the slot back at once
-	bodies    *bodyMemory // counts bodyBytes
-	bodyBytes int64       // of the body or the answer
-	isBroken  bool        // the answer has broken off, and only the end of its connection can say so
+	server    *server
+	held      string // see holder
+	bodyBytes int    // of the body or the answer, counted in memory
+	isBroken  bool   // the answer has broken off, and only the end of its connection can say so
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -62,7 +63,7 @@ const mostFields = 8
 func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
-		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID)), bodies: &s.bodies}
+		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID)), server: s}
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
 		err := s.recovered(next, x)

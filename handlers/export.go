@@ -28,7 +28,7 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 		w.begin()
 		return nil
 	}
-	leave, err := s.exports.take(fmt.Sprintf("%d exports are under way, and no more may be at once. Ask again later.", mostExports))
+	leave, err := s.takePlace(x, s.exports)
 	if err != nil {
 		return err
 	}

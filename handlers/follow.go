@@ -68,7 +68,7 @@ func follow[T any](s *server, x *exchange, steps func(context.Context) iter.Seq2
 	case s.Running.Err() != nil:
 		return errStopping()
 	}
-	leave, err := s.follows.take(fmt.Sprintf("%d callers follow the history, and no more may at once. Ask again later.", mostFollowers))
+	leave, err := s.takePlace(x, s.follows)
 	if err != nil {
 		return err
 	}

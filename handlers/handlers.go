@@ -168,17 +168,17 @@ type server struct {
 	slots     *slots
 	faults    front.FaultLog
 	origins   origins
-	bodies    bodyMemory
+	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
 	doors     map[string]bool // by the paths of the router
 	decoder   decoder
 	feed      feed.Txns
 	eventFeed feed.Events
-	exports   places
-	follows   places
+	exports   *service.Shares[string]
+	follows   *service.Shares[string]
 	pulse     *shared[service.Pulse]
 	diagnosis *shared[api.Diagnosis]
-	reports   chan struct{} // has room for the reports of zones that may be made at once
+	reports   *service.Shares[string] // of zones
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -204,11 +204,13 @@ func newServer(o Options) *server {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{}, doors: map[string]bool{},
-		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
+		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
-		exports: make(places, mostExports), follows: make(places, mostFollowers),
-		reports: make(chan struct{}, 1), pulse: newShared(pulseAge, lookUpTimeout, o.Pulse),
+		exports: service.NewHalves[string](mostExports, "exports"), follows: service.NewHalves[string](mostFollowers, "followers"),
+		reports: service.NewHalves[string](mostReports, "reports"), pulse: newShared(pulseAge, lookUpTimeout, o.Pulse),
 	}
+	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
+	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
 	s.diagnosis = newShared(diagnosisAge, diagnosisTimeout, s.diagnose)
 	return s
 }

@@ -156,13 +156,13 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 		defer serveConn(s.serve(s.routeCalls), time.Minute, accepted)()
 		mustWrite(t, near, asks("/v1/checks", body))
 		synctest.Wait() // now the answer is written to nobody
-		answer := int64(service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`))
-		if held := s.bodies.held.Load(); held < answer {
+		answer := service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`)
+		if held := s.bodies.Taken(); held < answer {
 			t.Errorf("%d bytes are held, and the answer has more than %d", held, answer)
 		}
 		time.Sleep(answerTimeout) // of the bubble's time
 		synctest.Wait()
-		if held := s.bodies.held.Load(); held != 0 {
+		if held := s.bodies.Taken(); held != 0 {
 			t.Errorf("%d bytes are held at the end", held)
 		}
 		near.Close()

@@ -187,7 +187,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			pipes := pipeListener{make(chan net.Conn)}
 			s := newServer(Options{
 				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
-				MaxBodyBytes: fit * smallBody,
+				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
 			})
 			server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
@@ -210,7 +210,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if held := s.bodies.held.Load(); held != fit*smallBody || len(statuses) != callers-fit {
+			if held := s.bodies.Taken(); held != fit*smallBody || len(statuses) != callers-fit {
 				t.Errorf("%s: %d bytes are held, %d callers answered", name, held, len(statuses))
 			}
 			l := dial()
@@ -218,7 +218,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			l.Close()
 			time.Sleep(bodyTimeout + time.Second) // of the bubble's time: the held ones are cut off
 			synctest.Wait()
-			if held := s.bodies.held.Load(); held != 0 {
+			if held := s.bodies.Taken(); held != 0 {
 				t.Errorf("%s: %d bytes are held at the end", name, held)
 			}
 			counts := map[int]int{}
@@ -237,15 +237,15 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 
 func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	t.Parallel()
-	counted := make(chan int64, 1)
+	counted := make(chan int, 1)
 	var s *listening
 	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-		counted <- s.server.bodies.held.Load()
+		counted <- s.server.bodies.Taken()
 		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := s.dial(t)
-	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +
-		int64(len(bucketJSON(1, "a")))} {
+	for body, want := range map[string]int{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +
+		len(bucketJSON(1, "a"))} {
 		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)
 		if held := <-counted; held != want {
 			t.Errorf("%d bytes count as %d", len(body), held)
@@ -255,7 +255,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	if held := <-counted; held != maxBody {
 		t.Errorf("counted as %d", held)
 	}
-	if held := s.server.bodies.held.Load(); held != 0 {
+	if held := s.server.bodies.Taken(); held != 0 {
 		t.Errorf("%d bytes are held at the end", held)
 	}
 }

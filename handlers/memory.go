@@ -1,43 +1,40 @@
 package handlers
 
 import (
-	"sync/atomic"
+	"fmt"
 
 	"velocityd/service"
 )
 
-// bodyMemory counts the bytes of bodies and answers that are in memory, and bounds them. A
+// MostOfACall is how many bytes one call may need in memory: those of the longest body, and of its answer.
+const MostOfACall = 4 << 20
+
+// takeMemory counts so many bytes for x, unless more are counted for it already. A
 // body counts by the length that its header announces, from before it is read until its
 // answer is written, because the values decoded from it live as long. A body of
 // unknown length counts as 64 KiB at first, and as 1 MiB once it has a slot. A request for a
 // larger answer counts by the length of that. Tiny bodies and answers, which
 // fit into a new buffer, are not counted: their connection takes more.
-type bodyMemory struct {
-	most int64 // 0 means any number
-	held atomic.Int64
-}
-
-// takeMemory counts so many bytes for x, unless more are counted for it already. The error
-// wraps service.ErrBusy; earlier counts stay then. The refused caller is answered at once,
+//
+// The error wraps service.ErrBusy; earlier counts stay then. The refused caller is answered at once,
 // and its connection closed, because net/http would first read the body.
 func (x *exchange) takeMemory(length int64) error {
-	m, more := x.bodies, length-x.bodyBytes
-	if length <= firstBuffer || m.most == 0 || more <= 0 {
+	more := int(length) - x.bodyBytes
+	if length <= firstBuffer || x.server.bodies.Most == 0 || more <= 0 {
 		return nil
 	}
-	if m.held.Add(more) > m.most {
-		m.held.Add(-more)
+	if err := x.server.bodies.Take(x.server.holder(x), more); err != nil {
 		x.set(fieldConnection, "close")
-		return service.NewBusyError(service.BusyRetryAfter, "too many bytes of bodies and answers in memory")
+		return fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
-	x.bodyBytes = length
+	x.bodyBytes = int(length)
 	return nil
 }
 
 // leaveMemory takes back the bytes that were counted for x.
 func (x *exchange) leaveMemory() {
 	if x.bodyBytes > 0 {
-		x.bodies.held.Add(-x.bodyBytes)
+		x.server.bodies.GiveBack(x.server.holder(x), x.bodyBytes)
 		x.bodyBytes = 0
 	}
 }

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"velocityd/api"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
@@ -57,6 +59,19 @@ func (s *server) client(r *http.Request) (netip.Addr, error) {
 			"all. Let the proxy remove the header that it does not write.")
 	}
 	return client, nil
+}
+
+// holder names the caller whose share of places a request takes: his credential, or where nobody is asked who he is, his address.
+// It stays the same until the request has ended.
+func (s *server) holder(x *exchange) string {
+	if x.held == "" {
+		client, err := s.client(x.Request())
+		if err != nil { // those who have led to different addresses count for the peer
+			client = peerOf(x.Request())
+		}
+		x.held = cmp.Or(x.caller.Name, wire.NetworkOf(client).String())
+	}
+	return x.held
 }
 
 // reasonOf returns the reason of a change, or "" if the caller gives none.

@@ -119,7 +119,10 @@ func problemOf(err error) api.Problem {
 	kind := kindOf(err)
 	p := api.NewProblem(kind)
 	var request *requestError
+	var full *service.FullError
 	switch {
+	case errors.As(err, &full):
+		p.Detail = "Nothing was decided, recorded or changed. Ask again later: " + full.Error()
 	case p.Detail != "":
 	case errors.As(err, &request):
 		p.Detail, p.Pointer = request.detail, request.pointer

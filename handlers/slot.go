@@ -34,65 +34,55 @@ const slotTime = 100 * time.Millisecond
 const slotPatience = service.BusyRetryAfter
 
 // defaultSlots returns one slot for every two cores, so that large bodies are
-// never decoded on all of them, and at least two, so that one body can be decoded
-// while another request waits for the database.
-func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 2) }
+// never decoded on all of many cores, and at least four: two for one caller, so that one
+// of its bodies can be decoded while another request waits for the database.
+func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 4) }
 
 // slots bound how many requests with a large body are worked on at once. A
 // request keeps its slot from before its body is read until its answer is ready,
 // or until slotTime after its body was read. So the decoding of large bodies
 // leaves cores to small requests, and large bodies do not fill the memory.
 type slots struct {
-	taken   chan struct{} // one element for each taken slot; requests that wait are served in turn
-	waiting atomic.Int64
+	*service.Shares[string] // requests that wait are served in turn
+	waiting                 atomic.Int64
 
 	mu   sync.Mutex
 	kept time.Duration // moving average of how long a slot is kept
 }
 
-func newSlots(n int) *slots { return &slots{taken: make(chan struct{}, n)} }
+func newSlots(n int) *slots { return &slots{Shares: service.NewHalves[string](n, "large bodies")} }
 
-// take takes a slot, to be given back with giveBack. It waits for up to
+// wait takes a slot, to be given back with giveBack. It waits for up to
 // slotPatience. The error wraps service.ErrBusy.
-func (s *slots) take(ctx context.Context) error {
-	select {
-	case s.taken <- struct{}{}:
-		return nil
-	default:
-	}
+func (s *slots) wait(parent context.Context, holder string) error {
+	ctx, cancel := context.WithTimeout(parent, slotPatience)
+	defer cancel()
 	s.waiting.Add(1)
-	defer s.waiting.Add(-1)
-	patience := time.NewTimer(slotPatience)
-	defer patience.Stop()
-	select {
-	case s.taken <- struct{}{}:
+	err := s.Wait(ctx, holder)
+	waiting := s.waiting.Add(-1) + 1
+	switch {
+	case err == nil:
 		return nil
-	case <-patience.C:
-		return s.busy()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: caller left before the body was read: %w", service.ErrBusy, ctx.Err())
+	case parent.Err() != nil:
+		return fmt.Errorf("%w: caller left before the body was read: %w", service.ErrBusy, parent.Err())
 	}
-}
-
-// busy returns an error whose RetryAfter is when all requests that wait now will
-// have had a slot.
-func (s *slots) busy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	after := s.kept * time.Duration(s.waiting.Load()) / time.Duration(cap(s.taken))
-	return service.NewBusyError(after, "too many large bodies at once")
+	// By then all requests that wait now will have had a slot, if they are of one caller.
+	after := s.kept * time.Duration(waiting) / time.Duration(s.Each)
+	return fmt.Errorf("%w: %w", service.NewBusyError(after, "too many large bodies at once"), err)
 }
 
 // giveBack gives a slot back that was taken at since.
-func (s *slots) giveBack(since time.Time) {
+func (s *slots) giveBack(since time.Time, holder string) {
 	took := time.Since(since)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.kept == 0 {
 		s.kept = took
 	}
 	s.kept += (took - s.kept) / 8
-	<-s.taken
+	s.mu.Unlock()
+	s.GiveBack(holder, 1)
 }
 
 // readBody reads the body of a request into body. A large one is read only once
@@ -143,7 +133,8 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 
 // takeSlot takes a slot that x keeps until it has its answer, or refuses x.
 func (s *server) takeSlot(x *exchange, rest io.Reader) error {
-	if err := s.slots.take(x.Request().Context()); err != nil {
+	holder := s.holder(x)
+	if err := s.slots.wait(x.Request().Context(), holder); err != nil {
 		// A caller that sent "Expect: 100-continue" has not sent its body yet.
 		if r := x.Request(); r.Header.Get("Expect") == "" || r.ContentLength < 0 {
 			// Other callers may not look for an answer before they have sent all. To
@@ -153,7 +144,7 @@ func (s *server) takeSlot(x *exchange, rest io.Reader) error {
 		return err
 	}
 	since := time.Now()
-	x.freeSlot = func() { s.slots.giveBack(since) }
+	x.freeSlot = func() { s.slots.giveBack(since, holder) }
 	x.slotTimer = time.AfterFunc(bodyPace+slotTime, x.freeSlot)
 	return nil
 }

@@ -316,21 +316,21 @@ func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 func TestWhoFindsNoSlotIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newSlots(2)
+		p := newSlots(4) // two for one caller
 		for range 2 {
-			if err := p.take(t.Context()); err != nil {
+			if err := p.wait(t.Context(), "a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		since := time.Now()
 		time.Sleep(4 * time.Second) // of the bubble's time
-		p.giveBack(since)
-		if err := p.take(t.Context()); err != nil {
+		p.giveBack(since, "a")
+		if err := p.wait(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		told := make(chan error, 3)
 		for range cap(told) {
-			go func() { told <- p.take(t.Context()) }()
+			go func() { told <- p.wait(t.Context(), "a") }()
 		}
 		// Three wait, then two, then one; two slots, each kept for 4 s.
 		var got []time.Duration
@@ -351,19 +351,19 @@ func TestWhoLeavesTheLineForASlotIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlots(1)
-		if err := p.take(t.Context()); err != nil {
+		if err := p.wait(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
-		go func() { left <- p.take(ctx) }()
+		go func() { left <- p.wait(ctx, "a") }()
 		synctest.Wait()
 		leave()
 		if err := <-left; !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		p.giveBack(time.Now())
-		if err := p.take(t.Context()); err != nil {
+		p.giveBack(time.Now(), "a")
+		if err := p.wait(t.Context(), "a"); err != nil {
 			t.Errorf("the slot is lost: %v", err)
 		}
 	})

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -20,17 +21,13 @@ const (
 	streamBytes = 1 << 20
 )
 
-// places bound how many streams of a kind are under way.
-type places chan struct{}
-
-// take takes a place, to be given back by leave. The error is of kind api.ErrTooManyStreams.
-func (p places) take(refusal string) (leave func(), err error) {
-	select {
-	case p <- struct{}{}:
-		return func() { <-p }, nil
-	default:
-		return nil, &requestError{kind: api.ErrTooManyStreams, detail: refusal}
+// takePlace takes a place among streams of a kind, to be given back by leave. The error is of kind api.ErrTooManyStreams.
+func (s *server) takePlace(x *exchange, among *service.Shares[string]) (leave func(), err error) {
+	holder := s.holder(x)
+	if err := among.Take(holder, 1); err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrTooManyStreams, err)
 	}
+	return func() { among.GiveBack(holder, 1) }, nil
 }
 
 const (

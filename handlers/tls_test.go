@@ -78,7 +78,7 @@ func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 			t.Errorf("origin %q: %s", origin, answer.Status)
 		}
 	}
-	if held := s.server.bodies.held.Load(); held != 0 {
+	if held := s.server.bodies.Taken(); held != 0 {
 		t.Errorf("%d bytes are held", held)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 const (
 	pathReport = "/v1/zones/:id/report"
+	// mostReports is how many reports are made at once: one may hold some hundred MB, and keeps the engine busy.
+	mostReports = 2
 	// reportTimeout is the deadline of a report, which looks at far more txns than other look-ups.
 	reportTimeout = 25 * time.Second
 	// defaultReportTime is the time of a report without since.
@@ -37,24 +39,21 @@ func (s *server) showReport(x *exchange) error {
 			}
 		}
 	}
-	report, err := s.makeReport(x.Request().Context(), zoneID, query)
+	report, err := s.makeReport(x.Request().Context(), s.holder(x), zoneID, query)
 	if err != nil {
 		return err
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneReport(report))
 }
 
-// makeReport asks the store when no other report is being made: one may hold some hundred MB, and keeps the engine busy. The
-// time of the wait is part of the report's own.
-func (s *server) makeReport(ctx context.Context, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
+// makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's own.
+func (s *server) makeReport(ctx context.Context, holder string, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	select {
-	case s.reports <- struct{}{}:
-		defer func() { <-s.reports }()
-	case <-ctx.Done():
-		return service.ZoneReport{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
+	if err := s.reports.Wait(ctx, holder); err != nil {
+		return service.ZoneReport{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
+	defer s.reports.GiveBack(holder, 1)
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {
 		return service.ZoneReport{}, notFound(err, noZone(zoneID))

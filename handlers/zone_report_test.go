@@ -102,9 +102,11 @@ func TestReportsOfAnInstanceAreMadeInTurn(t *testing.T) {
 func TestAReportWaitsForOthersNoLongerThanItMayTake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, began := &server{reports: make(chan struct{}, 1)}, time.Now()
-		s.reports <- struct{}{} // another one, which never ends
-		_, err := s.makeReport(t.Context(), 1, service.ZoneReportQuery{})
+		s, began := newServer(Options{}), time.Now()
+		if err := s.reports.Take("ann", 1); err != nil { // another one, which never ends
+			t.Fatal(err)
+		}
+		_, err := s.makeReport(t.Context(), "ann", 1, service.ZoneReportQuery{})
 		if waited := time.Since(began); !errors.Is(err, service.ErrBusy) || waited != reportTimeout {
 			t.Errorf("after %v: %v", waited, err)
 		}

@@ -168,15 +168,14 @@ func (p *Proxy) end(r *http.Request, a *attempt, outcome service.Outcome) {
 	if outcome == "" || !a.isAsked {
 		return
 	}
-	select {
-	case p.reporting <- struct{}{}:
-	default:
-		p.report(r, front.Busy, "not_reported", "too many outcomes are being reported: this one was not")
+	holder := p.holder(r)
+	if err := p.reporting.Take(holder, 1); err != nil {
+		p.report(r, front.Busy, "not_reported", "too many outcomes are being reported, and this one was not: "+err.Error())
 		return
 	}
 	report := service.Report{AttemptID: a.id, Outcome: outcome}
 	p.reports.Go(func() {
-		defer func() { <-p.reporting }()
+		defer p.reporting.GiveBack(holder, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		defer cancel()
 		if err := p.Service.Report(ctx, report); err != nil {

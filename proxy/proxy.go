@@ -72,9 +72,9 @@ type Proxy struct {
 	gate      gate.Gate
 	forwarder *httputil.ReverseProxy
 	faults    front.FaultLog
-	logins    *wire.Requests
-	others    *wire.Requests // others than logins, which must not keep users from logging in
-	reporting chan struct{}  // has an element for each report under way
+	logins    *service.Shares[netip.Prefix]
+	others    *service.Shares[netip.Prefix] // others than logins, which must not keep users from logging in
+	reporting *service.Shares[netip.Prefix]
 	reports   sync.WaitGroup
 	draining  atomic.Bool
 }
@@ -83,7 +83,8 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		Options: o, faults: front.FaultLog{Logger: o.Logger},
-		logins: wire.NewRequests(MostLogins), others: wire.NewRequests(o.MaxRequests), reporting: make(chan struct{}, mostReports),
+		logins: service.NewHalves[netip.Prefix](MostLogins, "logins"), others: service.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
+		reporting: service.NewHalves[netip.Prefix](mostReports, "reports"),
 	}
 	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
 	if o.UserZone != 0 {
@@ -123,23 +124,28 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // bounded answers a request unless there are too many of its kind, in all or of its client.
-func (p *Proxy) bounded(by *wire.Requests, w http.ResponseWriter, r *http.Request, answer func()) {
+func (p *Proxy) bounded(by *service.Shares[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
+	holder := p.holder(r)
+	if err := by.Take(holder, 1); err != nil {
+		p.overload(w, r, by, "too many requests at once: "+err.Error())
+		return
+	}
+	defer by.GiveBack(holder, 1)
+	answer()
+}
+
+// holder returns the network of the client for which a request counts.
+func (p *Proxy) holder(r *http.Request) netip.Prefix {
 	client, _, err := p.client(r)
 	if err != nil { // a login is refused for that; others count for the peer
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 		client = peer.Addr()
 	}
-	end, ok := by.Begin(client)
-	if !ok {
-		p.overload(w, r, by, "too many requests at once")
-		return
-	}
-	defer end()
-	answer()
+	return wire.NetworkOf(client)
 }
 
 // overload answers a request that is one too many for a bound.
-func (p *Proxy) overload(w http.ResponseWriter, r *http.Request, by *wire.Requests, text string) {
+func (p *Proxy) overload(w http.ResponseWriter, r *http.Request, by *service.Shares[netip.Prefix], text string) {
 	p.report(r, front.Busy, "overloaded", text)
 	wait := service.WholeSeconds(service.BusyRetryAfter)
 	if by == p.logins {

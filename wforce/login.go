@@ -92,13 +92,11 @@ func (c *call) report(ctx context.Context) (any, error) {
 
 // outlast returns a context that ends by reportTime, and not when Dovecot leaves. If too many reports go on, it is ctx itself.
 func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
-	select {
-	case c.late <- struct{}{}:
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
-		return late, func() { cancel(); <-c.late }
-	default:
+	if c.late.Take(c.holder, 1) != nil {
 		return ctx, func() {}
 	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+	return late, func() { cancel(); c.late.GiveBack(c.holder, 1) }
 }
 
 // searchPatiently finds the attempt that a report is about. It asks again while the database is busy, until ctx ends.

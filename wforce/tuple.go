@@ -36,14 +36,12 @@ type tuple struct {
 }
 
 // readTuple reads the body of a request. The content type is not looked at.
-func (d *door) readTuple(w http.ResponseWriter, r *http.Request) (tuple, error) {
+func (c *call) readTuple(w http.ResponseWriter, r *http.Request) (tuple, error) {
 	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		select {
-		case d.large <- struct{}{}:
-			defer func() { <-d.large }()
-		default:
-			return tuple{}, service.NewBusyError(service.BusyRetryAfter, "too many large bodies at once")
+		if err := c.large.Take(c.holder, 1); err != nil {
+			return tuple{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 		}
+		defer c.large.GiveBack(c.holder, 1)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {

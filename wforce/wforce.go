@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"velocityd/client"
 	"velocityd/client/inside"
 	"velocityd/front"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -46,7 +48,7 @@ type Options struct {
 func New(o Options) http.Handler {
 	d := &door{
 		Options: o, commands: commands(), notes: newNotes(mostNotes),
-		large: make(chan struct{}, mostLarge), late: make(chan struct{}, mostLate),
+		large: service.NewHalves[string](mostLarge, "large bodies"), late: service.NewHalves[string](mostLate, "late reports"),
 	}
 	mux := http.NewServeMux()
 	for _, below := range []string{"{user}/{address}", "{user}/{address}/{$}", "{user}/{address}/command/{command}", ""} {
@@ -60,14 +62,15 @@ type door struct {
 	Options
 	commands map[string]command
 	notes    *notes
-	large    chan struct{} // has room for the large bodies that may be read at once
-	late     chan struct{} // has room for the reports that go on when their caller leaves
+	large    *service.Shares[string] // of large bodies that are read
+	late     *service.Shares[string] // of reports that go on when their caller leaves
 }
 
 // call is one request of a caller who is known.
 type call struct {
 	*door
 	api    *client.Client
+	holder string // whose share of places it takes: the credential, or the connection's address where nobody is asked who he is
 	tuple  tuple
 	secret string // goes into attempt ids: see attempt
 	// user and address are the zones that the path names; 0 leaves one out.
@@ -139,17 +142,19 @@ func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := asker.Identity(r.Context(), ""); err != nil {
+	who, err := asker.Identity(r.Context(), "")
+	if err != nil {
 		return nil, err
 	}
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
 	carryOut := d.commands[r.Method+" "+name]
-	c := &call{door: d, api: asker, secret: secretOf(r)}
+	c := &call{door: d, api: asker, holder: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()), secret: secretOf(r)}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown
 	}
 	if r.Method == http.MethodPost {
-		if c.tuple, err = d.readTuple(w, r); err != nil {
+		if c.tuple, err = c.readTuple(w, r); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +175,10 @@ func failure(err error) (status int, answer any) {
 	kind, _ := api.KindOf(err)
 	status = kind.Status
 	var problem *api.Problem
+	var full *service.FullError
 	switch {
+	case errors.As(err, &full):
+		reason = full.Error()
 	case errors.Is(err, errUnknown):
 		reason = unknown
 	case errors.Is(err, access.ErrUnauthenticated):

@@ -10,6 +10,7 @@ import (
 
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/daemon"
+	"velocityd/handlers"
 )
 
 // listenFlags say where and how an instance answers, and how many callers it bears.
@@ -26,12 +27,8 @@ type listenFlags struct {
 	MaxBodyBytes          int64    `env:"VELOCITY_MAX_BODY_BYTES" default:"67108864" placeholder:"BYTES" help:"Most bytes of requests' bodies and of answers in memory. Requests that need more are answered with 503 at once. Those of up to 1 KiB are not counted."`
 }
 
-const (
-	// mostOfACall is the lower limit of --max-body-bytes: each body that is allowed fits, and its answer.
-	mostOfACall = 4 << 20
-	// anyHost in --allowed-hosts allows all names.
-	anyHost = "*"
-)
+// anyHost in --allowed-hosts allows all names.
+const anyHost = "*"
 
 // validate returns a usageError for settings that cannot work together.
 func (f listenFlags) validate() error {
@@ -44,8 +41,8 @@ func (f listenFlags) validate() error {
 		return shell.Usagef("--max-connections must be at least 1; it is %d", f.MaxConnections)
 	case f.MaxConnectionsPerPeer < 0:
 		return shell.Usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
-	case f.MaxBodyBytes < mostOfACall:
-		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", mostOfACall, f.MaxBodyBytes)
+	case f.MaxBodyBytes < handlers.MostOfACall:
+		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", handlers.MostOfACall, f.MaxBodyBytes)
 	}
 	for _, host := range f.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {

@@ -1,10 +1,10 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -16,8 +16,15 @@ import (
 	"velocityd/service/webhook"
 )
 
-// sendMargin is how long before the end of its budget a run begins the last try.
-const sendMargin = 5 * time.Second
+const (
+	// sendMargin is how long before the end of its budget a run begins the last try.
+	sendMargin = 5 * time.Second
+	// overtime is for how long after that try a run still begins rounds of webhooks whose last try succeeded, as long as another
+	// webhook keeps it waiting.
+	overtime = 20 * time.Second
+	// lookPause is the time between two looks at the events while a round is under way.
+	lookPause = time.Second
+)
 
 // longestError is how many characters of an error are kept.
 const longestError = 255
@@ -60,33 +67,49 @@ SELECT created_at, UTC_TIMESTAMP(6) AS read_at
 	return len(next) > 0 && !next[0].At.After(next[0].Now.Add(-service.HistoryLag)), err
 }
 
-// Run implements retention.Task. It sends, and then records, in rounds; a round whose record is lost is sent again.
+// Run implements retention.Task. It sends, and then records, in rounds; a round whose record is lost is sent again. Each webhook
+// has rounds of its own, one at a time, which are recorded when they end. So a receiver that hangs delays its own events alone.
 func (d deliveries) Run(ctx context.Context, on *sqlx.Conn, _ string) (all retention.Result, err error) {
-	until := time.Now().Add(retention.Budget - sendMargin)
-	for goesOn := true; goesOn; {
-		rounds, err := readRounds(ctx, on)
-		if err != nil {
+	until, isLate := time.Now().Add(retention.Budget-sendMargin), false
+	sent, busy := make(chan *round), map[uint64]bool{}
+	mayBegin := func(w webhook.Webhook) bool { return !busy[w.ID] && (!isLate || w.State.Error == "") }
+	look := time.NewTicker(lookPause)
+	defer look.Stop()
+	for isNews := true; ; {
+		if !isLate && time.Now().After(until) {
+			until, isLate = until.Add(overtime), true
+		}
+		if isNews && err == nil && time.Now().Before(until) && (!isLate || len(busy) > 0) {
+			var rounds []*round
+			rounds, err = readRounds(ctx, on, mayBegin)
+			all.Backlog = false
+			for _, r := range rounds {
+				busy[r.Webhook.ID] = true
+				go r.carry(ctx, d.send, until, sent)
+			}
+		}
+		if len(busy) == 0 {
 			return all, err
 		}
-		var sending sync.WaitGroup
-		for _, r := range rounds {
-			sending.Go(func() { r.results = r.Carry(ctx, d.send, until) })
-		}
-		sending.Wait()
-		goesOn = false
-		for _, r := range rounds {
-			if err := r.record(ctx, on); err != nil {
-				return all, err
+		select {
+		case r := <-sent:
+			delete(busy, r.Webhook.ID)
+			if fault := r.record(ctx, on); fault != nil { // the others are recorded, and no more begin
+				err = cmp.Or(err, fault)
+				continue
 			}
-			all.Removed += int64(r.sent())
-			goesOn = goesOn || r.hasMore
-		}
-		if goesOn && time.Now().After(until) {
-			all.Backlog = true
-			return all, nil
+			isNews = r.hasMore
+			all.Removed, all.Backlog = all.Removed+int64(r.sent()), all.Backlog || r.hasMore
+		case <-look.C:
+			isNews = true
 		}
 	}
-	return all, nil
+}
+
+// carry sends what is due until then, and hands itself over.
+func (r *round) carry(ctx context.Context, send webhook.Send, until time.Time, sent chan<- *round) {
+	r.results = r.Carry(ctx, send, until)
+	sent <- r
 }
 
 // round is a round of one webhook, with what is recorded of it.
@@ -97,8 +120,8 @@ type round struct {
 	results  []webhook.Result
 }
 
-// readRounds returns a round for each webhook that has anything to do.
-func readRounds(ctx context.Context, on *sqlx.Conn) (rounds []*round, err error) {
+// readRounds returns a round for each webhook that may begin one and has anything to do.
+func readRounds(ctx context.Context, on *sqlx.Conn, mayBegin func(webhook.Webhook) bool) (rounds []*round, err error) {
 	var hooks []webhookRow
 	if err := on.SelectContext(ctx, &hooks, selectWebhooks); err != nil {
 		return nil, err
@@ -107,6 +130,9 @@ func readRounds(ctx context.Context, on *sqlx.Conn) (rounds []*round, err error)
 		w, err := hook.webhook()
 		if err != nil {
 			return nil, err
+		}
+		if !mayBegin(w) {
+			continue
 		}
 		r := &round{Round: webhook.Round{Webhook: w, Secret: hook.Secret, Now: hook.Now}, position: w.State.Position}
 		if err := r.read(ctx, on); err != nil {

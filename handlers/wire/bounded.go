@@ -13,7 +13,7 @@ func NewBounded(inner net.Listener, o Options, each int) net.Listener {
 	return &bounded{
 		listener: listener{
 			Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
-			places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
+			places: o.places(),
 		},
 		each: each,
 	}
@@ -32,8 +32,8 @@ func (l *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		peer := peerOf(inner.RemoteAddr())
-		if l.places.take(peer, l.each) {
-			return &placed{Conn: inner, giveBack: sync.OnceFunc(func() { l.places.giveBack(peer, l.each) })}, nil
+		if l.places.Take(peer, l.each) == nil {
+			return &placed{Conn: inner, giveBack: sync.OnceFunc(func() { l.places.GiveBack(peer, l.each) })}, nil
 		}
 		_ = inner.Close()
 		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")

@@ -123,7 +123,13 @@ type counted struct {
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.ended.Do(func() { c.of.listener.places.giveBack(c.of.peer, c.of.places) })
+	c.ended.Do(func() {
+		if l := c.of.listener; c.of.places == 0 {
+			l.excess.GiveBack(c.of.peer, 1)
+		} else {
+			l.places.GiveBack(c.of.peer, c.of.places)
+		}
+	})
 	return c.Conn.Close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"velocityd/front"
+	"velocityd/service"
 )
 
 // Options are the settings of NewListener. The zero value bounds
@@ -46,7 +48,7 @@ type Options struct {
 func NewListener(inner net.Listener, o Options) net.Listener {
 	plain := &listener{
 		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
-		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
+		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess},
 	}
 	if o.TLS == nil && len(o.Proxies) == 0 {
 		return plain
@@ -60,7 +62,8 @@ func NewListener(inner net.Listener, o Options) net.Listener {
 type listener struct {
 	net.Listener
 	options Options
-	places  places // of connections that are not closed yet
+	places  *service.Shares[netip.Prefix] // of connections that are not closed yet
+	excess  service.Shares[netip.Prefix]  // connections without a place
 	faults  front.FaultLog
 }
 
@@ -82,9 +85,9 @@ func (l *listener) Accept() (net.Conn, error) {
 func (l *listener) admit(inner net.Conn) *Connection {
 	c := &Connection{listener: l, peer: peerOf(inner.RemoteAddr())}
 	switch {
-	case l.places.take(c.peer, 1):
+	case l.places.Take(c.peer, 1) == nil:
 		c.places = 1
-	case l.places.takeExcess():
+	case l.excess.Take(c.peer, 1) == nil:
 		c.IsExcess = true
 	default:
 		_ = inner.Close()
@@ -230,7 +233,7 @@ func (l *preparingListener) secure(c *Connection) {
 		c.Conn = secure
 		conn = secureConnection{c, secure}
 	case c.IsExcess:
-	case l.places.take(c.peer, HTTP2Streams-1):
+	case l.places.Take(c.peer, HTTP2Streams-1) == nil:
 		c.places = HTTP2Streams
 	default:
 		c.IsExcess = true

@@ -30,29 +30,13 @@ func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
 	old.mustAsk(t, asks("a"), http.StatusOK)
 }
 
-func TestPlacesAreCountedInAllAndByPeer(t *testing.T) {
+func TestAPeerIsAMachine(t *testing.T) {
 	t.Parallel()
-	p := places{most: 6, ofPeer: 3}
 	peer := func(text string) netip.Prefix { return peerOf(&net.TCPAddr{IP: net.ParseIP(text), Port: 1}) }
 	first, other := peer("192.0.2.1"), peer("192.0.2.2")
 	if first != peer("::ffff:192.0.2.1") || first == other || peer("2001:db8::1") != peer("2001:db8::ffff:2") ||
 		peer("2001:db8::1") == peer("2001:db8:0:1::1") || peerOf(&net.UnixAddr{}) == other {
 		t.Error("peers are told apart by the wrong part of their address")
-	}
-	for i, c := range []struct {
-		of   netip.Prefix
-		n    int
-		want bool
-	}{{first, 2, true}, {first, 2, false}, {first, 1, true}, {other, 3, true}, {peer("192.0.2.3"), 1, false}} {
-		if got := p.take(c.of, c.n); got != c.want {
-			t.Errorf("%d: %t", i, got)
-		}
-	}
-	p.giveBack(first, 2)
-	p.giveBack(first, 1)
-	p.giveBack(other, 3)
-	if p.open() != 0 || len(p.peers) != 0 {
-		t.Errorf("%d places and %d peers are left", p.open(), len(p.peers))
 	}
 }
 
@@ -140,11 +124,4 @@ func TestEveryLineOfTheLogOfConnectionsIsJSON(t *testing.T) {
 	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "missing required Host header") {
 		t.Errorf("logged %q", lines)
 	}
-}
-
-// open returns how many places are taken.
-func (p *places) open() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
 )
 
@@ -102,17 +101,3 @@ func (c partConn) Write(p []byte) (int, error) {
 
 // CloseWrite closes the sending half of the connection.
 func (c partConn) CloseWrite() error { return closeWrite(c.Conn) }
-
-// Requests bounds the requests that are worked on at once.
-type Requests struct{ places places }
-
-// NewRequests returns a bound of so many requests, and of half as many for one client.
-func NewRequests(most int) *Requests {
-	return &Requests{places{most: most, ofPeer: max(1, most/2)}}
-}
-
-// Begin counts a request until end is called. ok is false if there are too many.
-func (b *Requests) Begin(client netip.Addr) (end func(), ok bool) {
-	peer := networkOf(client)
-	return func() { b.places.giveBack(peer, 1) }, b.places.take(peer, 1)
-}

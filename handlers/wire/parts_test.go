@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -207,31 +206,4 @@ func TestAnUpgradedConnectionMayBeSilentButNotDeaf(t *testing.T) {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}
 	})
-}
-
-func TestOneClientHasHalfOfTheRequests(t *testing.T) {
-	t.Parallel()
-	b := NewRequests(4)
-	one, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("192.0.2.1")
-	var ends []func()
-	for _, c := range []struct {
-		client netip.Addr
-		ok     bool
-	}{{one, true}, {one, true}, {netip.MustParseAddr("2001:db8::2"), false}, {other, true}, {netip.MustParseAddr("::ffff:192.0.2.1"), true}, {other, false}} {
-		end, ok := b.Begin(c.client)
-		if ok != c.ok {
-			t.Fatalf("%v: %v", c.client, ok)
-		}
-		if ok {
-			ends = append(ends, end)
-		}
-	}
-	for _, end := range ends {
-		end()
-	}
-	if end, ok := b.Begin(one); !ok || len(b.places.peers) != 1 {
-		t.Errorf("after all have ended: %v, %d clients", ok, len(b.places.peers))
-	} else {
-		end()
-	}
 }

@@ -256,7 +256,7 @@ func TestAListenerThatIsClosedEndsItsWaitForHeaders(t *testing.T) {
 	}
 	defer conn.Close()
 	eventually(t, "the header is awaited", func() bool { return waiting.unnamed.Load() == 1 })
-	if open := waiting.places.open(); open != 0 {
+	if open := waiting.places.Taken(); open != 0 {
 		t.Errorf("a connection without a client has %d places", open)
 	}
 	listener.Close()

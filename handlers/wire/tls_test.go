@@ -138,7 +138,7 @@ func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	eventually(t, "the handshake begins", func() bool { return secure.listener.places.open() == 1 })
+	eventually(t, "the handshake begins", func() bool { return secure.listener.places.Taken() == 1 })
 	listener.Close()
 	if err := <-ended; err == nil {
 		t.Error("a connection was accepted")
@@ -146,7 +146,7 @@ func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
 	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Error(err)
 	}
-	eventually(t, "the connection is closed", func() bool { return secure.listener.places.open() == 0 })
+	eventually(t, "the connection is closed", func() bool { return secure.listener.places.Taken() == 0 })
 }
 
 func TestASilentHandshakeIsCutOff(t *testing.T) {

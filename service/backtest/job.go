@@ -72,13 +72,16 @@ type JobStore interface {
 	CancelJob(ctx context.Context, id string) error
 }
 
-// Desk makes back-tests for callers: one at a time.
+// mostJobs is how many jobs an instance makes at once. One caller has one of them.
+const mostJobs = 2
+
+// Desk makes back-tests for callers, a few at a time.
 type Desk struct {
 	source  Source
 	store   JobStore
 	fault   func(error) // is told of faults that no caller sees
 	most    time.Duration
-	place   chan struct{}
+	places  *service.Shares[string]
 	running context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -87,20 +90,21 @@ type Desk struct {
 // NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this machine's clock;
 // a service gives JobTime.
 func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
-	d := &Desk{source: source, store: store, fault: fault, most: most, place: make(chan struct{}, 1)}
+	d := &Desk{source: source, store: store, fault: fault, most: most, places: service.NewHalves[string](mostJobs, "back-tests")}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d
 }
 
-// Close cancels the job that runs, and waits for its end.
+// Close cancels the jobs that run, and waits for their end.
 func (d *Desk) Close() {
 	d.stop()
 	d.work.Wait()
 }
 
-// Begin begins a job, which goes on when the context ends. The error wraps service.ErrBusy if another one runs on this
-// instance, service.ErrNotFound if there is no such zone, and service.ErrInvalid if the query is not valid.
-func (d *Desk) Begin(ctx context.Context, q Query, by string) (Job, error) {
+// Begin begins a job by a principal, which goes on when the context ends and takes a place of its holder. The error wraps
+// service.ErrBusy and a service.FullError if there is none, service.ErrNotFound if there is no such zone, and service.ErrInvalid if
+// the query is not valid.
+func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, error) {
 	if q.MostRows == 0 {
 		q.MostRows = JobRows
 	}
@@ -117,18 +121,16 @@ func (d *Desk) Begin(ctx context.Context, q Query, by string) (Job, error) {
 	if _, err := q.Grid.Proposals(zone); err != nil {
 		return Job{}, err
 	}
-	select {
-	case d.place <- struct{}{}:
-	default:
-		return Job{}, fmt.Errorf("%w: this instance makes another back-test", service.ErrBusy)
+	if err := d.places.Take(holder, 1); err != nil {
+		return Job{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
 	job := Job{ID: strings.ToLower(rand.Text()[:idChars]), State: JobRunning, Query: q, By: by}
 	if err := d.store.AddJob(ctx, job); err != nil {
-		<-d.place
+		d.places.GiveBack(holder, 1)
 		return Job{}, err
 	}
 	d.work.Go(func() {
-		defer func() { <-d.place }()
+		defer d.places.GiveBack(holder, 1)
 		d.make(job)
 	})
 	return d.store.Job(ctx, job.ID)

@@ -17,8 +17,8 @@ const (
 	// MostWaiting is how many waiting deliveries a webhook may have. With as many it takes no new events, which stay
 	// where they are.
 	MostWaiting = 200
-	// lanes is how many buckets' events are under way to one webhook at once.
-	lanes = 8
+	// lanes is how many buckets' events are under way to one webhook at once. So MaxWebhooks × lanes bounds those of all.
+	lanes = 2
 	// patience is how many tries of one round may fail without any success before the round ends: the receiver is away.
 	patience = 3
 )

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/service"
@@ -129,6 +130,32 @@ func TestAReceiverThatIsAwayIsNotTriedWithEveryEvent(t *testing.T) {
 	if len(k.tried) > 16 || strings.Count(got, ".") < 84 || strings.Count(got, ".")+strings.Count(got, "!") != 100 {
 		t.Errorf("%d were tried: %s", len(k.tried), got)
 	}
+}
+
+func TestTwoEventsAreUnderWayToOneWebhookAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, begun, goOn := &webhook.Round{}, make(chan string, 10), make(chan struct{})
+		for id := range uint64(10) {
+			r.New = append(r.New, of(id+1, fmt.Sprint("bucket ", id)))
+		}
+		done := make(chan []webhook.Result)
+		go func() {
+			done <- r.Carry(t.Context(), func(_ context.Context, _ webhook.Webhook, _ string, e event.Event) error {
+				begun <- e.Bucket.Key
+				<-goOn
+				return nil
+			}, time.Now().Add(time.Hour))
+		}()
+		synctest.Wait()
+		if n := len(begun); n != 2 {
+			t.Errorf("%d are under way, want 2", n)
+		}
+		close(goOn)
+		if results := <-done; len(results) != 10 || len(begun) != 10 {
+			t.Errorf("%d results of %d tries, want 10", len(results), len(begun))
+		}
+	})
 }
 
 func TestAWebhookWantsTheEventsOfItsTypesAndZones(t *testing.T) {

@@ -1,0 +1,171 @@
+package handlers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/front"
+	"velocityd/handlers/wire"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/memory"
+)
+
+// begin sends a request, and returns its status and, unless it has begun to last, its text.
+func (g guarded) begin(t *testing.T, method, path, body string, headers []string) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, g.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(headers[0], headers[1])
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := g.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode < http.StatusBadRequest {
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return response.StatusCode, ""
+	}
+	defer response.Body.Close()
+	told, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode, string(told)
+}
+
+// TestOneCredentialKeepsNoOtherOut has a caller hold all that he gets, and then another one.
+func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, path, body string
+		half               int
+	}{
+		"exports":             {"GET", "/v1/txns?zone=1&order=asc&format=ndjson", "", 2},
+		"followers":           {"GET", "/v1/txns/follow?zone=1", "", 32},
+		"followers of events": {"GET", "/v1/events/follow?zone=1", "", 32},
+		"back-tests":          {"POST", "/v1/zones/1/backtest", "{}", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := guardBy(t, func(o *Options) {
+				o.Reader = &longHistory{Store: o.Reader.(*memory.Store), pages: 2, hold: make(chan struct{})}
+			})
+			var callers [3][]string
+			for i := range callers {
+				callers[i] = g.as(fmt.Sprint("caller-", i), []int64{1}, access.ScopeHistory)
+			}
+			for i, headers := range callers[:2] {
+				for n := range c.half {
+					if status, text := g.begin(t, c.method, c.path, c.body, headers); status >= http.StatusBadRequest {
+						t.Fatalf("%d, %d: %d %s", i, n, status, text)
+					}
+				}
+				wants := fmt.Sprintf("its share, %d.", c.half)
+				if status, text := g.begin(t, c.method, c.path, c.body, headers); status != http.StatusServiceUnavailable || !strings.Contains(text, wants) {
+					t.Errorf("%d: %d %s, want %q", i, status, text, wants)
+				}
+			}
+			status, text := g.begin(t, c.method, c.path, c.body, callers[2])
+			if wants := fmt.Sprintf("all %d ", 2*c.half); status != http.StatusServiceUnavailable || !strings.Contains(text, wants) {
+				t.Errorf("%d %s, want %q", status, text, wants)
+			}
+		})
+	}
+}
+
+func TestReportsOfTwoCredentialsAreMadeSideBySide(t *testing.T) {
+	t.Parallel()
+	var store reporting
+	g := guardBy(t, func(o *Options) {
+		store = reporting{o.Reader.(*memory.Store), make(chan struct{}), make(chan struct{})}
+		o.Reader = store
+	})
+	statuses := make(chan int, 3)
+	mallory, shop := g.as("mallory", []int64{1}, access.ScopeHistory), g.as("shop", []int64{1}, access.ScopeHistory)
+	for _, headers := range [][]string{mallory, mallory, shop} {
+		go func() {
+			status, _ := g.begin(t, "GET", "/v1/zones/1/report", "", headers)
+			statuses <- status
+		}()
+	}
+	<-store.begun
+	<-store.begun // of both, as one caller has one at a time
+	for i := range 3 {
+		if store.letGo <- struct{}{}; i == 0 {
+			<-store.begun
+		}
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("status %d", status)
+		}
+	}
+}
+
+// TestSlowBodiesKeepNoOtherCredentialOut has a caller who sends many bodies, none to its end.
+func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		length, fit int
+		wants       string
+	}{
+		"large ones": {smallBody + 1, 2, "of the 4 large bodies that are allowed at once, this caller has its share, 2"},
+		"many":       {smallBody, MostOfACall / smallBody, "bytes of bodies and answers in memory that are allowed at once, this caller has its share"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var credentials memory.Credentials
+				cache := access.NewCache(&credentials, access.Options{})
+				defer cache.Close()
+				s := newServer(Options{
+					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
+					Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
+				})
+				s.slots = newSlots(4)
+				pipes := pipeListener{make(chan net.Conn)}
+				server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
+				go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
+				tokens := map[string]access.Token{}
+				for _, name := range []string{"mallory", "shop"} {
+					tokens[name] = credentials.AddToken(access.Caller{Name: name, Scopes: []access.Scope{access.ScopeCheck}})
+				}
+				begin := func(name string) *line {
+					caller, accepted := net.Pipe()
+					pipes.accepted <- accepted
+					l := &line{caller, bufio.NewReader(caller)}
+					mustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n"+
+						"Content-Length: %d\r\n\r\n{", tokens[name].Reveal(), c.length))
+					synctest.Wait()
+					return l
+				}
+				for range c.fit {
+					defer begin("mallory").Close()
+				}
+				refused, other := begin("mallory"), begin("shop")
+				mustWrite(t, other, large("alice")[1:c.length])
+				if status, _, body, _ := other.answer(); status != http.StatusOK {
+					t.Errorf("another one is answered %d %s", status, body)
+				}
+				if status, _, body, _ := refused.answer(); status != http.StatusServiceUnavailable || !strings.Contains(body, c.wants) {
+					t.Errorf("one more is answered %d %s, want %q", status, body, c.wants)
+				}
+				other.Close()
+				refused.Close()
+				close(pipes.accepted)
+				_ = server.Close()
+				time.Sleep(time.Minute) // of the bubble's time: net/http lingers with whom it has cut off
+			})
+		})
+	}
+}
