@@ -117,7 +117,9 @@ func (k keyPage) drawn() (zones []figure.Zone) {
 // tellZone adds the attempts, the lockouts and the totals of the key in one zone.
 func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	bucket := z.Peek.Bucket
-	query := service.HistoryQuery{Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit, WithOthers: true}
+	query := service.HistoryQuery{
+		Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit, WithOthers: true,
+	}
 	if z.History, err = v.api.History(v.r.Context(), query); err != nil {
 		return err
 	}

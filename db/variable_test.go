@@ -148,7 +148,7 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 	return answers, refused
 }
 
-var waitsOfAnHour = regexp.MustCompile(`((?:retry|reset)_after=)3[0-6]\d\d\b`) //nolint:gochecknoglobals // a pattern
+var waitsOfAnHour = regexp.MustCompile(`((?:retry|reset)_after=)3[0-6]\d\d\b`)
 
 // hold runs a script and holds it against one of a session without settings.
 func (c *caller) hold(t *testing.T, want []string, settings ...string) {

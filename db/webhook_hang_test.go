@@ -92,14 +92,20 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		list, err := store.Webhooks(ctx)
-		if err != nil || len(list) != 2 {
-			t.Fatalf("%+v, %v", list, err)
-		}
-		for _, w := range list {
-			if s := w.State; s.Waiting+s.Dead != 0 || s.Error != "" || s.SucceededAt.IsZero() {
-				t.Errorf("webhook %d: %+v", w.ID, s)
-			}
-		}
+		wantAllReceived(t, store)
 	})
+}
+
+// wantAllReceived wants both webhooks to have received everything.
+func wantAllReceived(t *testing.T, store *Store) {
+	t.Helper()
+	list, err := store.Webhooks(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, w := range list {
+		if s := w.State; s.Waiting+s.Dead != 0 || s.Error != "" || s.SucceededAt.IsZero() {
+			t.Errorf("webhook %d: %+v", w.ID, s)
+		}
+	}
 }

@@ -130,7 +130,8 @@ func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, erro
 	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	ctx, _ = context.WithTimeout(ctx, callTimeout+d.options.Work) //nolint:gosec,govet // grpc cancels the parent at the end of the call
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+d.options.Work)
+	context.AfterFunc(ctx, cancel) // grpc cancels the parent at the end of the call
 	return ctx, nil
 }
 

@@ -62,7 +62,8 @@ func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
 		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
 		Outcome: service.Outcome(session.Text(row[7])), AttemptID: session.Text(row[8]),
-		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])), CheckID: uint64(session.AsInt(row[14])),
+		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
+		CheckID: uint64(session.AsInt(row[14])),
 	}
 	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
 		return txn, err

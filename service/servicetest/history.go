@@ -106,7 +106,8 @@ func pageCompletesChecks(t *testing.T, b historySubject) {
 		d := b.attempt(t, fmt.Sprint("check-", i), check...)
 		for _, v := range d.Verdicts {
 			if v.Bucket.ZoneID == 1 {
-				want[v.TxnID] = fmt.Sprint(slices.SortedFunc(slices.Values(check), func(x, y service.Bucket) int { return cmp.Compare(x.ZoneID, y.ZoneID) }))
+				byZone := func(x, y service.Bucket) int { return cmp.Compare(x.ZoneID, y.ZoneID) }
+				want[v.TxnID] = fmt.Sprint(slices.SortedFunc(slices.Values(check), byZone))
 			}
 		}
 	}
