@@ -109,6 +109,12 @@ test-console: engine build ## look at every page of the console with Chromium, l
 	../../tools/typescript/tsc.sh --noEmit --allowJs --checkJs --strict --target es2023 --lib es2023,dom,dom.iterable ../static/console.js; \
 	CHROMIUM_PATH=$$browser npm test --silent
 
+# The questions stand in tools/golden/script.txt. What the changelog names is written anew by ARGS=-write.
+.PHONY: golden
+golden: build ## hold every operation, command and public procedure against the answers that were written down (ARGS=-write)
+	@scripts/engines.sh mysql mariadb-11.8
+	@for engine in mysql mariadb-11.8; do go run tools/golden/*.go -engine $$engine $(ARGS); done
+
 # The faults stand in tools/mutants/mutants.txt. The tests that may see them are those of `make test`, without the race detector.
 .PHONY: mutants
 mutants: toolchain ## make small faults in the code that decides, one by one, and want a test to fail each time (ARGS='-quick lockout')

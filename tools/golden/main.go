@@ -1,0 +1,109 @@
+// Command golden holds what velocityd answers against answers that were written down: every operation of its description, every
+// command, and every public procedure, on a database that the script fills.
+//
+//	go run tools/golden/*.go -engine mysql              compare with answers-mysql.txt
+//	go run tools/golden/*.go -engine mysql -write       write them
+//	go run tools/golden/*.go -engine mysql -binary X    ask another build
+//
+// Times, ids, versions and random values stand as placeholders, numbered by their first appearance in an answer, so that two runs are alike. The
+// exit code is 1 if an answer differs, and 2 if the script leaves out an operation, a command or a procedure.
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+//go:embed script.txt
+var script string
+
+// errLeftOut is the error of a script that does not ask everything.
+var errLeftOut = errors.New("the script leaves out")
+
+func main() {
+	binary := flag.String("binary", "bin/velocityd", "the `program` to ask")
+	engine := flag.String("engine", "mysql", "the `engine` of the database, as velocityd dev names it")
+	write := flag.Bool("write", false, "write the answers down")
+	folder := flag.String("answers", "tools/golden", "the `folder` of the answers")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *binary, *engine, filepath.Join(*folder, "answers-"+*engine+".txt"), *write)
+	stop()
+	switch {
+	case errors.Is(err, errLeftOut):
+		fmt.Fprintln(os.Stderr, "golden:", err)
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "golden:", err)
+		os.Exit(1)
+	}
+}
+
+// run asks a program everything, and compares or writes the answers.
+func run(ctx context.Context, binary, engine, file string, write bool) error {
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	s, err := start(ctx, binary, engine)
+	if err != nil {
+		return fmt.Errorf("start velocityd dev on %s: %w", engine, err)
+	}
+	defer s.stop()
+	got, err := s.play(ctx, script)
+	if err != nil {
+		return err
+	}
+	if err := s.leftOut(ctx); err != nil {
+		return err
+	}
+	if write {
+		return os.WriteFile(file, got, 0o600)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return differences(want, got, file)
+}
+
+// differences prints the answers that are not as they were written down.
+func differences(want, got []byte, file string) error {
+	before, now := answersIn(want), answersIn(got)
+	differ := 0
+	for i := range max(len(before), len(now)) {
+		var old, new string
+		if i < len(before) {
+			old = before[i]
+		}
+		if i < len(now) {
+			new = now[i]
+		}
+		if old != new {
+			differ++
+			fmt.Printf("- %s\n+ %s\n\n", strings.ReplaceAll(old, "\n", "\n- "), strings.ReplaceAll(new, "\n", "\n+ "))
+		}
+	}
+	if differ > 0 {
+		return fmt.Errorf("%d of %d answers are not those of %s; if the changelog says so, write them anew by -write", differ, len(now), file)
+	}
+	fmt.Printf("golden: %d answers are those of %s\n", len(now), file)
+	return nil
+}
+
+// answersIn returns the answers of a file, which begin with a line of "== ".
+func answersIn(text []byte) (list []string) {
+	for _, part := range bytes.Split(text, []byte("\n== ")) {
+		list = append(list, strings.TrimSpace(string(part)))
+	}
+	return list
+}
