@@ -18,7 +18,7 @@ type studio struct {
 	err   error
 }
 
-func (s *studio) Begin(_ context.Context, q backtest.Query, _ string) (backtest.Job, error) {
+func (s *studio) Begin(_ context.Context, q backtest.Query, _, _ string) (backtest.Job, error) {
 	s.asked = q
 	s.job.ID, s.job.Query = "job1", q
 	return s.job, s.err
