@@ -82,7 +82,8 @@ func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 					}
 				}
 				wants := fmt.Sprintf("its share, %d.", c.half)
-				if status, text := g.begin(t, c.method, c.path, c.body, headers); status != http.StatusServiceUnavailable || !strings.Contains(text, wants) {
+				status, text := g.begin(t, c.method, c.path, c.body, headers)
+				if status != http.StatusServiceUnavailable || !strings.Contains(text, wants) {
 					t.Errorf("%d: %d %s, want %q", i, status, text, wants)
 				}
 			}
