@@ -202,8 +202,9 @@ func newServer(o Options) *server {
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{
-		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
-		doors: map[string]bool{}, origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
+		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger},
+		needs: map[endpoint]need{}, doors: map[string]bool{},
+		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports: service.NewHalves[string](mostExports, "exports"), follows: service.NewHalves[string](mostFollowers, "followers"),
 		scrapes: service.NewHalves[string](mostScrapes, "answers with metrics"),
