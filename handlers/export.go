@@ -28,7 +28,7 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 		w.begin()
 		return nil
 	}
-	leave, err := s.takePlace(x, s.exports)
+	leave, err := s.takePlace(x, s.exports, api.ErrTooManyStreams)
 	if err != nil {
 		return err
 	}

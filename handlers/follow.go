@@ -68,7 +68,7 @@ func follow[T any](s *server, x *exchange, steps func(context.Context) iter.Seq2
 	case s.Running.Err() != nil:
 		return errStopping()
 	}
-	leave, err := s.takePlace(x, s.follows)
+	leave, err := s.takePlace(x, s.follows, api.ErrTooManyStreams)
 	if err != nil {
 		return err
 	}

@@ -176,6 +176,7 @@ type server struct {
 	eventFeed feed.Events
 	exports   *service.Shares[string]
 	follows   *service.Shares[string]
+	scrapes   *service.Shares[string]
 	pulse     *shared[service.Pulse]
 	diagnosis *shared[api.Diagnosis]
 	reports   *service.Shares[string] // of zones
@@ -208,6 +209,7 @@ func newServer(o Options) *server {
 		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports: service.NewHalves[string](mostExports, "exports"), follows: service.NewHalves[string](mostFollowers, "followers"),
+		scrapes: service.NewHalves[string](mostScrapes, "answers with metrics"),
 		reports: service.NewHalves[string](mostReports, "reports"), pulse: newShared(pulseAge, lookUpTimeout, o.Pulse),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/handlers/wire"
+	"velocityd/service"
 )
 
 // The paths that load balancers and monitors ask every few seconds. Their requests
@@ -62,6 +63,11 @@ func (s *server) answerReady(x *exchange) error {
 
 // showMetrics answers GET /metrics.
 func (s *server) showMetrics(x *exchange) error {
+	leave, err := s.takePlace(x, s.scrapes, service.ErrBusy)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	wire.Hurry(x.Response())
 	s.Metrics.ServeHTTP(x.Response(), x.Request())
 	return nil

@@ -56,15 +56,24 @@ func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 		"followers":           {"GET", "/v1/txns/follow?zone=1", "", 32},
 		"followers of events": {"GET", "/v1/events/follow?zone=1", "", 32},
 		"back-tests":          {"POST", "/v1/zones/1/backtest", "{}", 1},
+		"metrics":             {"GET", "/metrics", "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := guardBy(t, func(o *Options) {
 				o.Reader = &longHistory{Store: o.Reader.(*memory.Store), pages: 2, hold: make(chan struct{})}
+				o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
 			})
+			zones := []int64{1}
+			if c.path == pathMetrics {
+				zones = nil // a bound token may not read them
+			}
 			var callers [3][]string
 			for i := range callers {
-				callers[i] = g.as(fmt.Sprint("caller-", i), []int64{1}, access.ScopeHistory)
+				callers[i] = g.as(fmt.Sprint("caller-", i), zones, access.ScopeHistory, access.ScopeMetrics)
 			}
 			for i, headers := range callers[:2] {
 				for n := range c.half {
@@ -103,10 +112,11 @@ func TestReportsOfTwoCredentialsAreMadeSideBySide(t *testing.T) {
 	}
 	<-store.begun
 	<-store.begun // of both, as one caller has one at a time
-	for i := range 3 {
-		if store.letGo <- struct{}{}; i == 0 {
-			<-store.begun
-		}
+	store.letGo <- struct{}{}
+	store.letGo <- struct{}{}
+	<-store.begun
+	store.letGo <- struct{}{}
+	for range 3 {
 		if status := <-statuses; status != http.StatusOK {
 			t.Errorf("status %d", status)
 		}

@@ -231,12 +231,9 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// mostScrapes bounds the answers of Handler under way: each keeps a copy of all metrics until its caller
-// has taken it. Further ones are 503.
-const mostScrapes = 4
-
 // Handler answers with all metrics, in the form that the caller asks for. It is nil if m is.
-// Callers at the same time share one collection. It waits for no database.
+// Callers at the same time share one collection. It waits for no database. Each
+// answer under way keeps a copy of all metrics.
 func (m *Metrics) Handler() http.Handler {
 	if m == nil {
 		return nil
@@ -244,7 +241,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:       slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 		ErrorHandling:  promhttp.ContinueOnError,
-		CoalesceGather: true, EnableOpenMetrics: true, MaxRequestsInFlight: mostScrapes,
+		CoalesceGather: true, EnableOpenMetrics: true,
 	})
 }
 
