@@ -51,11 +51,8 @@ func (a answer) leadsTo(prefix string) (s seen) {
 	return s
 }
 
-// scheme matches how an address with a scheme begins, and isNumber the age of a cookie.
-var (
-	scheme   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
-	isNumber = regexp.MustCompile(`^-?[0-9]+$`)
-)
+// scheme matches how an address with a scheme begins.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
 // places returns the paths, with their queries, to which a Location may lead (WHATWG URL, section 4.4; RFC 3986, section 5). There is
 // none if it leads to no path. A relative one depends on the path that was asked for, which has readings, too.
@@ -174,51 +171,33 @@ const mostOfCookie = 4096
 func (a answer) cookie(name, value, attributes string) (path string, is seen) {
 	path = a.asked.EscapedPath()
 	path = path[:max(1, strings.LastIndexByte(path, '/'))]
-	var isSecure, hasDomain, isRoot bool
-	lasts, byAge := plainly(true), false
-	for attribute := range strings.SplitSeq(attributes, ";") {
-		key, text, _ := strings.Cut(attribute, "=")
-		text = strings.TrimSpace(text)
-		switch strings.ToLower(strings.TrimSpace(key)) {
-		case "secure":
-			isSecure = true
-		case "domain":
-			hasDomain = hasDomain || text != ""
-		case "path":
-			if isRoot = text == "/"; strings.HasPrefix(text, "/") {
-				path = text
-			}
-		case "max-age":
-			if isNumber.MatchString(text) {
-				lasts, byAge = plainly(text[0] != '-' && strings.Trim(text, "0") != ""), true
-			}
-		case "expires":
-			if until, ok := cookieDate(text); !byAge {
-				lasts = seen{!ok || until.After(time.Now()), !ok || !until.After(time.Now())}
-			}
+	c, err := http.ParseSetCookie("x=y;" + attributes) // a browser keeps more names and values than Go
+	if err != nil {
+		return path, seen{yes: true, no: true}
+	}
+	if strings.HasPrefix(c.Path, "/") {
+		path = c.Path
+	}
+	is = plainly(true)
+	switch {
+	case c.MaxAge != 0:
+		is = plainly(c.MaxAge > 0)
+	case c.RawExpires != "":
+		until := c.Expires
+		if until.IsZero() {
+			until, err = http.ParseTime(c.RawExpires) // C's date, too
 		}
+		is = seen{err != nil || until.After(time.Now()), err != nil || !until.After(time.Now())}
 	}
 	lower := strings.ToLower(name)
-	isKept := (!strings.HasPrefix(lower, "__secure-") || isSecure) &&
-		(!strings.HasPrefix(lower, "__host-") || isSecure && !hasDomain && isRoot) && len(name)+len(value) <= mostOfCookie &&
+	isKept := (!strings.HasPrefix(lower, "__secure-") || c.Secure) &&
+		(!strings.HasPrefix(lower, "__host-") || c.Secure && c.Domain == "" && c.Path == "/") && len(name)+len(value) <= mostOfCookie &&
 		!strings.ContainsFunc(name+value, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' })
-	switch {
-	case value == "" || strings.EqualFold(value, "deleted"):
+	if value == "" || strings.EqualFold(value, "deleted") {
 		return path, plainly(false)
-	case !isKept:
-		lasts.no = true
 	}
-	return path, lasts
-}
-
-// cookieDate reads a date in the forms that servers write.
-func cookieDate(text string) (date time.Time, ok bool) {
-	for _, layout := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC1123, "Mon, 02-Jan-2006 15:04:05 MST", "Mon, 02-Jan-06 15:04:05 MST"} {
-		if date, err := time.Parse(layout, text); err == nil {
-			return date, true
-		}
-	}
-	return time.Time{}, false
+	is.no = is.no || !isKept
+	return path, is
 }
 
 // isReadable reports whether the text of the body is what its bytes say.
