@@ -39,7 +39,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// console is the state of all pages. Nothing of it changes but pulses, once pages and files are there.
+// console is the state of all pages. Nothing of it changes once pages and files are there.
 type console struct {
 	Options
 	sessions sealer
@@ -48,7 +48,6 @@ type console struct {
 	files    files
 	origins  *http.CrossOriginProtection
 	spelling spelling
-	pulses   *pulses
 }
 
 // New returns the handler of everything below Path.
@@ -67,7 +66,7 @@ func New(o Options) (http.Handler, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
-	c.spelling, c.pulses = newSpelling(), new(pulses)
+	c.spelling = newSpelling()
 	return c.onFirstUse(), nil
 }
 

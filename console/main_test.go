@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -59,8 +58,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	t.Helper()
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine, Pulse: pulse,
-		Instances: instances{},
+		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
@@ -77,23 +75,6 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	}
 	p.server = httptest.NewTLSServer(handler)
 	t.Cleanup(p.server.Close)
-}
-
-// instances is a service of one instance.
-type instances struct{}
-
-func (instances) Instances(context.Context) ([]service.Instance, error) {
-	return []service.Instance{{Name: "first", Host: "app-1<b>", Version: "0.1"}}, nil
-}
-
-// pulse is the numbers of an instance that has decided two checks a second since it began, an hour ago.
-func pulse(context.Context) (service.Pulse, error) {
-	const calls = 7200
-	return service.Pulse{
-		Instance: "first", Version: "0.1", StartedAt: time.Now().Add(-time.Hour), At: time.Now(), Ready: true,
-		Counts:    service.PulseCounts{Allowed: calls},
-		Durations: []service.DurationCount{{UpTo: time.Millisecond, Calls: calls}, {UpTo: time.Second, Calls: calls}, {Calls: calls}},
-	}, nil
 }
 
 func (p *place) now() time.Time {

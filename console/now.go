@@ -21,11 +21,7 @@ type now struct {
 	Omitted      int                // zones that are not added up, because there are too many
 	MayLocked    bool
 	MayHistory   bool
-	MayMetrics   bool
-	// Beat is how this instance goes, or nil if it keeps no metrics or the reader may not see them.
-	Beat *beat
-	// Fleet is all instances, or nil as Beat.
-	Fleet *fleet
+	Failing      int // tasks in the background whose last run failed
 }
 
 // now shows what goes on at this moment.
@@ -35,15 +31,16 @@ func (v *visit) now() error {
 	}
 	content := now{
 		Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory),
-		MayMetrics: v.may(access.ScopeMetrics) && !v.reader.IsBound(), // they show all zones
 	}
-	if content.MayMetrics {
-		var err error
-		if content.Beat, err = v.beat(); err != nil {
+	if content.MayHistory {
+		state, err := v.api.Retention(v.r.Context())
+		if err != nil {
 			return err
 		}
-		if content.Fleet, err = v.fleet(); err != nil {
-			return err
+		for _, task := range state.Tasks {
+			if task.Error != "" {
+				content.Failing++
+			}
 		}
 	}
 	if content.MayHistory || content.MayLocked {
@@ -83,7 +80,7 @@ func (v *visit) totalsNow(content *now) error {
 }
 
 // IsLive reports whether the page has parts that renew themselves.
-func (n now) IsLive() bool { return n.MayLocked || n.MayMetrics }
+func (n now) IsLive() bool { return n.MayLocked }
 
 // lockedNow counts the lockouts of zones.
 func (v *visit) lockedNow(zones []service.Zone, content *now) error {

@@ -49,7 +49,7 @@ type entry struct {
 func menu() []entry {
 	const history, peek, overrides = access.ScopeHistory, access.ScopePeek, access.ScopeOverrides
 	return []entry{
-		{"Now", "", []access.Scope{history, peek, access.ScopeMetrics}},
+		{"Now", "", []access.Scope{history, peek}},
 		{"History", "history", []access.Scope{history}},
 		{"Locked", "locked", []access.Scope{peek}},
 		{"Attacks", "attacks", []access.Scope{history}},

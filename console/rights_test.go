@@ -120,7 +120,7 @@ func TestAReaderOfOneScopeGetsEachPageOfHisMenu(t *testing.T) {
 	}
 	for scope, least := range map[access.Scope]int{
 		access.ScopePeek: 3, access.ScopeRelease: 1, access.ScopeZones: 1, access.ScopeOverrides: 2, access.ScopeHistory: 6,
-		access.ScopeMetrics: 1, access.ScopeAdmin: 9,
+		access.ScopeAdmin: 9,
 	} {
 		b := people[scope]
 		_, page := b.logIn(t).get(t, "")

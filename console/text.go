@@ -16,7 +16,7 @@ func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
 		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath, "historyPath": c.historyPath,
 		"besidePath": c.besidePath,
-		"bucket":     bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords, "rate": rate,
+		"bucket":     bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords,
 	}
 	maps.Copy(all, words.Funcs())
 	return all

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,13 +20,9 @@ import (
 	"velocityd/telemetry"
 )
 
-// nameLength is the length of an instance's name. Its 60 random bits keep the names of instances different.
-const nameLength = 12
-
 // Instance is one running service.
 type Instance struct {
 	options Options
-	name    string // new at each start
 	store   *db.Store
 	keys    *service.Keyring
 	// probe has a separate connection. If all connections of store are at work, the
@@ -61,7 +56,7 @@ func New(o Options) (*Instance, error) {
 	if o.Tracing != nil {
 		o.Logger = slog.New(telemetry.LogHandler(o.Logger.Handler()))
 	}
-	s := &Instance{options: o, name: rand.Text()[:nameLength], keys: o.Keys, logger: o.Logger, metrics: o.Metrics, tracing: o.Tracing}
+	s := &Instance{options: o, keys: o.Keys, logger: o.Logger, metrics: o.Metrics, tracing: o.Tracing}
 	o.Database.Observe = s.noteEvent
 	store, err := db.Open(o.Database)
 	if err != nil {
@@ -182,7 +177,6 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
-	background.Go(func() { s.giveSigns(running) })
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
 		background.Go(func() { s.makeEvents(running) })
@@ -289,7 +283,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	}
 	o.WriteTimeout, o.Auth = s.options.CheckTimeout, s.auth(l)
 	o.RateLimits = s.rateLimits(o)
-	s.showItself(&o)
+	o.Examine = s.examine
 	return o
 }
 

@@ -75,8 +75,6 @@ func routeNeeds() map[string]need {
 
 		"GET " + pathAudit: one(access.ScopeHistory),
 
-		"GET " + pathPulse:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
-		"GET " + pathInstances: {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
 		"GET " + pathDiagnosis: {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},
 
 		"GET " + pathTokens:   {anyOf: []access.Scope{access.ScopeAdmin}, allZones: true},

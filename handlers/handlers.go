@@ -94,12 +94,8 @@ type Options struct {
 	Registry access.Registry
 	// Backtests makes back-tests. Nil means that there are no such paths.
 	Backtests Backtests
-	// Instances lists those that serve. Nil means that there is no such path.
-	Instances service.InstanceLister
 	// Examine looks whether the database is fit. Nil means that there is no such path.
 	Examine service.Examine
-	// Pulse returns the numbers of this instance from memory. Nil means that there is no such path.
-	Pulse func(ctx context.Context) (service.Pulse, error)
 	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
 	// keeps those. Nil means that every bucket is recorded under its key.
 	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
@@ -177,7 +173,6 @@ type server struct {
 	exports   *service.Shares[string]
 	follows   *service.Shares[string]
 	scrapes   *service.Shares[string]
-	pulse     *shared[service.Pulse]
 	diagnosis *shared[api.Diagnosis]
 	reports   *service.Shares[string] // of zones
 }
@@ -210,7 +205,7 @@ func newServer(o Options) *server {
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports: service.NewHalves[string](mostExports, "exports"), follows: service.NewHalves[string](mostFollowers, "followers"),
 		scrapes: service.NewHalves[string](mostScrapes, "answers with metrics"),
-		reports: service.NewHalves[string](mostReports, "reports"), pulse: newShared(pulseAge, lookUpTimeout, o.Pulse),
+		reports: service.NewHalves[string](mostReports, "reports"),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
 	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
@@ -297,14 +292,8 @@ func (s *server) routeRecords(e *echo.Echo) {
 		get(e, pathJob, s.showBacktest)
 		e.DELETE(pathJob, adapted(s.cancelBacktest))
 	}
-	if s.Instances != nil {
-		get(e, pathInstances, s.listInstances)
-	}
 	if s.Examine != nil {
 		get(e, pathDiagnosis, s.showDiagnosis)
-	}
-	if s.Pulse != nil {
-		get(e, pathPulse, s.showPulse)
 	}
 	if s.Metrics != nil {
 		get(e, pathMetrics, s.showMetrics)

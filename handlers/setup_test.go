@@ -65,10 +65,6 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 // withAll has the paths of what an instance tells of itself, too.
 func withAll(o Options) Options {
 	o.RateLimits = envoy.NewJSON(envoy.Options{Limiter: o.Limiter, Buckets: o.Reader})
-	o.Instances = twoInstances{}
-	o.Pulse = func(context.Context) (service.Pulse, error) {
-		return service.Pulse{Instance: "first", Version: "1", StartedAt: time.Now()}, nil
-	}
 	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
 		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"}, {Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
 	}
@@ -269,12 +265,4 @@ func quoted(s string) string {
 func newEcho(o Options) *echo.Echo {
 	s := newServer(o)
 	return s.serve(s.routeCalls, s.routeRecords).echo
-}
-
-// twoInstances is one that serves, and one that is silent.
-type twoInstances struct{}
-
-func (twoInstances) Instances(context.Context) ([]service.Instance, error) {
-	at := time.Unix(1_800_000_000, 0).UTC()
-	return []service.Instance{{Name: "a", Host: "app-1", Version: "1", StartedAt: at, SeenAt: at, Allowed: 7}, {Name: "b", StartedAt: at, SeenAt: at, IsSilent: true}}, nil
 }

@@ -35,7 +35,6 @@ type Metrics struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
 	version  string
-	began    time.Time
 
 	zones     *cache[int64, *zone]
 	requests  *cache[request, prometheus.Counter]
@@ -85,7 +84,7 @@ type request struct {
 // NewMetrics returns the metrics of a service of this version, with those of the process and of Go's
 // runtime, in a separate registry. Faults of a scrape go to logger.
 func NewMetrics(version string, logger *slog.Logger) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), logger: logger, version: version, began: time.Now()}
+	m := &Metrics{registry: prometheus.NewRegistry(), logger: logger, version: version}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

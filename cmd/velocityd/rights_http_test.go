@@ -21,7 +21,6 @@ import (
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
-	"velocityd/service"
 	"velocityd/service/event"
 	"velocityd/service/webhook"
 )
@@ -163,7 +162,6 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 	}
 	_, census := w.store.Census(t.Context())
 	for what, err := range map[string]error{
-		"a sign of an instance": w.store.NoteInstance(t.Context(), service.Instance{Name: "i"}), "the instances that are gone": w.store.ForgetInstances(t.Context()),
 		"the use of a credential": w.store.UseCredential(t.Context(), 1), "the census": census,
 	} {
 		if err != nil {

@@ -102,8 +102,6 @@ func operations() []operation { //nolint:funlen // one table
 			name: "POST /v1/webhooks/{id}/resend", target: "/v1/webhooks/1/resend", body: `{}`,
 			before: "REPLACE INTO webhook_delivery (webhook_id, event_id, tries, next_at, error) VALUES (1, 1, 9, NULL, 'x')",
 		},
-		{name: "GET /v1/pulse"},
-		{name: "GET /v1/instances"},
 		{name: "GET /v1/diagnosis"},
 		{name: "GET /v1/audit"},
 		{name: "GET /v1/tokens"},
@@ -143,7 +141,6 @@ func needs() map[string]string {
 			"DELETE webhook_delivery, UPDATE totals_progress, INSERT retention_task, UPDATE retention_task, " +
 			"INSERT zone_hour, UPDATE zone_hour, INSERT zone_bucket_total, UPDATE zone_bucket_total, DELETE zone_bucket_total, " +
 			"INSERT zone_totals_since, UPDATE zone_totals_since, DELETE zone_totals_since, DELETE zone_backtest, " +
-			"INSERT service_instance, UPDATE service_instance, DELETE service_instance, " +
 			"UPDATE webhook (error), UPDATE webhook (failed_at), UPDATE webhook (position), UPDATE webhook (succeeded_at)",
 		"PUT /v1/zones/{id}":                            "INSERT zone_master",
 		"PUT /v1/zones/{id} of one that is there":       "UPDATE zone_master",
@@ -162,7 +159,6 @@ func needs() map[string]string {
 		"GET /v1/retention":                             "SELECT retention_task",
 		"POST /v1/zones/{id}/backtest":                  "SELECT zone_backtest, INSERT zone_backtest",
 		"DELETE /v1/zones/{id}/backtest/{job}":          "UPDATE zone_backtest",
-		"GET /v1/instances":                             "SELECT service_instance",
 		"GET /v1/audit":                                 "SELECT zone_audit",
 	} {
 		for right := range strings.SplitSeq(rights, ", ") {

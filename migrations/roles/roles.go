@@ -95,7 +95,7 @@ func serviceRights() []Right {
 		on([]string{"SELECT"}, "retention_policy", "totals_progress"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
 		rollingUp(),
-		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest", "service_instance"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest"),
 		// How zones and overrides were when an attempt was decided, and who has changed what, for those who may ask.
 		on([]string{"SELECT"}, "zone_audit"),
 	)
@@ -113,7 +113,7 @@ func rollingUp() []Right {
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
-		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since", "zone_backtest", "service_instance",
+		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since", "zone_backtest",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
 		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout", "webhook_delivery", "read_webhook")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.

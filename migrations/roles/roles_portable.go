@@ -40,7 +40,7 @@ func deciding() []Right {
 		on([]string{"DELETE"}, "zone_txn", "zone_bucket_lock", "zone_override", "zone_audit"), // by the runner of retention
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"),
 		rollingUp(),
-		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest", "service_instance"),
+		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest"),
 	)
 }
 

@@ -11,16 +11,11 @@ import (
 )
 
 const (
-	pathPulse     = "/v1/pulse"
 	pathDiagnosis = "/v1/diagnosis"
-	pathInstances = "/v1/instances"
 	// diagnosisAge is how long the findings of one examination are answered to all.
 	diagnosisAge = 10 * time.Second
 	// diagnosisTimeout bounds one examination, which goes the ways of all that the service does.
 	diagnosisTimeout = 20 * time.Second
-	// pulseAge is how long the numbers of one reading are answered to all: any number of open pages costs one reading in
-	// this time.
-	pulseAge = 500 * time.Millisecond
 )
 
 // shared is an answer that is made for all who ask within its age, one at a time.
@@ -57,28 +52,6 @@ func (s *shared[T]) get(ctx context.Context) (T, error) {
 		return none, err
 	}
 	return *s.value.Load(), nil
-}
-
-// showPulse answers GET /v1/pulse.
-func (s *server) showPulse(x *exchange) error {
-	return s.lookUp(x, func(ctx context.Context) error {
-		pulse, err := s.pulse.get(ctx)
-		if err != nil {
-			return err
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewPulse(pulse))
-	})
-}
-
-// listInstances answers GET /v1/instances.
-func (s *server) listInstances(x *exchange) error {
-	return s.lookUp(x, func(ctx context.Context) error {
-		list, err := s.Instances.Instances(ctx)
-		if err != nil {
-			return err
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewInstances(list))
-	})
 }
 
 // showDiagnosis answers GET /v1/diagnosis.
