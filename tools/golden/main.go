@@ -10,7 +10,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -78,32 +78,38 @@ func run(ctx context.Context, binary, engine, file string, write bool) error {
 
 // differences prints the answers that are not as they were written down.
 func differences(want, got []byte, file string) error {
-	before, now := answersIn(want), answersIn(got)
+	questions, before := answersIn(want)
+	asked, now := answersIn(got)
 	differ := 0
-	for i := range max(len(before), len(now)) {
-		var old, new string
-		if i < len(before) {
-			old = before[i]
-		}
-		if i < len(now) {
-			new = now[i]
-		}
+	for _, question := range slices.Concat(questions, asked) {
+		old, new := before[question], now[question]
 		if old != new {
 			differ++
-			fmt.Printf("- %s\n+ %s\n\n", strings.ReplaceAll(old, "\n", "\n- "), strings.ReplaceAll(new, "\n", "\n+ "))
+			fmt.Printf("== %s\n- %s\n+ %s\n\n", question, strings.ReplaceAll(old, "\n", "\n- "), strings.ReplaceAll(new, "\n", "\n+ "))
 		}
+		delete(before, question)
+		delete(now, question)
 	}
 	if differ > 0 {
-		return fmt.Errorf("%d of %d answers are not those of %s; if the changelog says so, write them anew by -write", differ, len(now), file)
+		return fmt.Errorf("%d of %d answers are not those of %s; if the changelog says so, write them anew by -write", differ, len(asked), file)
 	}
-	fmt.Printf("golden: %d answers are those of %s\n", len(now), file)
+	fmt.Printf("golden: %d answers are those of %s\n", len(asked), file)
 	return nil
 }
 
-// answersIn returns the answers of a file, which begin with a line of "== ".
-func answersIn(text []byte) (list []string) {
-	for _, part := range bytes.Split(text, []byte("\n== ")) {
-		list = append(list, strings.TrimSpace(string(part)))
+// answersIn returns the questions of a file, which begin with "== ", and their answers. One that is asked again has a number.
+func answersIn(text []byte) (questions []string, answers map[string]string) {
+	answers = map[string]string{}
+	for _, part := range strings.Split("\n"+string(text), "\n== ")[1:] {
+		question, answer, _ := strings.Cut(part, "\n")
+		name := question
+		for n := 2; ; n++ {
+			if _, isAsked := answers[name]; !isAsked {
+				break
+			}
+			name = fmt.Sprintf("%s (%d)", question, n)
+		}
+		questions, answers[name] = append(questions, name), answer
 	}
-	return list
+	return questions, answers
 }

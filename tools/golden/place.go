@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -219,6 +220,11 @@ func (p *place) request(ctx context.Context, method, rest string) (string, error
 	switch path {
 	case "/metrics":
 		text = metricNames(text)
+	case "/json": // protobuf's JSON has spaces by chance
+		var compact bytes.Buffer
+		if json.Compact(&compact, text) == nil {
+			text = compact.Bytes()
+		}
 	case "/openapi.yaml":
 		text = nil // it is a file of the checkout
 	}
