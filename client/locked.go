@@ -30,18 +30,3 @@ func (c *Client) Locked(ctx context.Context, q barred.Query) (barred.Page, error
 	}
 	return answer.Page(), nil
 }
-
-// Full returns the full buckets of a zone that a bounded look found among its newest attempts, and how far it looked.
-func (c *Client) Full(ctx context.Context, zoneID int64) (barred.Looked, error) {
-	r := request{
-		action: fmt.Sprintf("look for full buckets of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + "/full",
-	}
-	answer, err := ask[api.Full](ctx, c, r)
-	if err == nil && answer.ZoneID != zoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return barred.Looked{}, err
-	}
-	return answer.Looked(), nil
-}

@@ -24,7 +24,6 @@ type locked struct {
 	Zones []service.Zone // all that the reader may see
 	Zone  *service.Zone  // the one that is shown, or nil
 	Lists []lockedList
-	Full  *barred.Looked // of Zone
 	// Omitted is how many zones with lockouts are not shown, because there are too many.
 	Omitted                int
 	MayRelease, MaySeeTxns bool
@@ -72,7 +71,7 @@ func (v *visit) locked() error {
 	return v.show("locked", "Locked", "Locked", &content)
 }
 
-// lockedIn shows one zone: a page of its lockouts, and its full buckets.
+// lockedIn shows one zone: a page of its lockouts.
 func (v *visit) lockedIn(content *locked) error {
 	after, _ := strconv.ParseUint(v.r.URL.Query().Get("after"), 10, 64) // without one the list begins
 	list, err := v.lockedList(*content.Zone, after, lockedPage)
@@ -80,13 +79,6 @@ func (v *visit) lockedIn(content *locked) error {
 		return err
 	}
 	content.add(list)
-	if after == 0 {
-		full, err := v.api.Full(v.r.Context(), content.Zone.ID)
-		if err != nil {
-			return err
-		}
-		content.Full = &full
-	}
 	return v.show("locked", "Locked", "Locked in zone "+strconv.FormatInt(content.Zone.ID, 10), content)
 }
 

@@ -10,7 +10,6 @@ import (
 	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
 	"velocityd/service/lint"
 )
 
@@ -22,12 +21,10 @@ type zonePage struct {
 	Findings []lint.Finding
 	Day      day
 	HasDay   bool
-	// Locked is how many buckets are locked, at most barred.MaxLimit; HasMore says that there are more.
+	// Locked is how many buckets are locked, at most those of one page; HasMore says that there are more.
 	Locked  int
 	HasMore bool
 	MayPeek bool
-	// Full is the bounded look for full buckets, if it was asked for.
-	Full *barred.Looked
 	// MayEdit, MayExcept and MaySee are for deeds, for overrides, and for the audit.
 	MayEdit, MayExcept, MaySee bool
 }
@@ -77,26 +74,12 @@ func (v *visit) zone() error {
 	if p.Day, err = v.day(zone.ID); err != nil {
 		return err
 	}
-	if err := v.countBarred(&p); err != nil {
-		return err
+	if p.MayPeek {
+		if p.Locked, p.HasMore, err = v.countLocked(zone.ID, 0, 1); err != nil {
+			return err
+		}
 	}
 	return v.show("zone", "Zones", "Zone "+strconv.FormatInt(zone.ID, 10), p)
-}
-
-// countBarred counts who is locked, and looks for full buckets if the address asks for that.
-func (v *visit) countBarred(p *zonePage) (err error) {
-	if !p.MayPeek {
-		return nil
-	}
-	if p.Locked, p.HasMore, err = v.countLocked(p.Zone.ID, 0, 1); err != nil {
-		return err
-	}
-	if !v.r.URL.Query().Has("full") {
-		return nil
-	}
-	look, err := v.api.Full(v.r.Context(), p.Zone.ID)
-	p.Full = &look
-	return err
 }
 
 // findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides are

@@ -105,7 +105,6 @@ func routeNeeds() map[string]need {
 		"POST " + pathReleases:                    one(access.ScopeRelease),
 
 		"GET " + pathLocked: one(access.ScopePeek),
-		"GET " + pathFull:   one(access.ScopePeek),
 		"GET " + pathDenied: one(access.ScopePeek),
 
 		"GET /v1/zones/:id/overrides":                 one(access.ScopeOverrides),

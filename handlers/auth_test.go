@@ -100,7 +100,6 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/zones/1/buckets/a/totals", ""},
 		{"POST", "/v1/zones/1/buckets/a/release", `{"reason":"x"}`},
 		{"GET", "/v1/zones/1/locked", ""},
-		{"GET", "/v1/zones/1/full", ""},
 		{"GET", "/v1/zones/1/denied.txt", ""},
 		{"POST", "/v1/zones/1/release", `{"bucket_keys":["a"],"reason":"x"}`},
 		{"GET", "/v1/zones/1/overrides", ""},

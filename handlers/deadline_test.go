@@ -24,7 +24,7 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	for _, path := range []string{
 		"/v1/retention", "/v1/events",
 		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/txns/1/explanation", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
-		"/v1/zones/1/locked", "/v1/zones/1/full", "/v1/zones/1/denied.txt", "/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
+		"/v1/zones/1/locked", "/v1/zones/1/denied.txt", "/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
 	} {
 		asked := time.Now()
 		p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")

@@ -278,7 +278,6 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, bucket, s.peek)
 	get(e, bucket+"/totals", s.showBucketTotals)
 	get(e, pathLocked, s.showLocked)
-	get(e, pathFull, s.showFull)
 	get(e, pathDenied, s.showDenied)
 	e.POST(pathReleases, adapted(s.releaseMany))
 	e.POST(bucket+"/release", adapted(s.release))

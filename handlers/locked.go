@@ -18,7 +18,6 @@ import (
 
 const (
 	pathLocked = "/v1/zones/:id/locked"
-	pathFull   = "/v1/zones/:id/full"
 	pathDenied = "/v1/zones/:id/denied.txt"
 
 	fieldETag        = "Etag"
@@ -41,21 +40,6 @@ func (s *server) showLocked(x *exchange) error {
 			return notFound(err, noZone(zoneID))
 		}
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewLocked(found))
-	})
-}
-
-// showFull answers GET /v1/zones/{id}/full.
-func (s *server) showFull(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
-	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := barred.FindFull(ctx, s.Reader, zoneID)
-		if err != nil {
-			return notFound(err, noZone(zoneID))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewFull(found))
 	})
 }
 

@@ -56,35 +56,6 @@ func TestTheListOfLockedBucketsIsPagedTheNewestFirst(t *testing.T) {
 	r.get(t, "/v1/zones/7/locked").refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestFullBucketsAreFoundWithHowFarTheLookWent(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
-	r.SetZone(t, service.Zone{ID: 3, Rate: 2, Window: time.Hour})
-	for key, n := range map[string]int{"half": 1, "full": 2, "stopped": 4} {
-		for range n {
-			r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
-		}
-	}
-	r.post(t, "/v1/check", bucketJSON(3, "elsewhere")).decision(t)
-	var answer api.Full
-	got := r.get(t, "/v1/zones/1/full")
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
-		t.Fatalf("got %d %s", got.status, got.body)
-	}
-	found := map[string]api.FullBucket{}
-	for _, b := range answer.Full {
-		found[b.BucketKey] = b
-	}
-	if f := found["full"]; len(found) != 2 || f.Velocity != 2 || f.Rate != 2 || f.RetryAfter == 0 || found["stopped"].RetryAfter == 0 {
-		t.Errorf("full are %+v", answer.Full)
-	}
-	if answer.LookedAt != 7 || !answer.Whole || answer.LookedBackTo.IsZero() {
-		t.Errorf("the look went %+v", answer)
-	}
-	r.get(t, "/v1/zones/7/full").refused(t, http.StatusNotFound, "not_found")
-}
-
 func TestTheListForFirewallsIsTextWithATagOfItsAddresses(t *testing.T) {
 	t.Parallel()
 	r := lockedWorld(t, 2)

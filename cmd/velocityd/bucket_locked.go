@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"velocityd/api"
@@ -17,14 +16,13 @@ import (
 
 type bucketLockedCmd struct {
 	Zone      int64 `arg:"" help:"Zone whose buckets to list."`
-	Full      bool  `env:"-" help:"Instead, look for buckets that are full and not locked, among the newest attempts of the window."`
-	JSON      bool  `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket, and with --full the answer of the HTTP interface."`
+	JSON      bool  `name:"json" env:"VELOCITY_JSON" help:"Print a line of JSON for each bucket."`
 	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (bucketLockedCmd) Help() string {
-	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the attempt with which the lockout began: 'velocityd txn explain' says why. With --full it says how far it looked: at 5,000 attempts and 100 buckets at most.
+	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the attempt with which the lockout began: 'velocityd txn explain' says why.
 
 Example:
 
@@ -38,9 +36,6 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	if c.Full {
-		return c.printFull(ctx, p.Stdout, store)
-	}
 	out, n := c.row(p.Stdout), 0
 	query := barred.Query{ZoneID: c.Zone, Limit: barred.MaxLimit}
 	for {
@@ -75,29 +70,4 @@ func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucke
 			l.Until.Time().UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Time().Sub(now)), l.TxnID)
 		return err
 	}
-}
-
-// printFull prints the full buckets.
-func (c *bucketLockedCmd) printFull(ctx context.Context, w io.Writer, store ask.Endpoint) error {
-	look, err := store.Full(ctx, c.Zone)
-	if err != nil {
-		return ask.ExplainNoZone(err)
-	}
-	if c.JSON {
-		return json.NewEncoder(w).Encode(api.NewFull(look))
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, f := range look.Full {
-		fmt.Fprintf(table, "%s\t%d of %d\tfree in %d s\n", shell.Printable(f.Key), f.Velocity, f.Rate, service.WholeSeconds(f.RetryAfter))
-	}
-	_ = table.Flush() // run tells of it
-	fmt.Fprintf(w, "%s full, among %s", shell.Counted(len(look.Full), "bucket"), shell.Counted(look.Txns, "txn"))
-	if !look.Since.IsZero() {
-		fmt.Fprintf(w, " since %s", look.Since.UTC().Format(time.RFC3339))
-	}
-	if !look.IsWhole {
-		fmt.Fprint(w, "; the window has more")
-	}
-	fmt.Fprintln(w)
-	return nil
 }

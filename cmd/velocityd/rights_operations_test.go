@@ -61,7 +61,6 @@ func operations() []operation { //nolint:funlen // one table
 		{name: "GET /v1/zones/{id}/buckets/{key}/totals", target: "/v1/zones/1/buckets/alice/totals"},
 		{name: "POST /v1/zones/{id}/buckets/{key}/release", target: "/v1/zones/1/buckets/alice/release", body: `{"reason":"x"}`},
 		{name: "GET /v1/zones/{id}/locked", target: "/v1/zones/1/locked"},
-		{name: "GET /v1/zones/{id}/full", target: "/v1/zones/1/full"},
 		{name: "GET /v1/zones/{id}/denied.txt", target: "/v1/zones/3/denied.txt"},
 		{name: "POST /v1/zones/{id}/release", target: "/v1/zones/1/release", body: `{"bucket_keys":["alice"],"reason":"x"}`},
 		{name: "POST /v1/zones/{id}/backtest", target: "/v1/zones/1/backtest", body: `{"rates":[3]}`, status: 202},

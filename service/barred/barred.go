@@ -1,5 +1,5 @@
-// Package barred says who cannot log in now: the buckets of a zone that are locked out or full. It must not know how
-// lockouts are stored, and it decides nothing: it asks service.Peek.
+// Package barred says who cannot log in now: the buckets of a zone that are locked out. It must not know how lockouts
+// are stored, and it decides nothing.
 package barred
 
 import (

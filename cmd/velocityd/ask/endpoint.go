@@ -17,7 +17,6 @@ import (
 	"velocityd/daemon"
 	"velocityd/handlers"
 	"velocityd/service"
-	"velocityd/service/barred"
 )
 
 // Deadlines of calls.
@@ -56,7 +55,6 @@ type Endpoint struct {
 	Txns     txn.Source
 	EventLog events.Source
 	Webhooks events.Webhooks
-	Full     func(ctx context.Context, zoneID int64) (barred.Looked, error)
 	timeout  time.Duration // of checks and reports
 	Close    func()        // closes the connections
 }
@@ -90,10 +88,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 		Txns:     txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
 		EventLog: events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
 		Webhooks: events.LocalWebhooks{Store: store},
-		Full: func(ctx context.Context, zoneID int64) (barred.Looked, error) {
-			return barred.FindFull(ctx, hiding, zoneID)
-		},
-		timeout: LocalTimeout, Close: func() { _ = store.Close() },
+		timeout:  LocalTimeout, Close: func() { _ = store.Close() },
 	}, nil
 }
 
@@ -104,7 +99,7 @@ func (f Flags) openService() (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	return Endpoint{
-		Reader: remote, Writer: remote, Checker: remote, Txns: remote, EventLog: remote, Webhooks: remote, Full: remote.Full,
+		Reader: remote, Writer: remote, Checker: remote, Txns: remote, EventLog: remote, Webhooks: remote,
 		timeout: remoteTimeout, Close: remote.Close,
 	}, nil
 }
