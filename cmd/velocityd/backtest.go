@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"velocityd/api"
@@ -30,7 +28,6 @@ type backtestCmd struct {
 	SSHD              string           `name:"sshd" env:"-" placeholder:"FILE" help:"Take the attempts from this log of sshd, in place of a database; - reads standard input. --since and --until do not matter."`
 	By                string           `env:"-" enum:"user,address" default:"user" help:"With --sshd: user or address, which the limit is for."`
 	JSON              bool             `name:"json" env:"VELOCITY_JSON" help:"Print the result as the HTTP interface gives it."`
-	HTML              string           `name:"html" env:"-" placeholder:"FILE" help:"Write the result as one page of HTML, which loads nothing; - writes it to standard output."`
 	ask.DatabaseFlags `embed:""`
 }
 
@@ -45,7 +42,7 @@ People who are blocked behave otherwise than the record tells: the result says w
 Examples:
 
   velocityd backtest --zone 1 --rate 3,5,10 --window 60,300 --since 7d
-  velocityd backtest --zone 1 --counts failures --lockout 0,15m --html backtest.html
+  velocityd backtest --zone 1 --counts failures --lockout 0,15m
   velocityd backtest --sshd /var/log/auth.log --rate 3,5,10 --window 1m,10m --by address`
 }
 
@@ -62,10 +59,7 @@ func (c *backtestCmd) grid() backtest.Grid {
 
 // Run makes the back-test and prints it. If it is interrupted, it prints what it has.
 func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
-	switch {
-	case c.JSON && c.HTML != "":
-		return shell.Usagef("--json and --html are two forms: leave one out")
-	case c.SSHD == "" && c.Zone == 0:
+	if c.SSHD == "" && c.Zone == 0 {
 		return shell.Usagef("name --zone, or a log with --sshd")
 	}
 	var shown view.View
@@ -126,23 +120,10 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown v
 // barLength is how long the progress bar is.
 const barLength = 1000
 
-// print prints the result in the form that the flags name. Keys are people, so a file is for its owner alone.
+// print prints the result in the form that the flags name.
 func (c *backtestCmd) print(p *shell.Process, shown view.View) error {
-	switch {
-	case c.JSON:
+	if c.JSON {
 		return json.NewEncoder(p.Stdout).Encode(api.NewBacktest(shown.Result))
-	case c.HTML == "-":
-		return shown.Page(p.Stdout)
-	case c.HTML == "":
-		return shown.Table(p.Stdout)
 	}
-	var page bytes.Buffer
-	if err := shown.Page(&page); err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	fmt.Fprintf(p.Stdout, "the back-test is in %s\n", c.HTML)
-	return nil
+	return shown.Table(p.Stdout)
 }

@@ -19,8 +19,8 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out", "out-secret",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
-		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "html", "type", "events", "event",
-		"full", "all-locked", "same-reason", "first-zone", "strict", "findings", "sshd", "subject", "preset",
+		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "type", "events", "event",
+		"all-locked", "same-reason", "first-zone", "strict", "findings", "sshd", "subject", "preset",
 	}
 	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {

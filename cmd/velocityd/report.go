@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
 	"time"
 
 	"velocityd/api"
@@ -31,7 +28,6 @@ type reportCmd struct {
 	Keys             int            `env:"-" default:"20" placeholder:"N" help:"How many keys each list has at most."`
 	MostRows         int            `name:"most-rows" env:"-" default:"500000" placeholder:"N" help:"How many txns of these zones to look at, at most: up to 2000000."`
 	JSON             bool           `name:"json" env:"VELOCITY_JSON" help:"Print the report as the HTTP interface gives it."`
-	HTML             string         `name:"html" env:"-" placeholder:"FILE" help:"Write the report as one page of HTML, which loads nothing; - writes it to standard output."`
 	ask.LocatedFlags `embed:""`
 }
 
@@ -41,10 +37,9 @@ func (reportCmd) Help() string {
 
 It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at: where these are not all of the time, it says from when on. Keys are as they are recorded. Changes nothing.
 
-Examples:
+Example:
 
-  velocityd report --zone 1 --since 24h --addresses-zone 2
-  velocityd report --zone 1 --since 7d --html report.html`
+  velocityd report --zone 1 --since 24h --addresses-zone 2`
 }
 
 // query returns the question, or a usageError.
@@ -76,9 +71,6 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 
 // Run makes the report and prints it.
 func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
-	if c.JSON && c.HTML != "" {
-		return shell.Usagef("--json and --html are two forms: leave one out")
-	}
 	query, err := c.query(time.Now())
 	if err != nil {
 		return err
@@ -107,24 +99,5 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 		}
 		return shell.Printable(key)
 	}}
-	if c.HTML != "" {
-		return c.writePage(p, view)
-	}
 	return view.Table(p.Stdout)
-}
-
-// writePage writes the page where --html says. Keys are people, so the file is for its owner alone.
-func (c *reportCmd) writePage(p *shell.Process, view report.View) error {
-	if c.HTML == "-" {
-		return view.Page(p.Stdout)
-	}
-	var page bytes.Buffer
-	if err := view.Page(&page); err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	fmt.Fprintf(p.Stdout, "the report is in %s\n", c.HTML)
-	return nil
 }

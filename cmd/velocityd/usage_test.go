@@ -72,7 +72,6 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"report --zone 1 --until 2h --since 1h", nil, "until"},
 		{"report --zone 1 --users-zone 1", nil, "addresses_zone"},
 		{"report --zone 1 --spray-users 1", nil, "spray_users"},
-		{"report --zone 1 --json --html x", nil, "--json and --html"},
 		{"replay", nil, "file"},
 		{"replay x", nil, "--user-zone"},
 		{"replay x --user-zone 1 --ip-zone 1", nil, "differ"},

@@ -1,5 +1,4 @@
-// Package backtest shows the result of a back-test to people: as tables for a terminal, and as one page of HTML with charts,
-// which loads nothing. It must not know where the result comes from.
+// Package backtest shows the result of a back-test to people, as tables for a terminal. It must not know where the result comes from.
 package backtest
 
 import (

@@ -2,9 +2,6 @@ package backtest
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,36 +39,6 @@ func sample(t *testing.T) View {
 	return View{Zone: zone, Result: result, Key: strconv.Quote}
 }
 
-func TestPageLoadsAndRunsNothingWhateverTheKeysAre(t *testing.T) {
-	t.Parallel()
-	var page bytes.Buffer
-	if err := sample(t).Page(&page); err != nil {
-		t.Fatal(err)
-	}
-	for _, bad := range []string{"<script", "<b>per", "http://", "https://", "src=", "href=", "@import", "ZgotmplZ"} {
-		if strings.Contains(page.String(), bad) {
-			t.Errorf("the page has %q", bad)
-		}
-	}
-	for _, wanted := range []string{
-		"&lt;script&gt;alert(1)", "default-src 'none'", "prefers-color-scheme: dark", `role="img" aria-label="attempts of a bucket in 1 minute: `,
-		"3 in 1 minute, lockout 15 minutes", "url(#hatch)", "rate 3: ", "passed, would be blocked", "<code>velocityd txn explain ", "People who are blocked behave otherwise",
-	} {
-		if !strings.Contains(page.String(), wanted) {
-			t.Errorf("the page lacks %q", wanted)
-		}
-	}
-	chart := page.String()[strings.Index(page.String(), `<svg class="figure"`):]
-	decoder := xml.NewDecoder(strings.NewReader(chart[:strings.Index(chart, "</svg>")+len("</svg>")]))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestTableShowsEachProposalItsLineAndItsSamples(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -94,7 +61,7 @@ func TestAResultWithoutAttemptsCanBeShown(t *testing.T) {
 	v := sample(t)
 	v.Result = backtest.Result{Proposals: v.Result.Proposals[:1], Demands: []backtest.Demand{{Window: time.Minute}}}
 	var out bytes.Buffer
-	if err := errors.Join(v.Table(&out), v.Page(&out)); err != nil || !strings.Contains(out.String(), "Nobody has attempted anything") {
+	if err := v.Table(&out); err != nil || !strings.Contains(out.String(), "Nobody has attempted anything") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }

@@ -1,5 +1,4 @@
-// Package report shows the report of a zone to people: as tables for a terminal, and as one page of HTML with charts,
-// which loads nothing. It must not know where the report comes from.
+// Package report shows the report of a zone to people, as tables for a terminal. It must not know where the report comes from.
 package report
 
 import (
