@@ -37,10 +37,13 @@ func (b beside) Shown() []neighbour { return b.All[:min(shownBeside, len(b.All))
 // Rest are those that are not Shown.
 func (b beside) Rest() []neighbour { return b.All[len(b.Shown()):] }
 
-// besideOf counts the other keys of checks. isOwn says which are the key itself.
-func besideOf(page service.HistoryPage, isOwn func(service.Bucket) bool) beside {
+// besideOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones keep it in.
+func besideOf(page service.HistoryPage) beside {
 	found := beside{HasMore: page.Next != 0}
-	places := map[service.Bucket]int{}
+	own, places := make(map[service.Bucket]bool, len(page.Txns)), map[service.Bucket]int{}
+	for _, t := range page.Txns {
+		own[t.Bucket] = true
+	}
 	for _, check := range page.Checks() {
 		found.Checks++
 		isCounted := map[service.Bucket]bool{}
@@ -48,7 +51,7 @@ func besideOf(page service.HistoryPage, isOwn func(service.Bucket) bool) beside 
 			if found.Since.IsZero() || t.CreatedAt.Before(found.Since) {
 				found.Since = t.CreatedAt
 			}
-			if isCounted[t.Bucket] || isOwn(t.Bucket) {
+			if isCounted[t.Bucket] || own[t.Bucket] {
 				continue
 			}
 			isCounted[t.Bucket] = true
@@ -103,11 +106,7 @@ func (v *visit) besideKey() error {
 			break
 		}
 	}
-	own := make(map[service.Bucket]bool, len(all.Txns)) // a zone may keep the key in several forms
-	for _, t := range all.Txns {
-		own[t.Bucket] = true
-	}
-	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all, func(b service.Bucket) bool { return own[b] })})
+	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all)})
 }
 
 // besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses have it.

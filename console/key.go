@@ -95,15 +95,11 @@ func (v *visit) tell(k *keyPage) (err error) {
 // beside counts the other keys of all checks of the key that the page has, in all zones.
 func (k keyPage) beside() beside {
 	var page service.HistoryPage
-	own := map[service.Bucket]bool{} // zones may keep the key in several forms
 	for _, z := range k.Zones {
 		page.Txns, page.Others = append(page.Txns, z.History.Txns...), append(page.Others, z.History.Others...)
 		page.Next = max(page.Next, z.History.Next)
-		for _, t := range z.History.Txns {
-			own[t.Bucket] = true
-		}
 	}
-	return besideOf(page, func(b service.Bucket) bool { return own[b] })
+	return besideOf(page)
 }
 
 // drawn returns the attempts for the time line.
