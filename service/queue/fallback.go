@@ -43,9 +43,9 @@ type FallbackOptions struct {
 //
 // A check has an answer without the store if none of its zones has OnFailureError and all of
 // them are known. Where a zone has OnFailureBlock, its bucket has no room. Where it has
-// OnFailureAllow, Decide decides by the memory of this instance: the store's last answers for the
-// bucket, and the attempts that the instance has allowed by itself. So n instances allow at most n times the rate in a
-// window while the store is away. All other checks pass through as they are, and their errors are
+// OnFailureAllow, Decide decides by the memory of this instance: the attempts that the instance has
+// allowed by itself, and the block or override of the store's last answer. So n instances allow at most n times the
+// rate in a window while the store is away. All other checks pass through as they are, and their errors are
 // those of the store.
 //
 // An answer without the store has Decision.Degraded. It is given only if it is sure that the

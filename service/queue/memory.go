@@ -3,76 +3,59 @@ package queue
 import (
 	"hash/maphash"
 	"math"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"velocityd/service"
 )
 
-// mostRemembered bounds the buckets of a memory. They take about 20 MiB.
+// mostRemembered bounds the buckets of a memory. They take 12 MiB, or 35 MiB if all have attempts in each part of
+// their window.
 const mostRemembered = 1 << 17
 
-// memory lets an instance decide checks without the store: those of enforced zones with OnFailureAllow. For
-// each bucket it keeps the store's last answer, and the attempts that the instance has allowed by itself.
-// Each bucket takes the same room, and its key is not kept.
+// memory lets an instance decide checks without the store: those of enforced zones with OnFailureAllow. For each
+// bucket it keeps the attempts that the instance has allowed by itself, and the override or the end of the block in
+// the store's last answer. It does not count the attempts that the store has let pass.
 //
-// In a full memory a new bucket replaces another one. A bucket in which the instance has allowed attempts
-// keeps its place until they have left the window. So the instance never allows more than the rate by
-// itself, however many keys a caller makes up. A bucket without a place is blocked while the store is away.
+// A full memory has no place for a new bucket, which is then blocked while the store is away. A bucket gives its
+// place up once its own attempts have left the window and its block has ended. So the instance never allows more
+// than the rate by itself, however many keys a caller makes up. The keys are not kept.
 //
-// Its clock is the process's, which never steps. It knows nothing of calendars: where a limit counts by periods, the
-// store's answers say when the present one ends, and all attempts until then leave together. Attempts after
-// that end count for a window, which is the length of the longest period: so no period admits more than the rate.
+// Its clock is the process's, which never steps. It knows nothing of calendars: a period is a window of the length
+// of the longest one.
 type memory struct {
 	began time.Time
 	seed  maphash.Seed
 	most  int
 
 	mu      sync.Mutex
-	places  map[uint64]int32 // in buckets, by the hash of the bucket
-	buckets []remembered
+	buckets map[uint64]*remembered // by the hash of the bucket
 }
 
 func newMemory(most int) *memory {
-	return &memory{began: time.Now(), seed: maphash.MakeSeed(), most: most}
+	return &memory{began: time.Now(), seed: maphash.MakeSeed(), most: most, buckets: map[uint64]*remembered{}}
 }
 
 // remembered is the state of one bucket. Times are since the memory began.
 type remembered struct {
-	hash      uint64
-	checkedAt int64         // of the newest answer of the store, in microseconds of the engine's clock
-	until     time.Duration // it is full, locked or denied until then
-	// rate and window are the limit in force. hasLimit says that an override limits the bucket.
-	rate     int32
-	hasLimit bool
-	isFree   bool // an override lets everything pass
-	isDenied bool // until is the end of an override that denies
-	window   time.Duration
-	ends     time.Duration // of the period that the store named last; 0: none
-	// groups are the attempts that count, the oldest first. All attempts of a group came within groupPart
-	// of a window, and leave it with the last of them: at most that part late. One attempt leaves in time.
-	groups [groupsInWindow + 1]group
-	began  time.Duration // when the newest group did
+	checkedAt int64             // of the newest answer of the store, in microseconds of the engine's clock
+	until     time.Duration     // the bucket is blocked until then
+	override  *service.Override // that the store applied, without a zone and a key; or nil
+	own       []group           // attempts that the instance has allowed, the oldest first
+	ends      time.Duration     // from then on none of its own attempts counts
 }
 
-// endMargin is how much earlier than noted a period may end: the store rounds up to a second, and its answer takes a
-// while. Attempts within it may belong to the next period, and count for a window.
-const endMargin = 2 * time.Second
-
-// At most groupsInWindow groups of attempts begin in a window.
-const groupsInWindow = 4
-
-// group is attempts that leave the window together. A group without any is no group.
+// group is attempts that leave the window together: at most a part of a window late, of which it has partsOfWindow.
 type group struct {
-	last time.Duration
-	// known counts the attempts that the store has counted, alone those that the instance has allowed
-	// without it.
-	known, alone int32
+	began, last time.Duration
+	n           int
 }
 
-// denied is the end of a denial without an end.
-const denied = time.Duration(math.MaxInt64)
+const partsOfWindow = 4
+
+// forever is the end of a block without an end.
+const forever = time.Duration(math.MaxInt64)
 
 func (m *memory) hash(b service.Bucket) uint64 { return maphash.Comparable(m.seed, b) }
 
@@ -82,192 +65,106 @@ func instantOf(d time.Duration) time.Time { return time.Unix(0, int64(d)).UTC() 
 // note remembers an answer of the store.
 func (m *memory) note(zones knownZones, d service.Decision) {
 	for _, v := range d.Verdicts {
-		zone := zones[v.Bucket.ZoneID]
-		if !isRemembered(zone) {
-			continue
+		if zone := zones[v.Bucket.ZoneID]; isRemembered(zone) {
+			m.noteVerdict(zone, v, d.CheckedAt.UnixMicro())
 		}
-		m.noteVerdict(zone, v, d)
 	}
 }
 
-func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, d service.Decision) {
+// noteVerdict remembers the override and the block of an answer. Answers of calls that overlap come in any order, and
+// those of one call have one time.
+func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, checkedAt int64) {
 	hash, now := m.hash(v.Bucket), time.Since(m.began)
+	until := untilOf(v, now)
+	override := overrideOf(zone, v, until)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.open(hash, now)
-	if r == nil {
+	r := m.buckets[hash]
+	if r == nil && (v.Blocked || override != nil) {
+		r = m.open(hash, now)
+	}
+	if r == nil || checkedAt < r.checkedAt {
 		return
 	}
-	r.follow(zone)
-	// The answers of calls that overlap come in any order.
-	checkedAt := d.CheckedAt.UnixMicro()
-	isNewer := checkedAt > r.checkedAt
-	if isNewer {
-		r.checkedAt, r.until, r.isDenied = checkedAt, 0, false
-		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
-		r.isFree = v.Unmetered && !v.WouldBlock
-		r.endPeriod(now, v.ResetAfter)
+	if checkedAt == r.checkedAt {
+		until = max(until, r.until)
 	}
-	if v.Blocked {
-		r.until, r.isDenied = max(r.until, untilOf(v, now)), r.isDenied || v.Reason == service.ReasonDenied
-	}
-	if v.Blocked || v.Unmetered {
-		return
-	}
-	known, before := r.known(now), v.Velocity
-	if !d.Blocked {
-		before-- // this attempt is the newest of them
-	}
-	if isNewer && known > before {
-		r.release(now, int32(known-before))
-		known = max(before, 0)
-	}
-	if v.Velocity > known {
-		r.add(now, group{known: int32(v.Velocity - known)})
-	}
+	r.checkedAt, r.until, r.override = checkedAt, until, override
 }
 
-// untilOf returns the end of a blocked verdict. A denial without an end has its window as RetryAfter.
+// untilOf returns the end of a block, or 0. A denial without an end has its window as RetryAfter.
 func untilOf(v service.Verdict, now time.Duration) time.Duration {
-	if v.Reason == service.ReasonDenied && v.RetryAfter == v.Window {
-		return denied
+	switch {
+	case !v.Blocked:
+		return 0
+	case v.Reason == service.ReasonDenied && v.RetryAfter == v.Window:
+		return forever
 	}
 	return now + v.RetryAfter
 }
 
-// find returns the remembered state of a bucket, or nil.
-func (m *memory) find(hash uint64) *remembered {
-	if place, ok := m.places[hash]; ok {
-		return &m.buckets[place]
+// overrideOf returns the override that the store has applied, or nil. The block of a denial ends at until.
+func overrideOf(zone *service.Zone, v service.Verdict, until time.Duration) *service.Override {
+	switch {
+	case v.Reason == service.ReasonDenied && until == forever:
+		return &service.Override{Action: service.OverrideDeny}
+	case v.Reason == service.ReasonDenied:
+		return &service.Override{Action: service.OverrideDeny, ExpiresAt: instantOf(until)}
+	case v.Unmetered:
+		return &service.Override{Action: service.OverrideAllow}
+	case v.Rate != zone.Rate || v.Window != zone.Window:
+		return &service.Override{Action: service.OverrideLimit, Rate: v.Rate, Window: v.Window}
 	}
 	return nil
 }
 
-// open finds a bucket or makes room for it. It returns nil if there is no room.
+// open finds a bucket or makes a place for it. It returns nil if there is none.
 func (m *memory) open(hash uint64, now time.Duration) *remembered {
-	if r := m.find(hash); r != nil {
-		return r
+	r := m.buckets[hash]
+	if r == nil && (len(m.buckets) < m.most || m.forget(now)) {
+		r = &remembered{}
+		m.buckets[hash] = r
 	}
-	var place int32
-	if m.places == nil {
-		m.places, m.buckets = map[uint64]int32{}, make([]remembered, 0, m.most) // its pages come with use
-	}
-	if len(m.buckets) < m.most {
-		place = int32(len(m.buckets))
-		m.buckets = append(m.buckets, remembered{})
-	} else {
-		place = m.forget(now)
-		if place < 0 {
-			return nil
-		}
-	}
-	m.places[hash], m.buckets[place] = place, remembered{hash: hash}
-	return &m.buckets[place]
+	return r
 }
 
-// forget makes room and returns the place, or -1 if the buckets that it looked at must stay.
-func (m *memory) forget(now time.Duration) int32 {
-	const looks = 8
-	for range looks {
-		place := rand.Int32N(int32(len(m.buckets)))
-		if r := &m.buckets[place]; !r.isAlone(now) {
-			delete(m.places, r.hash)
-			return place
-		}
-	}
-	return -1
-}
-
-// follow takes over the limit of a zone, unless an override limits the bucket.
-func (r *remembered) follow(zone *service.Zone) {
-	if !r.hasLimit {
-		r.rate, r.window = int32(zone.Rate), zone.Window
-	}
-}
-
-// endPeriod notes that a period ends so long after now, or that there are none. Attempts of earlier periods leave.
-func (r *remembered) endPeriod(now, after time.Duration) {
-	if isOver := r.ends <= now; r.ends > 0 && isOver {
-		for i := range r.groups {
-			if r.groups[i].last < r.ends-endMargin {
-				r.groups[i] = group{}
-			}
-		}
-	}
-	if r.ends = 0; after > 0 {
-		r.ends = now + after
-	}
-}
-
-// leaves returns the time from which a group does not count.
-func (r *remembered) leaves(g group) time.Duration {
-	if g.last < r.ends-endMargin {
-		return r.ends
-	}
-	return g.last + r.window
-}
-
-// counts says that a group counts at now.
-func (r *remembered) counts(g group, now time.Duration) bool {
-	return g.known+g.alone > 0 && r.leaves(g) > now
-}
-
-func (r *remembered) isAlone(now time.Duration) bool {
-	for _, g := range r.groups {
-		if g.alone > 0 && r.counts(g, now) {
+// forget takes its place from a bucket, unless all that it looks at must keep theirs. A map begins anywhere.
+func (m *memory) forget(now time.Duration) bool {
+	looks := 8
+	for hash, r := range m.buckets {
+		if max(r.ends, r.until) <= now {
+			delete(m.buckets, hash)
 			return true
+		}
+		if looks--; looks == 0 {
+			break
 		}
 	}
 	return false
 }
 
-// known counts the attempts in the window that the store has counted.
-func (r *remembered) known(now time.Duration) (n int) {
-	for _, g := range r.groups {
-		if r.counts(g, now) {
-			n += int(g.known)
-		}
-	}
-	return n
-}
-
-// velocity returns the number of attempts that count, at most rate, and the time of the oldest of them, as in a window
-// that slides.
-func (r *remembered) velocity(now time.Duration, rate int) service.Velocity {
+// velocity returns the number of its own attempts that count, at most rate, and when the oldest of these was.
+func (r *remembered) velocity(now, window time.Duration, rate int) service.Velocity {
 	var v service.Velocity
-	for i := len(r.groups) - 1; i >= 0 && v.Count < rate; i-- {
-		if g := r.groups[i]; r.counts(g, now) {
-			v.Count, v.Oldest = min(v.Count+int(g.known+g.alone), rate), instantOf(r.leaves(g)-r.window)
+	for _, g := range slices.Backward(r.own) {
+		if v.Count >= rate || g.last+window <= now {
+			break
 		}
+		v.Count, v.Oldest = min(v.Count+g.n, rate), instantOf(g.last)
 	}
 	return v
 }
 
-// add adds attempts of now.
-func (r *remembered) add(now time.Duration, more group) {
-	newest := &r.groups[len(r.groups)-1]
-	if newest.known+newest.alone == 0 || now-r.began > r.window/groupsInWindow {
-		// The oldest group has left the window, or the window was shorter before: then it leaves with the
-		// next group.
-		oldest := r.groups[0]
-		copy(r.groups[:], r.groups[1:])
-		if r.counts(oldest, now) {
-			r.groups[0].known += oldest.known
-			r.groups[0].alone += oldest.alone
-		}
-		*newest, r.began = group{}, now
+// charge counts an attempt of now.
+func (r *remembered) charge(now, window time.Duration) {
+	r.ends = now + window
+	r.own = slices.DeleteFunc(r.own, func(g group) bool { return g.last+window <= now })
+	if n := len(r.own); n > 0 && now-r.own[n-1].began <= window/partsOfWindow {
+		r.own[n-1].last = now
+		r.own[n-1].n++
+		return
 	}
-	newest.last, newest.known, newest.alone = now, newest.known+more.known, newest.alone+more.alone
-}
-
-// release takes n attempts that the store does not count any more from the oldest groups.
-func (r *remembered) release(now time.Duration, n int32) {
-	for i := range r.groups {
-		if g := &r.groups[i]; r.counts(*g, now) {
-			taken := min(n, g.known)
-			g.known, n = g.known-taken, n-taken
-		}
-	}
+	r.own = append(r.own, group{now, now, 1})
 }
 
 func hasAnswer(z *service.Zone) bool {
@@ -284,8 +181,8 @@ func isRemembered(z *service.Zone) bool {
 func (m *memory) decide(zones knownZones, check service.Check) service.Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	elapsed := time.Since(m.began)
-	ruling := service.Decide(instantOf(elapsed), m.ledger(elapsed, zones, check), []service.Check{check})
+	now := time.Since(m.began)
+	ruling := service.Decide(instantOf(now), m.ledger(now, zones, check), []service.Check{check})
 	d := ruling.Decisions[0]
 	for i := range d.Verdicts {
 		v := &d.Verdicts[i]
@@ -293,7 +190,7 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 			m.lockOut(v.Bucket, lockout)
 		}
 		// A ledger without series of blocked attempts has a txn for each bucket.
-		if ruling.Txns[i].Counted && !m.charge(elapsed, zones[v.Bucket.ZoneID], v.Bucket) {
+		if ruling.Txns[i].Counted && isRemembered(zones[v.Bucket.ZoneID]) && !m.charge(now, v) {
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
 		}
@@ -314,66 +211,56 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 	}
 	for place, b := range check.Buckets {
 		l.Places[0][place] = place
-		zone := zones[b.ZoneID]
-		sliding := *zone
-		sliding.Calendar = service.Calendar{}
-		l.Zones[b.ZoneID] = sliding
+		zone := *zones[b.ZoneID]
+		zone.Calendar = service.Calendar{}
+		l.Zones[b.ZoneID] = zone
 		if zone.OnFailure == service.OnFailureBlock {
 			l.Overrides = append(l.Overrides, service.Override{
 				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: instantOf(now + service.BusyRetryAfter),
 			})
 		}
-		if r := m.find(m.hash(b)); r != nil && isRemembered(zone) {
-			r.follow(zone)
-			r.enter(&l, now, place, b)
+		if r := m.buckets[m.hash(b)]; r != nil && isRemembered(&zone) {
+			l.Buckets[place] = r.state(now, zone)
+			if r.override != nil {
+				o := *r.override
+				o.ZoneID, o.Key = b.ZoneID, b.Key
+				l.Overrides = append(l.Overrides, o)
+			}
 		}
 	}
 	return l
 }
 
-// enter writes the remembered state of a bucket into a ledger.
-func (r *remembered) enter(l *service.Ledger, now time.Duration, place int, b service.Bucket) {
-	switch o := (service.Override{ZoneID: b.ZoneID, Key: b.Key}); {
-	case r.isDenied && r.until > now:
-		if o.Action = service.OverrideDeny; r.until != denied {
-			o.ExpiresAt = instantOf(r.until)
-		}
-		l.Overrides = append(l.Overrides, o)
-	case r.isFree:
-		o.Action = service.OverrideAllow
-		l.Overrides = append(l.Overrides, o)
-	case r.hasLimit:
-		o.Action, o.Rate, o.Window = service.OverrideLimit, int(r.rate), r.window
-		l.Overrides = append(l.Overrides, o)
+// state returns the state of a bucket for a ledger. A bucket that is blocked is full by attempts that leave at the end
+// of the block.
+func (r *remembered) state(now time.Duration, zone service.Zone) service.BucketState {
+	rate, term := zone.Rate, zone.TermUnder(r.override)
+	if r.override != nil && r.override.Action == service.OverrideLimit {
+		rate = r.override.Rate
 	}
-	v, until := r.velocity(now, int(r.rate)), instantOf(r.until)
-	if full := until.Add(-r.window); r.until > now && (v.Count < int(r.rate) || v.Oldest.Before(full)) {
-		v = service.Velocity{Count: int(r.rate), Oldest: full}
+	v, until := r.velocity(now, term.Window, rate), instantOf(r.until)
+	if full := until.Add(-term.Window); r.until > now && (v.Count < rate || v.Oldest.Before(full)) {
+		v = service.Velocity{Count: rate, Oldest: full}
 	}
-	l.Buckets[place].Velocity = &v
+	state := service.BucketState{Velocity: &v}
 	if r.until > 0 {
-		l.Buckets[place].Lockout = service.Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
+		state.Lockout = service.Lockout{Until: until, Length: zone.Lockout}
 	}
+	return state
 }
 
-// charge counts an attempt that is allowed without the store. It returns false if there is no room to
-// remember that.
-func (m *memory) charge(now time.Duration, zone *service.Zone, b service.Bucket) bool {
-	if !isRemembered(zone) {
-		return true
+// charge counts an attempt that is allowed without the store. It returns false if there is no place to remember it.
+func (m *memory) charge(now time.Duration, v *service.Verdict) bool {
+	r := m.open(m.hash(v.Bucket), now)
+	if r != nil {
+		r.charge(now, v.Window)
 	}
-	r := m.open(m.hash(b), now)
-	if r == nil {
-		return false
-	}
-	r.follow(zone)
-	r.add(now, group{alone: 1})
-	return true
+	return r != nil
 }
 
 // lockOut remembers a lockout that begins. A bucket with a rate of 0 needs no place.
 func (m *memory) lockOut(b service.Bucket, lockout service.Lockout) {
-	if r := m.find(m.hash(b)); r != nil {
-		r.until, r.isDenied = time.Duration(lockout.Until.UnixNano()), false
+	if r := m.buckets[m.hash(b)]; r != nil {
+		r.until = time.Duration(lockout.Until.UnixNano())
 	}
 }
