@@ -21,26 +21,14 @@ const stateVersion = 1
 // stateLimit is the longest file that is read, in bytes. 100,000 zones are about 50 MB.
 const stateLimit = 256 << 20
 
-// openState makes the folder at path if it is missing, and removes the files that a program has left
-// there because it was killed while it wrote. It refuses a folder in which other users can write: they would say
-// which tokens are good.
+// openState makes the folder at path if it is missing. It refuses a folder in which other users can write: they would
+// say which tokens are good.
 func openState(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make the state folder: %w", err)
 	}
 	if err := trusted.Folder(path); err != nil {
 		return fmt.Errorf("look at the state folder: %w", err)
-	}
-	for _, file := range []string{zonesFile, credentialsFile} {
-		left, err := filepath.Glob(filepath.Join(path, file+".*"))
-		if err != nil {
-			return fmt.Errorf("look into the state folder: %w", err)
-		}
-		for _, name := range left {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("clear the state folder: %w", err)
-			}
-		}
 	}
 	return nil
 }
@@ -54,11 +42,17 @@ type stateFile struct {
 	what   string // the name of its content in the log
 	logger *slog.Logger
 	wake   chan struct{} // tells keep that there may be something to write; has room for one
-	wanted atomic.Value  // the content that is to be written; nil: it is not known
+	wanted atomic.Value  // of stateForm; nil: the content is not known
 
 	// For recall, and after that for write alone.
 	held    []byte      // the content of the disk; nil: it is of no use
 	failing noted[bool] // the last writing has failed
+}
+
+// stateForm is what a file holds.
+type stateForm struct {
+	Version int `json:"version"`
+	Content any `json:"content"`
 }
 
 func newStateFile(folder, name, what string, logger *slog.Logger) *stateFile {
@@ -71,13 +65,12 @@ func (f *stateFile) keep(ctx context.Context) {
 	f.write()
 }
 
-// remember makes form the wanted content. All forms of a file have one type. It waits for no disk:
-// keep writes the file.
-func (f *stateFile) remember(form any) {
+// remember has keep write the content. It waits for no disk.
+func (f *stateFile) remember(content any) {
 	if f.folder == "" {
 		return
 	}
-	f.wanted.Store(form)
+	f.wanted.Store(stateForm{stateVersion, content})
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -107,80 +100,56 @@ func (f *stateFile) write() {
 	}
 }
 
-// recall reads the file into form, which must be a pointer, and calls use, which returns an
-// error if there is something wrong with form. If the file exists and is of no use, recall
-// logs why.
-func (f *stateFile) recall(form any, use func() error) {
+// recall reads the file into content, which must be a pointer, and calls use, which returns an error if there is
+// something wrong with it. If the file exists and is of no use, recall logs why.
+func (f *stateFile) recall(content any, use func() error) {
 	if f.folder == "" {
 		return
 	}
-	text, err := f.read(form)
+	text, err := trusted.Read(filepath.Join(f.folder, f.name), stateLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	if err == nil {
-		if err = use(); err != nil {
+		if err = decodeState(text, content, use); err != nil {
 			err = fmt.Errorf("%s is damaged: %w", f.name, err)
 		}
 	}
-	switch {
-	case err == nil:
-		f.held = text
-	case !errors.Is(err, fs.ErrNotExist):
+	if err != nil {
 		f.logger.LogAttrs(context.Background(), slog.LevelWarn,
 			"ignoring what was remembered: nothing of it is known before the database has been seen",
 			slog.String("what", f.what), slog.String("error", err.Error()))
+		return
 	}
+	f.held = text
 }
 
-// read reads the file into form, which must be a pointer, and returns its text. The error wraps
-// fs.ErrNotExist if there is none.
-func (f *stateFile) read(form any) (text []byte, err error) {
+func decodeState(text []byte, content any, use func() error) error {
+	form := stateForm{Content: content}
+	err := json.Unmarshal(text, &form)
+	switch {
+	case form.Version > 0 && form.Version != stateVersion:
+		return fmt.Errorf("it has version %d, and this program reads %d", form.Version, stateVersion)
+	case err != nil:
+		return err
+	}
+	return use()
+}
+
+// replace replaces the file in one step: after a crash it is the old one or the new one. The next writing replaces
+// what a killed one has left.
+func (f *stateFile) replace(text []byte) error {
 	name := filepath.Join(f.folder, f.name)
-	if text, err = trusted.Read(name, stateLimit); err != nil {
-		return nil, fmt.Errorf("read what is remembered: %w", err)
-	}
-	var header struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(text, &header); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", name, err)
-	}
-	if header.Version != stateVersion {
-		return nil, fmt.Errorf("%s has version %d, and this program reads %d", name, header.Version, stateVersion)
-	}
-	if err := json.Unmarshal(text, form); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", name, err)
-	}
-	return text, nil
-}
-
-// replace replaces the file in one step: after a crash it is the old one or the new one.
-func (f *stateFile) replace(text []byte) (err error) {
-	temporary, err := os.CreateTemp(f.folder, f.name+".*") // mode 0600
+	next, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.name, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary.Name())
-		}
-	}()
-	_, err = temporary.Write(text)
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", f.name, err)
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(name+".new", name)
 	}
-	if err := os.Rename(temporary.Name(), filepath.Join(f.folder, f.name)); err != nil {
-		return fmt.Errorf("write %s: %w", f.name, err)
-	}
-	return f.sync()
-}
-
-// sync makes the name of the new file last.
-func (f *stateFile) sync() error {
-	folder, err := os.Open(f.folder)
 	if err != nil {
-		return fmt.Errorf("sync state folder: %w", err)
-	}
-	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
-		return fmt.Errorf("sync state folder: %w", err)
+		return fmt.Errorf("write %s: %w", f.name, err)
 	}
 	return nil
 }

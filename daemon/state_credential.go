@@ -18,12 +18,6 @@ type credentialMemory struct {
 
 const credentialsFile = "credentials.json"
 
-// credentialState is the content of the file.
-type credentialState struct {
-	Version     int              `json:"version"`
-	Credentials []heldCredential `json:"credentials"`
-}
-
 // heldCredential is the part of a credential that the file holds. Digest is in hexadecimal; a token cannot
 // be found from it.
 type heldCredential struct {
@@ -40,35 +34,35 @@ type heldCredential struct {
 func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
 	live, at, err = m.Store.LiveCredentials(ctx)
 	if err == nil {
-		m.file.remember(newCredentialState(live))
+		m.file.remember(holdCredentials(live))
 	}
 	return live, at, err
 }
 
 // recall returns the credentials that the file holds.
 func (m *credentialMemory) recall() (live []access.Credential) {
-	var held credentialState
+	var held []heldCredential
 	m.file.recall(&held, func() (err error) {
-		live, err = held.list()
+		live, err = listCredentials(held)
 		return err
 	})
 	return live
 }
 
-func newCredentialState(live []access.Credential) credentialState {
-	state := credentialState{stateVersion, make([]heldCredential, len(live))}
+func holdCredentials(live []access.Credential) []heldCredential {
+	held := make([]heldCredential, len(live))
 	for i, c := range live {
-		state.Credentials[i] = heldCredential{
+		held[i] = heldCredential{
 			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
 		}
 	}
-	return state
+	return held
 }
 
-// list returns the credentials, or an error that names the first wrong one.
-func (s credentialState) list() ([]access.Credential, error) {
-	live := make([]access.Credential, len(s.Credentials))
-	for i, h := range s.Credentials {
+// listCredentials returns the credentials that the file holds, or an error that names the first wrong one.
+func listCredentials(held []heldCredential) ([]access.Credential, error) {
+	live := make([]access.Credential, len(held))
+	for i, h := range held {
 		c := access.Credential{
 			ID: h.ID, Kind: h.Kind, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
 		}

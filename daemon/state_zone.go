@@ -37,12 +37,6 @@ type zoneReader interface {
 
 const zonesFile = "zones.json"
 
-// zoneState is the content of the file.
-type zoneState struct {
-	Version int        `json:"version"`
-	Zones   []api.Zone `json:"zones"`
-}
-
 // Zones lists the zones of the database, all of which it reads, and remembers them.
 func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	return m.renew(ctx, records.ZoneList{})
@@ -63,16 +57,16 @@ func (m *zoneMemory) renew(ctx context.Context, known records.ZoneList) ([]servi
 	m.seen = now
 	if !isSame { // many zones cost much to learn and to write
 		m.learn(now.Zones)
-		m.file.remember(zoneState{stateVersion, api.NewZones(now.Zones).Zones})
+		m.file.remember(api.NewZones(now.Zones).Zones)
 	}
 	return now.Zones, nil
 }
 
 // recall learns the zones of the file. They hold until the database has been read.
 func (m *zoneMemory) recall() {
-	var held zoneState
+	var held []api.Zone
 	m.file.recall(&held, func() error {
-		zones, err := held.list()
+		zones, err := listZones(held)
 		if err == nil {
 			m.learn(zones)
 		}
@@ -97,10 +91,10 @@ func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	return m.renew(ctx, known)
 }
 
-// list returns the zones, or an error that names the first wrong one.
-func (s zoneState) list() ([]service.Zone, error) {
-	zones := make([]service.Zone, len(s.Zones))
-	for i, z := range s.Zones {
+// listZones returns the zones that the file holds, or an error that names the first wrong one.
+func listZones(held []api.Zone) ([]service.Zone, error) {
+	zones := make([]service.Zone, len(held))
+	for i, z := range held {
 		zones[i] = z.Zone().WithDefaults()
 		if err := zones[i].Validate(); err != nil {
 			return nil, fmt.Errorf("zone %d: %w", z.ID, err)
