@@ -25,7 +25,7 @@ const (
 // readiness knows whether checks can be decided now. It tests this, one test at a time,
 // and logs each change of the result. The zero value cannot be used.
 type readiness struct {
-	tests  *service.Fresh
+	tests  *service.Fresh[struct{}]
 	logger *slog.Logger
 
 	mu         sync.Mutex
@@ -37,12 +37,10 @@ type readiness struct {
 // newReadiness returns a readiness that tests by ask. Callers see the text of its error.
 func newReadiness(ask func(ctx context.Context) error, logger *slog.Logger) *readiness {
 	r := &readiness{logger: logger}
-	r.tests = service.NewFresh(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-		defer cancel()
-		err := ask(ctx)
+	r.tests = service.NewFresh(probeTimeout, func(ctx context.Context) (passed struct{}, err error) {
+		err = ask(ctx)
 		r.note(ctx, err)
-		return err
+		return passed, err
 	})
 	return r
 }
@@ -54,7 +52,7 @@ func (r *readiness) now(ctx context.Context) error {
 	if r.stopping() {
 		return errStopping
 	}
-	test, err := r.tests.Get(ctx, func(last *service.Reading) bool {
+	test, err := r.tests.Get(ctx, func(last *service.Reading[struct{}]) bool {
 		return r.stopping() || time.Since(last.Ended) < freshFor
 	})
 	switch {

@@ -173,7 +173,7 @@ type server struct {
 	exports   *service.Shares[string]
 	follows   *service.Shares[string]
 	scrapes   *service.Shares[string]
-	diagnosis *shared[api.Diagnosis]
+	diagnosis *service.Fresh[api.Diagnosis]
 	reports   *service.Shares[string] // of zones
 }
 
@@ -209,7 +209,7 @@ func newServer(o Options) *server {
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
 	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
-	s.diagnosis = newShared(diagnosisAge, diagnosisTimeout, s.diagnose)
+	s.diagnosis = service.NewFresh(diagnosisTimeout, s.diagnose)
 	return s
 }
 

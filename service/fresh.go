@@ -10,15 +10,17 @@ import (
 // Fresh reads something whenever its last reading is not good enough any more. One caller reads at a
 // time; others wait for that, and share the reading if it is good for them. It may be used by many
 // goroutines at once.
-type Fresh struct {
-	read  func(context.Context) error
-	turn  chan struct{} // holds one element while somebody reads
-	begun atomic.Uint64
-	last  atomic.Pointer[Reading]
+type Fresh[T any] struct {
+	read    func(context.Context) (T, error)
+	timeout time.Duration
+	turn    chan struct{} // holds one element while somebody reads
+	begun   atomic.Uint64
+	last    atomic.Pointer[Reading[T]]
 }
 
 // Reading is one reading that has ended.
-type Reading struct {
+type Reading[T any] struct {
+	Value  T
 	Err    error
 	Number uint64 // by the order in which readings began, from 1
 	Ended  time.Time
@@ -27,21 +29,21 @@ type Reading struct {
 // errUnread is the error of a reading that has panicked.
 var errUnread = errors.New("the reading was not carried out")
 
-// NewFresh returns a Fresh that reads by read, and has read nothing yet. read gets the context of the
-// caller who reads, keeps what it has read, and bounds its time.
-func NewFresh(read func(context.Context) error) *Fresh {
-	return &Fresh{read: read, turn: make(chan struct{}, 1)}
+// NewFresh returns a Fresh that reads by read, and has read nothing yet. A reading ends after timeout. It goes on if
+// its caller leaves, because others may wait for it.
+func NewFresh[T any](timeout time.Duration, read func(context.Context) (T, error)) *Fresh[T] {
+	return &Fresh[T]{read: read, timeout: timeout, turn: make(chan struct{}, 1)}
 }
 
 // Begun returns how many readings have begun. A reading with a higher number begins later.
-func (f *Fresh) Begun() uint64 { return f.begun.Load() }
+func (f *Fresh[T]) Begun() uint64 { return f.begun.Load() }
 
 // Last returns the last reading, or nil.
-func (f *Fresh) Last() *Reading { return f.last.Load() }
+func (f *Fresh[T]) Last() *Reading[T] { return f.last.Load() }
 
 // Get returns the last reading if isGood says so, and otherwise reads. The error is that of ctx, which
 // ended while another caller was reading.
-func (f *Fresh) Get(ctx context.Context, isGood func(*Reading) bool) (*Reading, error) {
+func (f *Fresh[T]) Get(ctx context.Context, isGood func(*Reading[T]) bool) (*Reading[T], error) {
 	if last := f.Last(); last != nil && isGood(last) {
 		return last, nil
 	}
@@ -56,7 +58,7 @@ func (f *Fresh) Get(ctx context.Context, isGood func(*Reading) bool) (*Reading, 
 
 // RenewBehind reads on a goroutine that run starts, unless somebody reads already, or isGood says that
 // the last reading is good.
-func (f *Fresh) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading) bool) {
+func (f *Fresh[T]) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading[T]) bool) {
 	if last := f.Last(); last != nil && isGood(last) {
 		return
 	}
@@ -71,15 +73,17 @@ func (f *Fresh) RenewBehind(ctx context.Context, run func(func()), isGood func(*
 }
 
 // renew reads, unless the last reading, which may have ended just now, is good.
-func (f *Fresh) renew(ctx context.Context, isGood func(*Reading) bool) *Reading {
+func (f *Fresh[T]) renew(ctx context.Context, isGood func(*Reading[T]) bool) *Reading[T] {
 	if last := f.Last(); last != nil && isGood(last) {
 		return last
 	}
-	reading := &Reading{Number: f.begun.Add(1), Err: errUnread}
+	reading := &Reading[T]{Number: f.begun.Add(1), Err: errUnread}
 	defer func() {
 		reading.Ended = time.Now()
 		f.last.Store(reading)
 	}()
-	reading.Err = f.read(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.timeout)
+	defer cancel()
+	reading.Value, reading.Err = f.read(ctx)
 	return reading
 }

@@ -26,7 +26,7 @@ type Limiter struct {
 	store   CheckStore
 	options LimiterOptions
 	rules   atomic.Pointer[keyRules] // nil: keys are not normalised
-	fresh   *Fresh                   // reads the zones
+	fresh   *Fresh[struct{}]         // reads the zones
 }
 
 var _ Checker = (*Limiter)(nil)
@@ -51,12 +51,12 @@ func NewLimiter(store CheckStore, o LimiterOptions) *Limiter {
 	if o.Zones != nil {
 		l.Learn(nil)
 	}
-	l.fresh = NewFresh(func(ctx context.Context) error {
+	l.fresh = NewFresh(reloadTimeout, func(ctx context.Context) (read struct{}, err error) {
 		zones, err := o.Zones.Zones(ctx)
 		if err == nil {
 			l.Learn(zones)
 		}
-		return err
+		return read, err
 	})
 	return l
 }
@@ -112,7 +112,7 @@ func (l *Limiter) reload(ctx context.Context) error {
 	asked := l.fresh.Begun()
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
-	reading, err := l.fresh.Get(ctx, func(r *Reading) bool { return r.Err == nil && r.Number > asked })
+	reading, err := l.fresh.Get(ctx, func(r *Reading[struct{}]) bool { return r.Err == nil && r.Number > asked })
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: wait for another reading of the key rules: %w", ErrBusy, err)

@@ -13,7 +13,7 @@ import (
 // Reader reads the history in one database. It may be used by many goroutines at once.
 type Reader struct {
 	pool  *session.Pool
-	fresh *service.Fresh // reads marks
+	fresh *service.Fresh[[]mark]
 	marks atomic.Pointer[[]mark]
 }
 
@@ -22,7 +22,7 @@ var _ service.HistoryStore = (*Reader)(nil)
 // New returns a Reader that uses a pool.
 func New(pool *session.Pool) *Reader {
 	r := &Reader{pool: pool}
-	r.fresh = service.NewFresh(r.readMarks)
+	r.fresh = service.NewFresh(marksTimeout, r.readMarks)
 	r.marks.Store(new([]mark))
 	return r
 }

@@ -19,6 +19,8 @@ const (
 	marksKept = 10 * time.Minute
 	// marksPause is for how long a Reader does without marks after it could not read them.
 	marksPause = 10 * time.Second
+	// marksTimeout bounds one reading, which others may wait for.
+	marksTimeout = 10 * time.Second
 )
 
 // mark says that ID was the highest id at At.
@@ -55,7 +57,7 @@ func (t times) bounds() (since, until time.Time) {
 // timesOf returns when the txns with ids from first to last were decided, by one mark for each day. Who does not find a
 // txn there looks everywhere: without marks, and with wrong ones, all look-ups find the same, only later.
 func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
-	isGood := func(reading *service.Reading) bool {
+	isGood := func(reading *service.Reading[[]mark]) bool {
 		kept := marksKept
 		if reading.Err != nil {
 			kept = marksPause
@@ -77,16 +79,15 @@ func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
 }
 
 // readMarks reads the first mark of each day.
-func (r *Reader) readMarks(ctx context.Context) error {
-	var marks []mark
-	err := r.pool.SelectContext(ctx, &marks, `
+func (r *Reader) readMarks(ctx context.Context) (marks []mark, err error) {
+	err = r.pool.SelectContext(ctx, &marks, `
 SELECT MIN(txn_id) AS txn_id, MIN(marked_at) AS marked_at
   FROM zone_txn_mark
  GROUP BY DATE(marked_at)
  ORDER BY txn_id`)
 	if err != nil {
-		return fmt.Errorf("read marks: %w", session.LookupError(err))
+		return nil, fmt.Errorf("read marks: %w", session.LookupError(err))
 	}
 	r.marks.Store(&marks)
-	return nil
+	return marks, nil
 }

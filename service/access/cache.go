@@ -51,7 +51,7 @@ type Cache struct {
 	began   time.Time
 
 	ring  atomic.Pointer[ring] // the newest; never nil
-	fresh *service.Fresh
+	fresh *service.Fresh[*ring]
 
 	// isUnread says that the last read started while the store was away; its credentials may be out of
 	// date.
@@ -94,7 +94,7 @@ func NewCache(store Store, options Options) *Cache {
 	}
 	c := &Cache{store: store, options: options, began: time.Now()}
 	c.ring.Store(&ring{})
-	c.fresh = service.NewFresh(c.read)
+	c.fresh = service.NewFresh(credentialsTimeout, c.read)
 	return c
 }
 
@@ -185,8 +185,8 @@ func (c *Cache) renewBehind(ctx context.Context, old *ring) {
 
 // isDone returns whether a reading leaves nothing to do for a caller who knows old: there is a newer
 // ring, or the store has just failed.
-func (c *Cache) isDone(old *ring) func(*service.Reading) bool {
-	return func(r *service.Reading) bool {
+func (c *Cache) isDone(old *ring) func(*service.Reading[*ring]) bool {
+	return func(r *service.Reading[*ring]) bool {
 		return c.ring.Load() != old || r.Err != nil && time.Since(r.Ended) < credentialsPause
 	}
 }
@@ -206,19 +206,17 @@ func (c *Cache) Keep(ctx context.Context) {
 	}
 }
 
-// read asks the store for all credentials. It is not interrupted when the caller leaves,
-// because others may wait for it.
-func (c *Cache) read(ctx context.Context) error {
+// read asks the store for all credentials.
+func (c *Cache) read(ctx context.Context) (*ring, error) {
 	c.isUnread.Store(c.options.IsAway())
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), credentialsTimeout)
-	defer cancel()
 	began := time.Now()
 	live, at, err := c.store.LiveCredentials(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.ring.Store(c.newRing(live, at, began, c.ring.Load()))
-	return nil
+	read := c.newRing(live, at, began, c.ring.Load())
+	c.ring.Store(read)
+	return read, nil
 }
 
 // newRing returns a ring of credentials that were read at the engine's time at, which was began
