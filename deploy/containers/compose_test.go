@@ -14,8 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/db/localdb"
-	"velocityd/migrations"
-	"velocityd/migrations/roles"
 )
 
 // composed is a service of the compose file, as far as it is run here. The test of tools/image reads all of the file.
@@ -163,22 +161,5 @@ func TestEachSecretIsReadByOneUserAndMadeOnce(t *testing.T) {
 		if d.read(t, file) != text {
 			t.Errorf("%s was made anew", file)
 		}
-	}
-	holdsTheOwnersRights(t, before["init/accounts.sql"])
-}
-
-// holdsTheOwnersRights holds the statement against the program's own list, as the test of docs/install.md does.
-func holdsTheOwnersRights(t *testing.T, statements string) {
-	t.Helper()
-	found := regexp.MustCompile(`(?s)GRANT (.*)\sON velocityd\.\* TO 'velocity_admin'@'%';`).FindStringSubmatch(statements)
-	if found == nil {
-		t.Fatal("accounts.sql grants the owner nothing")
-	}
-	got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
-	want := slices.Clone(roles.Rights(migrations.MySQL, roles.Owner)[0].Privileges)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("accounts.sql grants %q, want %q", got, want)
 	}
 }
