@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/handlers/gate"
+	"velocityd/handlers/handlerstest"
 	"velocityd/proxy"
 	"velocityd/service"
 	"velocityd/service/memory"
@@ -84,30 +84,11 @@ func (d *direct) next(t *testing.T) service.Outcome {
 	}
 }
 
-// log is what a proxy has logged.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // front is a proxy that answers on a socket.
 type front struct {
 	url     string
 	service *direct
-	log     *log
+	log     handlerstest.Log
 }
 
 // place returns a place of users.
@@ -169,8 +150,8 @@ func stand(t *testing.T, app http.Handler, change ...func(*proxy.Options)) *fron
 	server := httptest.NewServer(app)
 	t.Cleanup(server.Close)
 	o := newOptions(t, server.URL)
-	f := &front{log: &log{}}
-	o.Logger = slog.New(slog.NewJSONHandler(f.log, nil))
+	f := &front{}
+	o.Logger = slog.New(slog.NewJSONHandler(&f.log, nil))
 	for _, apply := range change {
 		apply(&o)
 	}
@@ -186,7 +167,7 @@ func (f *front) awaitLog(t *testing.T, text string) string {
 	t.Helper()
 	for end := time.Now().Add(patience); !strings.Contains(f.log.String(), text); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("the log lacks %s:\n%s", text, f.log)
+			t.Fatalf("the log lacks %s:\n%s", text, &f.log)
 		}
 	}
 	return f.log.String()
