@@ -55,21 +55,6 @@ func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
 	}
 }
 
-func TestLintTellsEachFindingByItself(t *testing.T) {
-	t.Parallel()
-	alone := map[string]bool{}
-	for _, c := range lintedCases() {
-		if findings := c.lint(c.zone); len(findings) == 1 {
-			alone[findings[0].Text] = true
-		}
-	}
-	for _, text := range lint.Texts() {
-		if !alone[text] {
-			t.Errorf("no zone has this finding alone: %s", text)
-		}
-	}
-}
-
 func (c linted) lint(zone service.Zone) []lint.Finding {
 	if c.override.ID == 0 {
 		return lint.Findings(lintedAt(), zone, nil)
@@ -160,11 +145,6 @@ func lintedLimits() map[string]lintedZone {
 // lintedKeys are zones by their keys, and by what they are asked for.
 func lintedKeys() map[string]lintedZone {
 	return map[string]lintedZone{
-		"blocks while away":         {service.Zone{Rate: 5, OnFailure: "block", Lockout: time.Minute}, ""},
-		"allows while away":         {service.Zone{Rate: 5, OnFailure: "allow"}, ""},
-		"blocks in shadow":          {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "block"}, "mode"},
-		"blocks while off":          {service.Zone{Rate: 5, Mode: "off", OnFailure: "block"}, "mode"},
-		"allows in shadow":          {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "allow"}, "mode"},
 		"one IPv6 address a bucket": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}}, "ipv6_prefix"},
 		"half a subnet":             {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 65}}, "ipv6_prefix"},
 		"one site":                  {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 24, IPv6Prefix: 48}}, ""},
