@@ -213,21 +213,21 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		options  Options
-		underWay func(*preparingListener) int
+		underWay func(*listener) int
 	}{
-		"headers": {Options{Proxies: front.ThisMachine()}, func(l *preparingListener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
+		"headers": {Options{Proxies: front.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
 		"handshakes": {
-			Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))}, func(l *preparingListener) int { return l.places.Taken() },
+			Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))}, func(l *listener) int { return l.places.Taken() },
 		},
 	} {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener := NewListener(inner, c.options).(*preparingListener)
+		l := NewListener(inner, c.options).(*listener)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := listener.Accept()
+			_, err := l.Accept()
 			ended <- err
 		}()
 		conn, err := net.Dial("tcp", inner.Addr().String())
@@ -235,15 +235,15 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		eventually(t, name+" are awaited", func() bool { return c.underWay(listener) == 1 })
-		listener.Close()
+		eventually(t, name+" are awaited", func() bool { return c.underWay(l) == 1 })
+		l.Close()
 		if err := <-ended; err == nil {
 			t.Errorf("%s: a connection was accepted", name)
 		}
 		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Error(err)
 		}
-		eventually(t, name+" have ended", func() bool { return c.underWay(listener) == 0 })
+		eventually(t, name+" have ended", func() bool { return c.underWay(l) == 0 })
 	}
 }
 
@@ -253,10 +253,10 @@ func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := NewListener(inner, Options{Proxies: front.ThisMachine()})
-	defer listener.Close()
-	listener.(*preparingListener).unnamed.Store(mostUnnamed)
-	go func() { _, _ = listener.Accept() }()
+	l := NewListener(inner, Options{Proxies: front.ThisMachine()}).(*listener)
+	defer l.Close()
+	l.unnamed.Store(mostUnnamed)
+	go func() { _, _ = l.Accept() }()
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)
