@@ -70,12 +70,12 @@ type state struct {
 // search finds the attempt of the call's tuple that is still open, and the answer to it. If there is none, it returns the name of
 // the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the database is asked.
 // The error wraps service.ErrBusy if the database cannot be asked.
-func (c *call) search(ctx context.Context, isOver func(attempt) bool) (a attempt, open *service.Decision, err error) {
+func (c *call) search(ctx context.Context, isOver func(note) bool) (a attempt, open *service.Decision, err error) {
 	a, known := c.first(), map[int]state{}
 	hasEnded := func(k int) bool {
 		found, isKnown := known[k]
 		if !isKnown && err == nil {
-			if a.k = k; isOver(a) {
+			if a.k = k; isOver(c.notes.look(a)) {
 				found.hasEnded = true
 			} else {
 				found, err = c.recall(ctx, a)
@@ -100,7 +100,7 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 		return state{}, nil
 	case err != nil:
 		return state{}, fmt.Errorf("%w: recall an attempt: %w", service.ErrBusy, err)
-	case d.Blocked || found.Outcome() != "" || !c.notes.isNoted(a) && time.Since(d.CheckedAt) > openFor:
+	case d.Blocked || found.Outcome() != "" || c.notes.look(a).uses == 0 && time.Since(d.CheckedAt) > openFor:
 		return state{hasEnded: true}, nil
 	default:
 		return state{decision: &d}, nil
