@@ -439,26 +439,6 @@ func TestCallsWithoutAMessageEndAndLeaveTheirPlaces(t *testing.T) {
 	})
 }
 
-func TestReflectionListsTheServices(t *testing.T) {
-	t.Parallel()
-	conn, _ := dial(t, options(t))
-	stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}
-	if err := stream.Send(list); err != nil {
-		t.Fatal(err)
-	}
-	got, err := stream.Recv()
-	isOurs := func(s *grpc_reflection_v1.ServiceResponse) bool {
-		return s.GetName() == "envoy.service.ratelimit.v3.RateLimitService"
-	}
-	if err != nil || !slices.ContainsFunc(got.GetListServicesResponse().GetService(), isOurs) {
-		t.Errorf("%v %v", got, err)
-	}
-}
-
 // FuzzJSON holds that every text is answered in JSON or refused, and that no error repeats it.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
