@@ -39,7 +39,7 @@ type direct struct {
 	reported chan service.Report
 }
 
-func newDirect(t *testing.T) *direct {
+func newDirect(t testing.TB) *direct {
 	t.Helper()
 	return &direct{reported: make(chan service.Report, 100), Service: fake.New(t,
 		service.Zone{
@@ -111,7 +111,7 @@ func rules(tb testing.TB, texts ...string) (list []proxy.Rule) {
 }
 
 // newOptions returns the settings of a proxy whose users log in by a form at /login.
-func newOptions(t *testing.T, app string) proxy.Options {
+func newOptions(t testing.TB, app string) proxy.Options {
 	t.Helper()
 	upstream, err := url.Parse(app)
 	if err != nil {

@@ -107,16 +107,10 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 	}
 }
 
-// check asks whether an attempt may go ahead. A key that its zone refuses is left out: no account has a name that is no key, and
+// check asks whether an attempt may go ahead. A key that is empty or that its zone refuses is left out: no account has such a name, and
 // the other bucket counts. If none is left, the attempt is blocked.
 func (c *call) check(ctx context.Context, id string) (service.Decision, error) {
-	var buckets []service.Bucket
-	if c.address > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.address, Key: string(c.tuple.Remote)})
-	}
-	if c.user > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)})
-	}
+	buckets := c.buckets(c.tuple.Remote)
 	asked := [][]service.Bucket{buckets}
 	if len(buckets) > 1 {
 		asked = append(asked, buckets[:1], buckets[1:])

@@ -136,13 +136,7 @@ func shellWords(line string) (words []string) {
 func TestEachSecretIsReadByOneUserAndMadeOnce(t *testing.T) {
 	t.Parallel()
 	alone(t)
-	d := database{folder: t.TempDir()}
-	for _, volume := range []string{"init", "owner", "service", "callers"} {
-		if err := os.Mkdir(filepath.Join(d.folder, volume), 0o755); err != nil { //nolint:gosec // a volume
-			t.Fatal(err)
-		}
-	}
-	d.makeSecrets(t)
+	d := newSecrets(t)
 	before := map[string]string{}
 	for file, mode := range map[string]os.FileMode{
 		"init/root-password": 0o400, "init/accounts.sql": 0o400, "owner/root-dsn": 0o440, "owner/velocity-dsn": 0o440,
