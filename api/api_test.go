@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -51,63 +49,6 @@ func through[T any](t *testing.T, value T) (T, string) {
 }
 
 func at(second int) time.Time { return time.Date(2026, 8, 24, 9, 15, second, 120_000, time.UTC) }
-
-func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{
-		ID: 2, Description: "<é>", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures, ReserveTTL: time.Minute,
-		Calendar:       service.Calendar{Period: service.PeriodHour, Offset: -30, Anchor: 31},
-		ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
-		Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock,
-		Revision: 7,
-	}
-	limit := service.Override{
-		ID: 1, ZoneID: 2, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideLimit, Rate: 0, Window: time.Minute,
-		ExpiresAt: at(9), Reason: "r", CreatedBy: "c",
-	}
-	ofMonth := service.Override{ID: 2, ZoneID: 2, Key: "k", Action: service.OverrideLimit, Rate: 7, PeriodAnchor: 31}
-	txn := service.Txn{
-		ID: 981, Bucket: service.Bucket{ZoneID: 2, Key: "k"}, CreatedAt: at(1), Blocked: true, WouldBlock: true, Reason: service.ReasonDenied,
-		OverrideID: 3, Counted: true,
-		Outcome: service.OutcomeFailure, AttemptID: "a",
-	}
-	peek := service.Peek{
-		Bucket: txn.Bucket, At: at(2), Mode: service.ModeOff, Rate: 5, Window: time.Minute, Velocity: 3, Remaining: 2, RetryAfter: time.Second,
-		ResetAfter:  2 * time.Second,
-		Reason:      service.ReasonFull,
-		LockedUntil: at(3), Override: &limit, Txns: []service.Txn{txn},
-	}
-	decision := service.Decision{Blocked: true, WouldBlock: true, CheckedAt: at(4), Verdicts: []service.Verdict{
-		{
-			Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5,
-			Window: time.Minute, Velocity: 5, RetryAfter: time.Hour, ResetAfter: 2 * time.Hour,
-		},
-	}}
-	degraded := service.Decision{WouldBlock: true, Degraded: true, Verdicts: []service.Verdict{
-		{Bucket: txn.Bucket, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5},
-	}}
-	sent := map[string][2]any{}
-	z, _ := through(t, api.NewZone(zone))
-	sent["zone"] = [2]any{z.Zone(), zone}
-	o, _ := through(t, api.NewOverride(limit))
-	sent["override"] = [2]any{o.Override(), limit}
-	m, _ := through(t, api.NewOverride(ofMonth))
-	sent["override of a month"] = [2]any{m.Override(), ofMonth}
-	x, _ := through(t, api.NewTxn(txn))
-	sent["txn"] = [2]any{x.Txn(), txn}
-	p, _ := through(t, api.NewPeek(peek))
-	sent["peek"] = [2]any{p.Peek(), peek}
-	d, _ := through(t, api.NewDecision(decision))
-	sent["decision"] = [2]any{d.Decision(), decision}
-	g, _ := through(t, api.NewDecision(degraded))
-	sent["degraded decision"] = [2]any{g.Decision(), degraded}
-	for name, pair := range sent {
-		if !reflect.DeepEqual(pair[0], pair[1]) {
-			t.Errorf("%s came back as\n%+v, was\n%+v", name, pair[0], pair[1])
-		}
-	}
-}
 
 func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 
 	"velocityd/client"
 	"velocityd/service"
-	"velocityd/service/memory"
 )
 
 const life = 90 * 24 * time.Hour
@@ -77,54 +76,6 @@ func TestEachSignatureIsAnotherClientWithAKeyThatZonesTake(t *testing.T) {
 			t.Errorf("%q does not fit into a cookie, or names the user", cookie)
 		}
 		seen[id] = true
-	}
-}
-
-// TestOnlyAKnownClientLocksItselfOut follows the table of docs/auth-server.md: who can lock out whom.
-func TestOnlyAKnownClientLocksItselfOut(t *testing.T) {
-	t.Parallel()
-	m, now := memory.New(), time.Now()
-	const users, addresses, clients = 1, 2, 5
-	for _, id := range []int64{users, addresses, clients} {
-		m.SetZone(t, service.Zone{ID: id, Rate: 3, Window: time.Hour, Lockout: time.Hour})
-	}
-	passes := func(cookie, user, address string) bool {
-		t.Helper()
-		buckets := []service.Bucket{{ZoneID: users, Key: user}, {ZoneID: addresses, Key: address}}
-		if id, isKnown := client.VerifyClient(cookie, user, now, life, signingKey(1)); isKnown {
-			buckets = []service.Bucket{{ZoneID: clients, Key: id}}
-		}
-		decisions, err := m.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}})
-		if err != nil || decisions[0].Err != nil {
-			t.Fatal(err, decisions)
-		}
-		return !decisions[0].Blocked
-	}
-	flood := func(cookie, user, address string) {
-		t.Helper()
-		for range 3 {
-			passes(cookie, user, address)
-		}
-		if passes(cookie, user, address) {
-			t.Errorf("guesses at %s from %s are not stopped", user, address)
-		}
-	}
-	const home, office, elsewhere, nobodys = "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"
-	phone, laptop := sign(t, signingKey(1), "alice", now), sign(t, signingKey(1), "alice", now)
-	flood("", "alice", elsewhere)                                          // a stranger
-	flood(sign(t, signingKey(1), "mallory", now), "alice", "198.51.100.1") // with a cookie of an own account
-	flood("", "mallory", office)                                           // somebody behind the same address
-	if passes("", "alice", home) || passes("", "bob", office) {
-		t.Error("a stranger passes a bucket of a user or an address that is locked")
-	}
-	for _, address := range []string{home, office, elsewhere} {
-		if !passes(laptop, "alice", address) {
-			t.Errorf("a stranger has locked out a known client at %s", address)
-		}
-	}
-	flood(phone, "alice", nobodys) // a thief of the cookie, or an old password in it
-	if !passes("", "bob", nobodys) || passes(phone, "alice", home) {
-		t.Error("guesses by a known client count for its address, or not for itself")
 	}
 }
 

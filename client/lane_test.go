@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -248,31 +247,4 @@ func TestSharedChecksKeepTheContractOfAStore(t *testing.T) {
 		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets", "OutcomeRacingWithItsCheckIsTakenOrNotFound",
 		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict", "AttemptIsRecalledAsItWasAnswered",
 	})
-}
-
-// TestSharedChecksAreCountedExactly asks by real sockets, as many at once as there are.
-func TestSharedChecksAreCountedExactly(t *testing.T) {
-	t.Parallel()
-	m := memory.New()
-	m.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-	c := connect(t, serve(t, newHandler(m)), client.WithCoalescing())
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	passed := 0
-	for range 300 {
-		group.Go(func() {
-			d, err := c.Check(t.Context(), one(strings.Repeat("a", 3)))
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				t.Error(err)
-			} else if !d.Blocked {
-				passed++
-			}
-		})
-	}
-	group.Wait()
-	if passed != 100 {
-		t.Errorf("%d of 300 passed, want 100", passed)
-	}
 }

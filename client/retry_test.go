@@ -1,15 +1,12 @@
 package client_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,43 +83,6 @@ func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 		client.WithHTTPClient(&http.Client{Transport: transport}))
 	if d, err := c.Check(t.Context(), one("bob")); err != nil || d.TxnID() == 0 {
 		t.Errorf("without a connection: got %+v, %v", d, err)
-	}
-}
-
-func TestEveryTryHasTheSameAttemptID(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex // a cut connection's handler may still end while the next one begins
-	ids := map[string]int{}
-	note := func(next http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			var asked struct {
-				AttemptID string `json:"attempt_id"`
-			}
-			_ = json.Unmarshal(body, &asked)
-			mu.Lock()
-			ids[asked.AttemptID]++
-			mu.Unlock()
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			next(w, r)
-		}
-	}
-	m := memory.New()
-	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	last := note(newHandler(m).ServeHTTP)
-	f := &faults{list: []http.HandlerFunc{note(problem(503, "busy")), note(cut), last, note(problem(503, "busy")), last}}
-	c := connect(t, serve(t, f), client.WithPause((&pauses{}).pause))
-	for _, id := range []string{"", "my own"} {
-		check := one("alice")
-		check.AttemptID = id
-		if _, err := c.Check(t.Context(), check); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(ids) != 2 || ids["my own"] != 2 || ids[""] != 0 {
-		t.Errorf("asked with %v", ids)
 	}
 }
 

@@ -71,12 +71,6 @@ func clientBy(dialer *net.Dialer, timeout time.Duration) *http.Client {
 	}
 }
 
-// Close closes the connections that wait for more.
-func (c *Courier) Close() {
-	c.open.CloseIdleConnections()
-	c.guarded.CloseIdleConnections()
-}
-
 // Send posts an event to a webhook once. A nil error says that the receiver has answered 2xx. The error has neither the
 // secret nor the key of a bucket, nor anything that the receiver has written.
 func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {

@@ -50,7 +50,6 @@ func TestAnEventIsSignedAsStandardWebhooksSays(t *testing.T) {
 		}
 	})
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}})
-	defer c.Close()
 	if err := c.Send(t.Context(), webhook.Webhook{URL: to}, secret, locked()); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +86,6 @@ func TestOnlyAllowedHostsAreReachedInside(t *testing.T) {
 	}()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	c := courier.New(courier.Options{})
-	defer c.Close()
 	for host, want := range map[string]string{
 		"127.0.0.1": "not a public one", "localhost": "not a public one", "[::1]": "not a public one", "[::ffff:127.0.0.1]": "not a public one",
 		"0.0.0.0": "not a public one", "2130706433": "", "0x7f.1": "", // of the last two, the system may have no address
@@ -113,7 +111,6 @@ func TestARedirectIsAFailure(t *testing.T) {
 	inner := receiver(t, func(http.ResponseWriter, *http.Request) { calls.Add(1) })
 	to := receiver(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inner, http.StatusTemporaryRedirect) })
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}})
-	defer c.Close()
 	err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked())
 	if err == nil || !strings.Contains(err.Error(), "307") || calls.Load() != 0 {
 		t.Errorf("%v, and %d calls came", err, calls.Load())
@@ -137,7 +134,6 @@ func TestAnAnswerWithoutAnEndIsRead4096BytesFar(t *testing.T) {
 		wrote <- n
 	})
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}})
-	defer c.Close()
 	if err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked()); err != nil {
 		t.Error(err)
 	}
@@ -157,7 +153,6 @@ func TestAReceiverThatHangsEndsATryAtItsDeadline(t *testing.T) {
 	})
 	defer close(release)
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}, Timeout: 50 * time.Millisecond})
-	defer c.Close()
 	err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked())
 	if err == nil || err.Error() != "no answer within 50ms" || courier.DefaultTimeout > 10*time.Second {
 		t.Errorf("the error is %v, and without an option a try lasts %s", err, courier.DefaultTimeout)
@@ -167,7 +162,6 @@ func TestAReceiverThatHangsEndsATryAtItsDeadline(t *testing.T) {
 func TestAnErrorHasNeitherURLNorSecret(t *testing.T) {
 	t.Parallel()
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}})
-	defer c.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, to := range []string{"http://127.0.0.1:1/?token=hunter2", "https://127.0.0.1:1/?token=hunter2", "http://hunter2.example.com/"} {
@@ -196,7 +190,6 @@ func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
 		}
 	}()
 	c := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}})
-	defer c.Close()
 	err = c.Send(t.Context(), webhook.Webhook{URL: "http://" + listener.Addr().String()}, webhook.NewSecret(), locked())
 	if err == nil || strings.Contains(err.Error(), "banner") {
 		t.Errorf("the error is %v", err)
@@ -206,7 +199,6 @@ func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
 func TestAURLThatIsNeverCalledIsKnownByItsText(t *testing.T) {
 	t.Parallel()
 	c := courier.New(courier.Options{Allowed: []string{"Hooks.internal", "10.0.0.7", "::1"}})
-	defer c.Close()
 	for to, want := range map[string]string{
 		"https://127.0.0.1/": "--webhook-hosts", "https://127.1.2.3:8443/": "--webhook-hosts", "https://[::ffff:127.0.0.1]/": "--webhook-hosts",
 		"https://[::ffff:0:127.0.0.1]/": "--webhook-hosts", "https://10.0.0.8/": "--webhook-hosts", "https://[fe80::1%25lo]/": "--webhook-hosts",

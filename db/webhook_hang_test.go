@@ -58,7 +58,6 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 		}
 		post, done := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}), make(chan error, 1)
-		defer post.Close()
 		lock("alice")
 		go func() {
 			runs, err := store.Deliverer(post.Send).Turn(ctx)

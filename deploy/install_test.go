@@ -3,20 +3,15 @@
 package deploy_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
-	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"velocityd/handlers/handlerstest"
 )
 
 // onePage returns the blocks of "On one machine" in docs/install.md: its shell, and the answer that it prints last.
@@ -190,12 +185,14 @@ func confinement(t *testing.T, f files) {
 	}
 	m.run("systemctl restart velocityd && " + isServing("8080")) // Type=notify: it listens when systemctl returns
 
-	cert, key := certificate(t)
-	m.put("/etc/velocityd/tls.crt", "0644", cert)
-	m.put("/etc/velocityd/tls.key", "0600", key)
+	authority := handlerstest.NewAuthority(t)
+	served := authority.Issue(t, "localhost")
+	m.put("/etc/velocityd/tls.crt", "0644", served.Cert)
+	m.put("/etc/velocityd/tls.key", "0600", served.Key)
+	m.put("/root/ca.pem", "0644", authority.PEM)
 	m.run(`install -D -m 0644 /usr/share/velocityd/systemd/tls.conf /etc/systemd/system/velocityd.service.d/tls.conf
 systemctl daemon-reload && systemctl restart velocityd
-curl -sSf --cacert /etc/velocityd/tls.crt https://localhost:8080/readyz`)
+curl -sSf --cacert /root/ca.pem https://localhost:8080/readyz`)
 
 	for _, file := range []string{"dsn", "tls.key"} {
 		m.run("chmod 0644 /etc/velocityd/" + file)
@@ -212,26 +209,4 @@ curl -sSf --cacert /etc/velocityd/tls.crt https://localhost:8080/readyz`)
 	}
 	m.run(`test "$(systemctl show -P ExecMainStatus velocityd)" = 2 -a "$(systemctl show -P SubState velocityd)" = failed`)
 	m.run("journalctl --no-pager --unit velocityd | grep -F 'velocityd.yaml line ' | grep -F 'did you mean listen?'")
-}
-
-// certificate makes a certificate for localhost, and its key, in PEM.
-func certificate(t *testing.T) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
 }

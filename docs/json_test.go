@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 )
 
 // printed returns the last JSON object that a command printed.
@@ -64,25 +63,4 @@ func differsInShape(path string, want, got any) string {
 		}
 	}
 	return ""
-}
-
-func TestShapesDifferByMembersAndKindsOnly(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		want, got string
-		same      bool
-	}{
-		{`{"a":1,"b":["x"]}`, `{"b":["y","z"],"a":2}`, true},
-		{`{"a":1}`, `{"a":1,"b":2}`, false},
-		{`{"a":1,"b":2}`, `{"a":1}`, false},
-		{`{"a":1}`, `{"a":"1"}`, false},
-		{`{"a":[{"b":1}]}`, `{"a":[{"c":1}]}`, false},
-		{`{"a":[1]}`, `{"a":[]}`, false},
-	} {
-		want, _ := printed(test.want)
-		got, _ := printed(test.got)
-		if text := differsInShape("", want, got); (text == "") != test.same {
-			t.Errorf("%s and %s: got %q, want same shape %t", test.want, test.got, text, test.same)
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestPagesLinkToWhatExists(t *testing.T) {
@@ -40,31 +39,6 @@ func TestPagesLinkToWhatExists(t *testing.T) {
 	}
 }
 
-func TestPagesAreShort(t *testing.T) {
-	t.Parallel()
-	for _, page := range pages(t) {
-		if lines := strings.Count(readPage(t, page), "\n"); lines > 450 {
-			t.Errorf("%s has %d lines, want 450 at most", page, lines)
-		}
-	}
-	for _, page := range decisions(t) {
-		if words := len(strings.Fields(readPage(t, page))); words > 500 && !strings.HasSuffix(page, "/README.md") {
-			t.Errorf("%s has %d words, want 500 at most", page, words)
-		}
-	}
-	for _, page := range slices.Concat(pages(t), decisions(t)) {
-		for i, line := range strings.Split(readPage(t, page), "\n") {
-			most := 140 // as in .editorconfig
-			if strings.HasPrefix(line, "|") {
-				most = 240 // a row of a table cannot be broken
-			}
-			if n := utf8.RuneCountInString(line); n > most {
-				t.Errorf("%s:%d: %d characters, want %d at most", page, i+1, n, most)
-			}
-		}
-	}
-}
-
 // TestTablesAreWhole finds rows that have another number of columns than their head, and those that a blank line cuts off.
 func TestTablesAreWhole(t *testing.T) {
 	t.Parallel()
@@ -88,16 +62,6 @@ func TestTablesAreWhole(t *testing.T) {
 			case head == 0:
 				head = columns
 			}
-		}
-	}
-}
-
-func TestPagesOfDecisionsStandInTheirIndex(t *testing.T) {
-	t.Parallel()
-	index := readPage(t, "docs/decisions/README.md")
-	for _, page := range decisions(t) {
-		if name := filepath.Base(page); name != "README.md" && strings.Count(index, "]("+name+")") != 1 {
-			t.Errorf("docs/decisions/README.md must link to %s once", name)
 		}
 	}
 }

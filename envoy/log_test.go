@@ -1,13 +1,11 @@
 package envoy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,26 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"velocityd/envoy"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
-
-// lines is a log that is written by several goroutines.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // away has buckets that nobody can look at now.
 type away struct{ envoy.Buckets }
@@ -47,7 +28,7 @@ func (away) Zone(context.Context, int64) (service.Zone, error) {
 
 func TestEachCallIsALineOfTheAccessLogAndIsCounted(t *testing.T) {
 	t.Parallel()
-	o, log, seen := options(t), &lines{}, make(chan envoy.Observed, 6)
+	o, log, seen := options(t), &handlerstest.Log{}, make(chan envoy.Observed, 6)
 	o.Gates, o.Logger, o.AccessLog = gates(t, form), slog.New(slog.NewJSONHandler(log, nil)), true
 	o.Buckets = away{}
 	o.Observe = func(c envoy.Observed) { seen <- c }
@@ -108,7 +89,7 @@ func (panicking) CheckAll(_ context.Context, checks []service.Check) ([]service.
 
 func TestACallThatPanicsIsAnErrorAndTheServerGoesOn(t *testing.T) {
 	t.Parallel()
-	log := &lines{}
+	log := &handlerstest.Log{}
 	conn, _ := dial(t, envoy.Options{Limiter: panicking{}, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	for range 2 {
 		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice"))); status.Code(err) != codes.Internal {
@@ -123,7 +104,7 @@ func TestACallThatPanicsIsAnErrorAndTheServerGoesOn(t *testing.T) {
 
 func TestACallerThatWaitsTooBrieflyIsToldOfOnceAMinute(t *testing.T) {
 	t.Parallel()
-	o, log := options(t), &lines{}
+	o, log := options(t), &handlerstest.Log{}
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))
 	conn, _ := dial(t, o)
 	ask := func(patience time.Duration) {

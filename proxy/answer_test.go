@@ -171,6 +171,34 @@ func TestABodyThatCannotBeReadTellsNothing(t *testing.T) {
 	}
 }
 
+func TestARuleReadsStatusTextAndMembers(t *testing.T) {
+	t.Parallel()
+	const success, failure = service.OutcomeSuccess, service.OutcomeFailure
+	for name, c := range map[string]struct {
+		success, failure string
+		status           int
+		body             string
+		want             service.Outcome
+	}{
+		"a status":               {"status:302", "status:401", 302, "", success},
+		"another status":         {"status:302", "status:401", 401, "", failure},
+		"a status of no rule":    {"status:302", "status:401", 500, "", ""},
+		"a class":                {"status:2xx", "status:4xx", 404, "", failure},
+		"both":                   {"status:200", "status:2xx", 200, "", failure},
+		"a text":                 {"status:200 body:Welcome%20back", "body:wrong", 200, "<p>Welcome back</p>", success},
+		"another text":           {"status:200 body:Welcome", "body:wrong%2C", 200, "wrong, sorry", failure},
+		"a member":               {"json:/status=OK", "json:/status=KO", 200, `{"status":"OK"}`, success},
+		"a member that is there": {"json:/a/0/token", "json:/error", 200, `{"a":[{"token":"x"}]}`, success},
+		"a member that is null":  {"json:/token", "json:/error", 200, `{"token":null}`, ""},
+		"a truth":                {"json:/ok=true", "json:/ok=false", 200, `{"ok":false}`, failure},
+		"a number":               {"json:/code=0", "json:/code=1", 200, `{"code":0}`, success},
+	} {
+		if got := outcomeOf(t, c.success, c.failure, "/login", answer{status: c.status, body: []byte(c.body)}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // FuzzNoSpellingOfThePlaceOfAFailureIsASuccess holds that a Location that net/url resolves to /login is none for a success elsewhere, and
 // that no answer breaks a rule.
 func FuzzNoSpellingOfThePlaceOfAFailureIsASuccess(f *testing.F) {

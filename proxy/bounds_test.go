@@ -1,9 +1,7 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -13,130 +11,15 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-
 	velocityfront "velocityd/front"
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/proxy"
 )
 
-// serve serves a proxy as the program does, over TLS, until the end of the test. It returns its address.
-func serve(t *testing.T, p *proxy.Proxy, authority *handlerstest.Authority, bounds wire.Options) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bounds.TLS = &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)}, NextProtos: []string{"h2", "http/1.1"},
-	}
-	ctx, end := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- p.Serve(ctx, listener, bounds, proxy.Stop{}) }()
-	t.Cleanup(func() {
-		end()
-		<-served
-	})
-	return listener.Addr().String()
-}
-
-// pages answers with a page longer than all buffers on its way, and knows how many requests it has at once.
-type pages struct{ now, most atomic.Int64 }
-
-func (a *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/login" {
-		return
-	}
-	a.most.Store(max(a.most.Load(), a.now.Add(1)))
-	defer a.now.Add(-1)
-	_, _ = w.Write(make([]byte, 8<<20))
-	<-r.Context().Done() // a page is taken when its end is
-}
-
-// askDeafly sends so many requests for a page on one connection of HTTP/2, of whose answers nothing but the heads may come. It
-// returns how many are refused on the connection, and by 503, when all but those that are held have an answer.
-func askDeafly(t *testing.T, address string, authority *handlerstest.Authority, asked, held int) (refused, busy int) {
-	t.Helper()
-	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	_, _ = io.WriteString(conn, http2.ClientPreface)
-	framer := http2.NewFramer(conn, conn)
-	_ = framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	for i := range asked {
-		var head bytes.Buffer
-		encoder := hpack.NewEncoder(&head)
-		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "a"}, {":path", "/page"}} {
-			_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-		}
-		ask := http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true}
-		if err := framer.WriteHeaders(ask); err != nil {
-			t.Fatal(err)
-		}
-	}
-	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	for good := 0; refused+busy < asked-held || good < held; {
-		frame, err := framer.ReadFrame()
-		switch f := frame.(type) {
-		case nil:
-			t.Fatalf("after %d refusals, %d pages and %d times 503: %v", refused, good, busy, err)
-		case *http2.RSTStreamFrame:
-			refused++
-		case *http2.MetaHeadersFrame:
-			if f.PseudoValue("status") == "503" {
-				busy++
-			} else {
-				good++
-			}
-		}
-	}
-	return refused, busy
-}
-
-func TestStreamsThatNobodyReadsLeaveLoginsTheirPlaces(t *testing.T) {
-	t.Parallel()
-	const perConnection = wire.HTTP2Streams
-	authority, app := handlerstest.NewAuthority(t), &pages{}
-	server := httptest.NewServer(app)
-	t.Cleanup(server.Close)
-	o := newOptions(t, server.URL)
-	o.MaxRequests = 4 * perConnection
-	address := serve(t, proxy.New(o), authority, wire.Options{})
-	const asked = 250
-	for i, held := range []int{perConnection, perConnection, 0} { // one client has half of the places
-		refused, busy := askDeafly(t, address, authority, asked, held)
-		if wantBusy := perConnection - held; busy < wantBusy || refused > asked-perConnection {
-			t.Errorf("connection %d: %d refused, %d times 503", i, refused, busy)
-		}
-	}
-	if most := app.most.Load(); most > int64(o.MaxRequests/2) {
-		t.Errorf("the application had %d requests at once, want %d", most, o.MaxRequests/2)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd", MinVersion: tls.VersionTLS12}}
-	defer transport.CloseIdleConnections()
-	for path, want := range map[string]int{"/login": http.StatusOK, "/page": http.StatusServiceUnavailable} {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+path, strings.NewReader("user=alice"))
-		r.Header.Set("Content-Type", ofForm)
-		response, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
-		}
-	}
-}
-
-func TestAnotherClientBehindAProxyHasPlacesLeft(t *testing.T) {
+func TestAFullClientLeavesLoginsAndOthersTheirPlaces(t *testing.T) {
 	t.Parallel()
 	f := stand(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
@@ -160,6 +43,9 @@ func TestAnotherClientBehindAProxyHasPlacesLeft(t *testing.T) {
 	if r := f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.2"); r.status != http.StatusOK {
 		t.Errorf("another client: %d", r.status)
 	}
+	if r := f.try(t, "alice", "right", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusOK {
+		t.Errorf("a login of the same client: %d", r.status)
+	}
 	leave()
 	held.Wait()
 	for f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1").status != http.StatusOK { // its place is free again
@@ -169,21 +55,32 @@ func TestAnotherClientBehindAProxyHasPlacesLeft(t *testing.T) {
 
 func TestAConnectionTooManyIsToldSo(t *testing.T) {
 	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
 	server := httptest.NewServer(&application{})
 	t.Cleanup(server.Close)
-	address := serve(t, proxy.New(newOptions(t, server.URL)), authority, wire.Options{MaxConnectionsPerPeer: 1})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- proxy.New(newOptions(t, server.URL)).Serve(ctx, listener, wire.Options{MaxConnectionsPerPeer: 1}, proxy.Stop{})
+	}()
 	for i, want := range []string{"HTTP/1.1 401 ", "HTTP/1.1 503 "} {
-		conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd"})
+		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() })
+		defer conn.Close()
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 		got := make([]byte, len(want))
 		if _, err := io.ReadFull(conn, got); err != nil || string(got) != want {
 			t.Errorf("connection %d: %q, %v, want %q", i, got, err, want)
 		}
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }
 

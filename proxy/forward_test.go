@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -18,6 +17,7 @@ import (
 
 	velocityfront "velocityd/front"
 	"velocityd/proxy"
+	"velocityd/service"
 )
 
 func TestAWebsocketPasses(t *testing.T) {
@@ -118,13 +118,7 @@ func TestTheApplicationAsksForABodyThatIsHeldBack(t *testing.T) {
 		_, _ = io.Copy(w, r.Body)
 	}))
 	for path, want := range map[string]string{"/take": "HTTP/1.1 100 Continue", "/refuse": "HTTP/1.1 403 Forbidden"} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, "PUT "+path+" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
-		line, err := bufio.NewReader(conn).ReadString('\n')
+		line, err := f.raw(t, "PUT "+path+" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n").ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != want {
 			t.Errorf("%s: got %q (%v), want %q", path, line, err, want)
 		}
@@ -137,13 +131,7 @@ func TestPathQueryAndHostPassAsTheyWere(t *testing.T) {
 		fmt.Fprint(w, r.RequestURI, " ", r.Host) //nolint:gosec // for this test alone
 	}))
 	for _, uri := range []string{"/a%2Fb//c/../d;x=1?y=%zz;z&a=b+c", "/%6Cogin/x", "/?", "/x?%"} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, "GET "+uri+" HTTP/1.1\r\nHost: app.example\r\n\r\n")
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		response, err := http.ReadResponse(f.raw(t, "GET "+uri+" HTTP/1.1\r\nHost: app.example\r\n\r\n"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,13 +147,7 @@ func TestAnAddressWithoutAPathIsRefused(t *testing.T) {
 	app := &application{}
 	f := stand(t, app)
 	for _, target := range []string{"CONNECT x:80", "POST http:login", "POST x:y"} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, target+" HTTP/1.1\r\nHost: x\r\n\r\n")
-		if line, _ := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+		if line, _ := f.raw(t, target+" HTTP/1.1\r\nHost: x\r\n\r\n").ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 400 ") {
 			t.Errorf("%s: %q", target, line)
 		}
 	}
@@ -211,7 +193,7 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 		t.Errorf("a login of two addresses: %d", r.status)
 	}
 	behind.try(t, "alice", "right", "X-Forwarded-For", "198.51.100.1, 192.0.2.1")
-	if n := len(behind.txns(t, addressZone, "192.0.2.1")); n != 1 {
+	if n := len(behind.service.Txns(service.Bucket{ZoneID: addressZone, Key: "192.0.2.1"})); n != 1 {
 		t.Errorf("%d attempts of the client's address, want 1", n)
 	}
 }

@@ -8,9 +8,7 @@ import (
 	"path"
 	"strings"
 	"testing"
-	"time"
 
-	"velocityd/handlers/gate"
 	"velocityd/proxy"
 	"velocityd/service"
 )
@@ -28,16 +26,9 @@ func (*asked) Report(context.Context, service.Report) error { return nil }
 // limitsForms returns a proxy whose users log in by a form at /login, and what it asks.
 func limitsForms(f *testing.F) (*proxy.Proxy, *asked) {
 	f.Helper()
-	pages, err := proxy.ParsePages("", "")
-	if err != nil {
-		f.Fatal(err)
-	}
-	service := &asked{}
-	p := proxy.New(proxy.Options{
-		Service: service, Upstream: &url.URL{Scheme: "http", Host: "127.0.0.1:1"}, Logins: logins(f, "POST /login"),
-		Users: []gate.Source{place(f, gate.Form, "user")}, UserZone: 1, Pages: pages, MaxBody: 1 << 16, CheckTimeout: time.Minute, AnswerTimeout: time.Minute,
-	})
-	return p, service
+	service, o := &asked{}, newOptions(f, "http://127.0.0.1:1")
+	o.Service, o.MaxBody, o.AddressZone = service, 1<<16, 0
+	return proxy.New(o), service
 }
 
 // FuzzTheUserOfACheckIsTheOneThatAnApplicationReads holds the proxy's reading of a form against that of net/http, as an

@@ -1,11 +1,9 @@
 package proxy_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"mime/multipart"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -116,21 +114,13 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 		got  reply
 		want int
 	}{
-		"no user":                {form("password=right"), http.StatusBadRequest},
-		"an empty user":          {form("user=&password=right"), http.StatusBadRequest},
-		"two users":              {form("user=a&user=b&password=right"), http.StatusBadRequest},
-		"two spellings":          {form("user=a&User=b&password=right"), http.StatusBadRequest},
-		"a list":                 {form("user=a&user[]=b&password=right"), http.StatusBadRequest},
-		"semicolons":             {form("user=a;user=b&password=right"), http.StatusBadRequest},
-		"a user in the query":    {f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm), http.StatusBadRequest},
-		"a charset":              {f.send(t, http.MethodPost, "/login", "user=a", "Content-Type", ofForm+"; charset=utf-7"), http.StatusBadRequest},
-		"two types":              {form("user=a", "Content-Type", "application/json"), http.StatusBadRequest},
-		"JSON":                   {f.send(t, http.MethodPost, "/login", `{"user":"a"}`, "Content-Type", "application/json"), http.StatusBadRequest},
-		"gzip":                   {form("user=a", "Content-Encoding", "gzip"), http.StatusUnsupportedMediaType},
-		"a field for one hop":    {form("user=a", "Connection", "close, Content-Type"), http.StatusBadRequest},
-		"too long a body":        {form("user=a&x=" + strings.Repeat("x", 1<<10)), http.StatusRequestEntityTooLarge},
-		"a user that is no UTF8": {form("user=%ff&password=right"), http.StatusBadRequest},
-		"too long a user":        {form("user=" + strings.Repeat("x", 300)), http.StatusBadRequest},
+		"no user":             {form("password=right"), http.StatusBadRequest},
+		"two users":           {form("user=a&user=b&password=right"), http.StatusBadRequest},
+		"a user in the query": {f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm), http.StatusBadRequest},
+		"gzip":                {form("user=a", "Content-Encoding", "gzip"), http.StatusUnsupportedMediaType},
+		"a field for one hop": {form("user=a", "Connection", "close, Content-Type"), http.StatusBadRequest},
+		"too long a body":     {form("user=a&x=" + strings.Repeat("x", 1<<10)), http.StatusRequestEntityTooLarge},
+		"too long a user":     {form("user=" + strings.Repeat("x", 300)), http.StatusBadRequest},
 	} {
 		if c.got.status != c.want {
 			t.Errorf("%s: %d %s, want %d", name, c.got.status, c.got.body, c.want)
@@ -149,45 +139,11 @@ func TestABodyOfTwoLengthsIsOneRequest(t *testing.T) {
 	t.Parallel()
 	app := &application{}
 	f := stand(t, app)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+ofForm+
-		"\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n5\r\nuser=\r\n10\r\na&password=right\r\n0\r\n\r\n")
-	text, _ := io.ReadAll(conn)
+	text, _ := io.ReadAll(f.raw(t, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+ofForm+
+		"\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n5\r\nuser=\r\n10\r\na&password=right\r\n0\r\n\r\n"))
 	if got := app.seen(); len(got) != 1 || got[0] != "user=a&password=right" || strings.Count(string(text), "HTTP/1.1 ") != 1 {
 		t.Errorf("the application has seen %q, the client got\n%s", got, text)
 	}
-}
-
-func TestAFormInPartsIsReadAsBrowsersWriteIt(t *testing.T) {
-	t.Parallel()
-	app := &application{}
-	f := stand(t, app)
-	var body bytes.Buffer
-	form := multipart.NewWriter(&body)
-	_ = form.WriteField("user", "alice")
-	_ = form.WriteField("password", "right")
-	_ = form.Close()
-	if r := f.send(t, http.MethodPost, "/login", body.String(), "Content-Type", form.FormDataContentType()); r.status != http.StatusOK || app.seen()[0] != body.String() {
-		t.Fatalf("%d %s", r.status, r.body)
-	}
-	if n := len(f.txns(t, userZone, "alice")); n != 1 {
-		t.Errorf("%d attempts of alice, want 1", n)
-	}
-}
-
-// txns returns the attempts of a bucket.
-func (f *front) txns(t *testing.T, zone int64, key string) []service.Txn {
-	t.Helper()
-	query := service.HistoryQuery{Zones: []int64{zone}, Keys: []string{key}, Order: service.NewestFirst, Limit: 100}
-	page, err := f.service.store.History(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return page.Txns
 }
 
 func TestALoginWithoutAUserMayCountForItsAddress(t *testing.T) {
@@ -196,7 +152,7 @@ func TestALoginWithoutAUserMayCountForItsAddress(t *testing.T) {
 	if r := f.send(t, http.MethodPost, "/login", "otp=right", "Content-Type", ofForm); r.status != http.StatusOK {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if n := len(f.txns(t, addressZone, "127.0.0.1")); n != 1 {
+	if n := len(f.service.Txns(service.Bucket{ZoneID: addressZone, Key: "127.0.0.1"})); n != 1 {
 		t.Errorf("%d attempts of the address, want 1", n)
 	}
 	if r := f.send(t, http.MethodPost, "/login", "user=a&user=b", "Content-Type", ofForm); r.status != http.StatusBadRequest {

@@ -196,10 +196,7 @@ func (p *Proxy) answerHealth(w http.ResponseWriter, r *http.Request) bool {
 
 // client returns the address that a request comes from, and whether the peer is a proxy that is believed.
 func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, err error) {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}, false, fmt.Errorf("%w: the peer has no address", service.ErrInvalid)
-	}
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has written it
 	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))
 	if !ok {
 		err = fmt.Errorf("%w: X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them", service.ErrInvalid)

@@ -94,16 +94,8 @@ func (r Rules) outcome(a answer) service.Outcome {
 
 // looksAtBody reports whether a rule needs the body of an answer.
 func (r Rules) looksAtBody() bool {
-	for _, rules := range [][]Rule{r.Success, r.Failure} {
-		for _, rule := range rules {
-			for _, c := range rule {
-				if c.kind == "body" || c.kind == "json" {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	needsBody := func(c condition) bool { return c.kind == "body" || c.kind == "json" }
+	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(rule Rule) bool { return slices.ContainsFunc(rule, needsBody) })
 }
 
 // holds reports whether all conditions are met by what is seen of them.

@@ -1,10 +1,11 @@
 package proxy_test
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,10 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/client/fake"
 	"velocityd/handlers/gate"
+	"velocityd/handlers/handlerstest"
 	"velocityd/proxy"
 	"velocityd/service"
-	"velocityd/service/memory"
 )
 
 // Zones of the tests, and their rates.
@@ -30,33 +32,20 @@ const (
 
 const patience = time.Minute
 
-// direct is a service in this process: the reference store behind the real rules for keys. held, if there is one, holds
-// reports up.
+// direct is a service in this process. held, if there is one, holds reports up.
 type direct struct {
-	limiter  *service.Limiter
-	store    *memory.Store
+	*fake.Service
 	held     chan struct{}
 	reported chan service.Report
 }
 
-func newDirect(t *testing.T) *direct {
+func newDirect(t testing.TB) *direct {
 	t.Helper()
-	store := memory.New()
-	store.SetZone(t, service.Zone{
-		ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
-	})
-	store.SetZone(t, service.Zone{ID: addressZone, Rate: addressRate, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: patience})
-	return &direct{limiter: limiter, store: store, reported: make(chan service.Report, 100)}
-}
-
-// Check implements proxy.Service.
-func (d *direct) Check(ctx context.Context, check service.Check) (service.Decision, error) {
-	decisions, err := d.limiter.CheckAll(ctx, []service.Check{check})
-	if err != nil {
-		return service.Decision{}, err
-	}
-	return decisions[0], decisions[0].Err
+	return &direct{reported: make(chan service.Report, 100), Service: fake.New(t,
+		service.Zone{
+			ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
+		service.Zone{ID: addressZone, Rate: addressRate, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})}
 }
 
 // Report implements proxy.Service.
@@ -64,12 +53,8 @@ func (d *direct) Report(ctx context.Context, report service.Report) error {
 	if d.held != nil {
 		<-d.held
 	}
-	errs, err := d.store.ReportAll(ctx, []service.Report{report})
-	if err == nil {
-		err = errs[0]
-	}
-	d.reported <- report
-	return err
+	defer func() { d.reported <- report }()
+	return d.Service.Report(ctx, report)
 }
 
 // next returns the outcome that is reported next.
@@ -84,30 +69,11 @@ func (d *direct) next(t *testing.T) service.Outcome {
 	}
 }
 
-// log is what a proxy has logged.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // front is a proxy that answers on a socket.
 type front struct {
 	url     string
 	service *direct
-	log     *log
+	log     handlerstest.Log
 }
 
 // place returns a place of users.
@@ -145,7 +111,7 @@ func rules(tb testing.TB, texts ...string) (list []proxy.Rule) {
 }
 
 // newOptions returns the settings of a proxy whose users log in by a form at /login.
-func newOptions(t *testing.T, app string) proxy.Options {
+func newOptions(t testing.TB, app string) proxy.Options {
 	t.Helper()
 	upstream, err := url.Parse(app)
 	if err != nil {
@@ -169,8 +135,8 @@ func stand(t *testing.T, app http.Handler, change ...func(*proxy.Options)) *fron
 	server := httptest.NewServer(app)
 	t.Cleanup(server.Close)
 	o := newOptions(t, server.URL)
-	f := &front{log: &log{}}
-	o.Logger = slog.New(slog.NewJSONHandler(f.log, nil))
+	f := &front{}
+	o.Logger = slog.New(slog.NewJSONHandler(&f.log, nil))
 	for _, apply := range change {
 		apply(&o)
 	}
@@ -186,7 +152,7 @@ func (f *front) awaitLog(t *testing.T, text string) string {
 	t.Helper()
 	for end := time.Now().Add(patience); !strings.Contains(f.log.String(), text); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatalf("the log lacks %s:\n%s", text, f.log)
+			t.Fatalf("the log lacks %s:\n%s", text, &f.log)
 		}
 	}
 	return f.log.String()
@@ -221,6 +187,18 @@ func (f *front) send(t *testing.T, method, path, body string, headers ...string)
 		t.Fatal(err)
 	}
 	return reply{response.StatusCode, response.Header, string(text)}
+}
+
+// raw sends a request as it is written, and returns the connection's answers.
+func (f *front) raw(t *testing.T, request string) *bufio.Reader {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_, _ = io.WriteString(conn, request)
+	return bufio.NewReader(conn)
 }
 
 const ofForm = "application/x-www-form-urlencoded"

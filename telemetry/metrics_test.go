@@ -3,8 +3,6 @@ package telemetry_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"velocityd/service"
 	"velocityd/service/memory"
@@ -172,10 +172,17 @@ func TestHistogramsAreNativeForWhoCanReadThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	request.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
-	families := readFamilies(t, request)
-	found := families["velocityd_check_duration_seconds"]
-	if found == nil || len(found.GetMetric()) != 1 {
-		t.Fatalf("there is no such histogram among %d", len(families))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	found, decoder := new(dto.MetricFamily), expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header))
+	for found.GetName() != "velocityd_check_duration_seconds" {
+		found.Reset()
+		if err := decoder.Decode(found); err != nil {
+			t.Fatalf("there is no such histogram: %v", err)
+		}
 	}
 	h := found.GetMetric()[0].GetHistogram()
 	if h.GetSchema() == 0 || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) == 0 {
@@ -239,57 +246,6 @@ func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 		t.Error(err)
 	}
 	wantLines(t, scrape(t, m), `velocityd_lanes_busy{lane="lone"} 0`)
-}
-
-// BenchmarkChecks is what the metrics of a lone check of two buckets cost.
-func BenchmarkChecks(b *testing.B) {
-	buckets := []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "203.0.113.9"}}
-	decisions := []service.Decision{{Verdicts: []service.Verdict{{Bucket: buckets[0], Rate: 5}, {Bucket: buckets[1], Rate: 20}}}}
-	instant := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return decisions, nil })
-	m := newMetrics()
-	question := []service.Check{check(buckets...)}
-	for name, store := range map[string]service.Checker{
-		"without": servicetest.Asking(instant),
-		"with":    m.Checks(servicetest.Asking(instant)),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					if _, err := store.CheckAll(context.Background(), question); err != nil {
-						b.Error(err)
-					}
-					if name == "with" {
-						m.CountQueueWait(time.Millisecond)
-						m.CountRequest(http.MethodPost, "/v1/check", http.StatusOK)
-					}
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkScrape is what one scrape costs.
-func BenchmarkScrape(b *testing.B) {
-	for _, zones := range []int{10, telemetry.MaxZones} {
-		b.Run(fmt.Sprint("zones=", zones), func(b *testing.B) { scrapeMany(b, zones) })
-	}
-}
-
-func scrapeMany(b *testing.B, zones int) {
-	m := newMetrics()
-	m.Watch(idle())
-	store := m.Checks(servicetest.Asking(allowing()))
-	for id := range int64(zones) {
-		_, _ = store.CheckAll(b.Context(), []service.Check{check(service.Bucket{ZoneID: id + 1, Key: "alice"})})
-	}
-	handler := m.Handler()
-	b.ReportAllocs()
-	for b.Loop() {
-		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", http.NoBody))
-		_, _ = io.Copy(io.Discard, recorder.Body)
-	}
 }
 
 func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {

@@ -70,12 +70,12 @@ type state struct {
 // search finds the attempt of the call's tuple that is still open, and the answer to it. If there is none, it returns the name of
 // the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the database is asked.
 // The error wraps service.ErrBusy if the database cannot be asked.
-func (c *call) search(ctx context.Context, isOver func(attempt) bool) (a attempt, open *service.Decision, err error) {
+func (c *call) search(ctx context.Context, isOver func(note) bool) (a attempt, open *service.Decision, err error) {
 	a, known := c.first(), map[int]state{}
 	hasEnded := func(k int) bool {
 		found, isKnown := known[k]
 		if !isKnown && err == nil {
-			if a.k = k; isOver(a) {
+			if a.k = k; isOver(c.notes.look(a)) {
 				found.hasEnded = true
 			} else {
 				found, err = c.recall(ctx, a)
@@ -100,23 +100,17 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 		return state{}, nil
 	case err != nil:
 		return state{}, fmt.Errorf("%w: recall an attempt: %w", service.ErrBusy, err)
-	case d.Blocked || found.Outcome() != "" || !c.notes.isNoted(a) && time.Since(d.CheckedAt) > openFor:
+	case d.Blocked || found.Outcome() != "" || c.notes.look(a).uses == 0 && time.Since(d.CheckedAt) > openFor:
 		return state{hasEnded: true}, nil
 	default:
 		return state{decision: &d}, nil
 	}
 }
 
-// check asks whether an attempt may go ahead. A key that its zone refuses is left out: no account has a name that is no key, and
+// check asks whether an attempt may go ahead. A key that is empty or that its zone refuses is left out: no account has such a name, and
 // the other bucket counts. If none is left, the attempt is blocked.
 func (c *call) check(ctx context.Context, id string) (service.Decision, error) {
-	var buckets []service.Bucket
-	if c.address > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.address, Key: string(c.tuple.Remote)})
-	}
-	if c.user > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)})
-	}
+	buckets := c.buckets(c.tuple.Remote)
 	asked := [][]service.Bucket{buckets}
 	if len(buckets) > 1 {
 		asked = append(asked, buckets[:1], buckets[1:])

@@ -10,15 +10,20 @@ import (
 // resetReason is the reason of releases over this protocol, which has none.
 const resetReason = "reset by the protocol of weakforced"
 
-// named is the buckets that the call names by login and ip.
-func (c *call) named() ([]service.Bucket, error) {
-	var buckets []service.Bucket
+// buckets returns the buckets of an address and of the call's login, of those that are given and have a zone.
+func (c *call) buckets(address text) (list []service.Bucket) {
+	if address != "" && c.address > 0 {
+		list = append(list, service.Bucket{ZoneID: c.address, Key: string(address)})
+	}
 	if c.tuple.Login != "" && c.user > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)})
+		list = append(list, service.Bucket{ZoneID: c.user, Key: string(c.tuple.Login)})
 	}
-	if c.tuple.IP != "" && c.address > 0 {
-		buckets = append(buckets, service.Bucket{ZoneID: c.address, Key: string(c.tuple.IP)})
-	}
+	return list
+}
+
+// named returns the buckets that the call names by login and ip.
+func (c *call) named() ([]service.Bucket, error) {
+	buckets := c.buckets(c.tuple.IP)
 	if len(buckets) == 0 {
 		return nil, fmt.Errorf("%w: no ip or login is given for which the path names a zone", service.ErrInvalid)
 	}

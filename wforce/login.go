@@ -43,7 +43,7 @@ func (c *call) allow(ctx context.Context) (any, error) {
 func (c *call) place(ctx context.Context) (id string, open *service.Decision, err error) {
 	for {
 		short, cancel := context.WithTimeout(ctx, recallTime)
-		a, open, err := c.search(short, c.notes.isUsedUp)
+		a, open, err := c.search(short, note.isUsedUp)
 		cancel()
 		switch {
 		case errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
@@ -102,7 +102,7 @@ func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
 // searchPatiently finds the attempt that a report is about. It asks again while the database is busy, until ctx ends.
 func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.Decision, err error) {
 	for pause := firstPause; ; pause *= 2 {
-		a, open, err = c.search(ctx, c.notes.isReported)
+		a, open, err = c.search(ctx, note.isReported)
 		if !errors.Is(err, service.ErrBusy) {
 			return a, open, err
 		}

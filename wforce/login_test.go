@@ -55,9 +55,6 @@ func TestEachGuessTakesAPlaceAlsoWithTheSameHash(t *testing.T) {
 			if a.verdict(t) != -1 || a.body["msg"] != denial {
 				t.Errorf("the guess beyond the rate: %v, want -1 and %q", a.body, denial)
 			}
-			rejected := asked.ended(false)
-			rejected["policy_reject"] = true
-			p.say(t, "report", rejected)
 			if txns, counted := p.of("mallory"); len(txns) != userRate+1 || counted != userRate {
 				t.Errorf("%d txns, of which %d count; want %d and %d", len(txns), counted, userRate+1, userRate)
 			}

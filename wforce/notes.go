@@ -35,6 +35,18 @@ type note struct {
 	id       string // of an attempt that was asked for without a look at the database: see apart
 }
 
+// isUsedUp reports whether the attempt must not be asked for again.
+func (n note) isUsedUp() bool { return n.reported || n.uses >= mostUses }
+
+// isReported reports whether this instance has reported the attempt, be it that the report was lost.
+func (n note) isReported() bool { return n.reported }
+
+// use takes one of the times that the attempt may be asked for. It returns false if there is none left.
+func (n *note) use() bool {
+	n.uses++
+	return !n.reported && n.uses <= mostUses
+}
+
 func newNotes(most int) *notes { return &notes{most: most} }
 
 // of returns the note of an attempt. The lock must be held.
@@ -51,35 +63,17 @@ func (n *notes) of(a attempt) note {
 	return n.old[a]
 }
 
-// isNoted reports whether this instance has let the attempt pass lately.
-func (n *notes) isNoted(a attempt) bool {
+// look returns the note of an attempt.
+func (n *notes) look(a attempt) note {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.of(a).uses > 0
-}
-
-// isUsedUp reports whether the attempt must not be asked for again.
-func (n *notes) isUsedUp(a attempt) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	found := n.of(a)
-	return found.reported || found.uses >= mostUses
-}
-
-// isReported reports whether this instance has reported the attempt, be it that the report was lost.
-func (n *notes) isReported(a attempt) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.of(a).reported
+	return n.of(a)
 }
 
 // use takes one of the times that the attempt may be asked for. It returns false if there is none left, and an error that wraps
 // service.ErrBusy if too many attempts are remembered.
 func (n *notes) use(a attempt) (bool, error) {
-	return n.change(a, func(found *note) bool {
-		found.uses++
-		return !found.reported && found.uses <= mostUses
-	})
+	return n.change(a, (*note).use)
 }
 
 // apart takes one of the times that an attempt of a tuple may be asked for without a look at the database, and returns its id. It is
@@ -90,8 +84,7 @@ func (n *notes) apart(first attempt) (id string, err error) {
 		isFree, err := n.change(a, func(found *note) bool {
 			found.id = cmp.Or(found.id, rand.Text())
 			id = found.id
-			found.uses++
-			return !found.reported && found.uses <= mostUses
+			return found.use()
 		})
 		if isFree || err != nil {
 			return id, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -153,7 +154,16 @@ func (p *place) say(t *testing.T, command string, body tuple) answer {
 	return p.send(t, http.MethodPost, fmt.Sprintf("/wforce/%d/%d/?command=%s", userZone, addressZone, command), text)
 }
 
-func (p *place) send(t *testing.T, method, path string, body []byte) answer {
+// done is say for a command that has to succeed.
+func (p *place) done(t *testing.T, command string, body tuple) {
+	t.Helper()
+	if a := p.say(t, command, body); a.status != http.StatusOK || a.body["status"] != "ok" {
+		t.Fatalf("%s: %d %v", command, a.status, a.body)
+	}
+}
+
+// send sends a request with fields of the header in pairs.
+func (p *place) send(t *testing.T, method, path string, body []byte, headers ...string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, p.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -161,6 +171,9 @@ func (p *place) send(t *testing.T, method, path string, body []byte) answer {
 	}
 	if p.token != "" {
 		r.SetBasicAuth("wforce", p.token)
+	}
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[1])
 	}
 	response := p.answers(t, r)
 	defer response.Body.Close()

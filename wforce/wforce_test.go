@@ -24,19 +24,11 @@ func TestBothFormsOfThePathAndEveryCredentialAreTaken(t *testing.T) {
 	if n := len(p.Txns(service.Bucket{ZoneID: addressZone, Key: "203.0.113.9"})); n != 3 {
 		t.Errorf("the address has %d txns, want 2 of the three that ask the same, and 1", n)
 	}
+	anyone := *p
+	anyone.token = ""
 	for name, value := range map[string]string{"X-API-Key": p.token, "Authorization": "Bearer " + p.token} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/wforce/1/2/?command=ping", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(name, value)
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			t.Errorf("%s: status %d, want 200", name, response.StatusCode)
+		if a := anyone.send(t, http.MethodGet, "/wforce/1/2/?command=ping", nil, name, value); a.status != http.StatusOK {
+			t.Errorf("%s: status %d, want 200", name, a.status)
 		}
 	}
 }
@@ -83,18 +75,8 @@ func TestAWebPageOfAnotherOriginChangesNothing(t *testing.T) {
 		"allow": `{"login":"alice","remote":"203.0.113.9"}`, "report": `{"login":"alice","remote":"203.0.113.9","success":false}`,
 		"reset": `{"login":"alice"}`, "addBLEntry": `{"login":"alice","expire_secs":60}`,
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/wforce/1/2/?command="+command, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Sec-Fetch-Site", "cross-site")
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: status %d, want 403", command, response.StatusCode)
+		if a := p.send(t, http.MethodPost, "/wforce/1/2/?command="+command, []byte(body), "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
+			t.Errorf("%s: status %d, want 403", command, a.status)
 		}
 	}
 	if len(p.Buckets()) > 0 || len(p.Audits()) > 2 { // two zones were made
@@ -105,17 +87,11 @@ func TestAWebPageOfAnotherOriginChangesNothing(t *testing.T) {
 func TestEntriesOfListsAreOverrides(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	say := func(command string, body tuple) {
-		t.Helper()
-		if a := p.say(t, command, body); a.status != http.StatusOK || a.body["status"] != "ok" {
-			t.Fatalf("%s: %d %v", command, a.status, a.body)
-		}
-	}
-	say("addBLEntry", tuple{"login": "Mallory", "expire_secs": 60, "reason": "first"})
-	say("addBLEntry", tuple{"login": "mallory", "expire_secs": 3600, "reason": "again"})
-	say("addBLEntry", tuple{"netmask": "203.0.113.7/24", "expire_secs": 3600})
-	say("addBLEntry", tuple{"netmask": "203.0.113.0/24", "expire_secs": 3600, "reason": "net"})
-	say("addWLEntry", tuple{"ip": "203.0.113.9", "expire_secs": 3600, "reason": "office"})
+	p.done(t, "addBLEntry", tuple{"login": "Mallory", "expire_secs": 60, "reason": "first"})
+	p.done(t, "addBLEntry", tuple{"login": "mallory", "expire_secs": 3600, "reason": "again"})
+	p.done(t, "addBLEntry", tuple{"netmask": "203.0.113.7/24", "expire_secs": 3600})
+	p.done(t, "addBLEntry", tuple{"netmask": "203.0.113.0/24", "expire_secs": 3600, "reason": "net"})
+	p.done(t, "addWLEntry", tuple{"ip": "203.0.113.9", "expire_secs": 3600, "reason": "office"})
 	if a := p.say(t, "allow", login("s", "mallory", "0f24")); a.verdict(t) != -1 || a.body["msg"] != denial {
 		t.Errorf("a login of the black list: %v", a.body)
 	}
@@ -134,10 +110,10 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
-	say("delWLEntry", tuple{"login": "mallory"}) // he is on the other list
-	say("delBLEntry", tuple{"login": "mallory"})
-	say("delBLEntry", tuple{"netmask": "203.0.113.0/24"})
-	say("delWLEntry", tuple{"ip": "203.0.113.9"})
+	p.done(t, "delWLEntry", tuple{"login": "mallory"}) // he is on the other list
+	p.done(t, "delBLEntry", tuple{"login": "mallory"})
+	p.done(t, "delBLEntry", tuple{"netmask": "203.0.113.0/24"})
+	p.done(t, "delWLEntry", tuple{"ip": "203.0.113.9"})
 	if a := p.say(t, "allow", login("s", "mallory", "0f24")); a.verdict(t) != 0 {
 		t.Errorf("a login that is on no list any more: %v", a.body)
 	}
@@ -170,12 +146,6 @@ func TestEntriesOfOneNetworkAreTakenBackByTheirAddress(t *testing.T) {
 				}
 				return tuple{member: name, "expire_secs": expire, "reason": "guesses: many"}
 			}
-			say := func(command string, body tuple) {
-				t.Helper()
-				if a := p.say(t, command, body); a.status != http.StatusOK || a.body["status"] != "ok" {
-					t.Fatalf("%s: %d %v", command, a.status, a.body)
-				}
-			}
 			stands := func(want int, until time.Duration) {
 				t.Helper()
 				all, err := service.AllOverrides(t.Context(), p.Store, addressZone)
@@ -185,15 +155,15 @@ func TestEntriesOfOneNetworkAreTakenBackByTheirAddress(t *testing.T) {
 			}
 			long, short := about(pair[0], 3600), about(pair[1], 20)
 			for _, order := range [][]tuple{{long, short}, {short, long}} {
-				say("addBLEntry", order[0])
-				say("addBLEntry", order[1])
+				p.done(t, "addBLEntry", order[0])
+				p.done(t, "addBLEntry", order[1])
 				stands(1, time.Hour/2)
-				say("delBLEntry", short)
+				p.done(t, "delBLEntry", short)
 				stands(1, time.Hour/2)
-				say("delBLEntry", long)
+				p.done(t, "delBLEntry", long)
 				stands(0, 0)
 			}
-			say("addBLEntry", long)
+			p.done(t, "addBLEntry", long)
 			a := p.send(t, http.MethodGet, "/wforce/1/2/command/getBL", nil)
 			if said := strings.ToLower(fmt.Sprint(a.body)); !strings.Contains(said, strings.ToLower(pair[0])+" reason:guesses: many") {
 				t.Errorf("listed as %s", said)

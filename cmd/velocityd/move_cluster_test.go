@@ -20,7 +20,6 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
 	"velocityd/db/localdb"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -41,7 +40,7 @@ func TestFaultMoveTablesFromMySQLToShardsWhileChecksGoOn(t *testing.T) {
 	m.startMySQL(t, zones)
 	load := newMoveLoad(t)
 	direct := m.serve(t, m.onMySQL.DSN, "mysql")
-	load.use(direct)
+	load.use(t, direct)
 	load.start(t, m.onMySQL)
 	load.stage(t, "MySQL alone", 300)
 	instances := m.throughVitess(t, load, direct)
@@ -61,10 +60,10 @@ func (m *moving) throughVitess(t *testing.T, load *moveLoad, direct *instanceUnd
 	must(t, environment{"VELOCITY_DSN": m.cluster.DSN()}, "migrate", "up")
 	load.stage(t, "migrated through vtgate", 300)
 	first := m.serve(t, m.cluster.DSN(), "vitess")
-	load.use(direct, first)
+	load.use(t, direct, first)
 	load.stage(t, "half of the checks through vtgate", 600)
 	second := m.serve(t, m.cluster.DSN(), "auto")
-	load.use(first, second)
+	load.use(t, first, second)
 	load.stopSQL()
 	load.stage(t, "nobody asks MySQL itself", 300)
 	if code := direct.stop(t); code != exitFine {
@@ -346,7 +345,7 @@ func (m *moving) edit(t *testing.T, instance *instanceUnderTest) {
 		t.Log(r.stdout)
 	}
 	must(t, env, "zone", "set", "3", "--rate", "2", "--window", "1h", "--description", "made after the move")
-	client := handlerstest.New(instance.url)
+	client := patient(t, instance)
 	defer client.Close()
 	for _, key := range []string{"alice", "bob", "carol", "dave"} {
 		bucket := service.Bucket{ZoneID: 3, Key: key}

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/client"
 	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -35,7 +35,7 @@ const (
 
 // moveLoad is callers that check until they are stopped, and remember all that they were told.
 type moveLoad struct {
-	instances atomic.Pointer[[]*handlerstest.Client]
+	instances atomic.Pointer[[]*client.Client]
 	firstURL  atomic.Pointer[string] // of the first instance
 	stop      context.CancelFunc
 	callers   sync.WaitGroup
@@ -93,10 +93,11 @@ func (l *moveLoad) turn(name string) {
 }
 
 // use lets callers ask these instances, one each.
-func (l *moveLoad) use(instances ...*instanceUnderTest) {
-	var clients []*handlerstest.Client
+func (l *moveLoad) use(t *testing.T, instances ...*instanceUnderTest) {
+	t.Helper()
+	var clients []*client.Client
 	for _, i := range instances {
-		clients = append(clients, handlerstest.New(i.url))
+		clients = append(clients, patient(t, i))
 	}
 	l.instances.Store(&clients)
 	l.firstURL.Store(&instances[0].url)
@@ -330,7 +331,7 @@ func (l *moveLoad) callOnAndOn(ctx context.Context, on *sql.DB) {
 // repeat asks the first attempts again, which MySQL has decided. The shards must remember them.
 func (l *moveLoad) repeat(t *testing.T, instance *instanceUnderTest) {
 	t.Helper()
-	client := handlerstest.New(instance.url)
+	client := patient(t, instance)
 	defer client.Close()
 	repeated := 0
 	for _, a := range l.early {

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/client"
 	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/migrations"
 	"velocityd/service"
 	"velocityd/service/servicetest"
@@ -30,11 +30,21 @@ var slow = []string{"--check-timeout", "100s", "--lock-wait", "40s", "--shutdown
 // takeTurns asks a list of services one after the other.
 type takeTurns struct {
 	*dbtest.Database
-	services []*handlerstest.Client
+	services []*client.Client
 	turn     *atomic.Uint64
 }
 
-func (s takeTurns) next() *handlerstest.Client {
+// patient returns a client that waits as long as a slow instance may take.
+func patient(t *testing.T, i *instanceUnderTest) *client.Client {
+	t.Helper()
+	c, err := client.New(i.url, client.WithTimeout(lifetime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (s takeTurns) next() *client.Client {
 	return s.services[s.turn.Add(1)%uint64(len(s.services))]
 }
 
@@ -73,9 +83,9 @@ func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 			for _, coalesce := range []string{"", "off"} { // one gathers checks and one does not
 				i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": coalesce},
 					append([]string{"serve", "--max-conns", "8"}, slow...)...)
-				client := handlerstest.New(i.url)
-				dbtest.AtEnd(t, client.Close)
-				bench.services = append(bench.services, client)
+				service := patient(t, i)
+				dbtest.AtEnd(t, service.Close)
+				bench.services = append(bench.services, service)
 			}
 			return bench
 		}, []string{
@@ -97,7 +107,7 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 		defer leave()
 		left := make(chan error)
 		go func() {
-			_, err := handlerstest.New(i.url).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
+			_, err := patient(t, i).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
 			left <- err
 		}()
 		d.AwaitWaiting(t, 1)

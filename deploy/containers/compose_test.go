@@ -14,8 +14,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/db/localdb"
-	"velocityd/migrations"
-	"velocityd/migrations/roles"
 )
 
 // composed is a service of the compose file, as far as it is run here. The test of tools/image reads all of the file.
@@ -138,13 +136,7 @@ func shellWords(line string) (words []string) {
 func TestEachSecretIsReadByOneUserAndMadeOnce(t *testing.T) {
 	t.Parallel()
 	alone(t)
-	d := database{folder: t.TempDir()}
-	for _, volume := range []string{"init", "owner", "service", "callers"} {
-		if err := os.Mkdir(filepath.Join(d.folder, volume), 0o755); err != nil { //nolint:gosec // a volume
-			t.Fatal(err)
-		}
-	}
-	d.makeSecrets(t)
+	d := newSecrets(t)
 	before := map[string]string{}
 	for file, mode := range map[string]os.FileMode{
 		"init/root-password": 0o400, "init/accounts.sql": 0o400, "owner/root-dsn": 0o440, "owner/velocity-dsn": 0o440,
@@ -163,22 +155,5 @@ func TestEachSecretIsReadByOneUserAndMadeOnce(t *testing.T) {
 		if d.read(t, file) != text {
 			t.Errorf("%s was made anew", file)
 		}
-	}
-	holdsTheOwnersRights(t, before["init/accounts.sql"])
-}
-
-// holdsTheOwnersRights holds the statement against the program's own list, as the test of docs/install.md does.
-func holdsTheOwnersRights(t *testing.T, statements string) {
-	t.Helper()
-	found := regexp.MustCompile(`(?s)GRANT (.*)\sON velocityd\.\* TO 'velocity_admin'@'%';`).FindStringSubmatch(statements)
-	if found == nil {
-		t.Fatal("accounts.sql grants the owner nothing")
-	}
-	got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
-	want := slices.Clone(roles.Rights(migrations.MySQL, roles.Owner)[0].Privileges)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("accounts.sql grants %q, want %q", got, want)
 	}
 }

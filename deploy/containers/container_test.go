@@ -3,7 +3,6 @@
 package containers_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +13,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/handlers/handlerstest"
 )
 
 const (
@@ -115,33 +114,14 @@ func (c container) run(t *testing.T, args ...string) (printed string, code int) 
 // process is a command that runs in a container until it is stopped.
 type process struct {
 	cmd   *exec.Cmd
-	log   *log
+	log   *handlerstest.Log
 	ended chan struct{}
-}
-
-// log is what a process prints, while it prints.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // start starts a command, which ends with the test at the latest.
 func (c container) start(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: c.command(context.Background(), t, args...), log: new(log), ended: make(chan struct{})}
+	p := &process{cmd: c.command(context.Background(), t, args...), log: new(handlerstest.Log), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

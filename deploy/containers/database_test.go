@@ -20,13 +20,7 @@ type database struct{ folder string }
 // startDatabase starts a server of a kind, as the compose file's image of MariaDB would be.
 func startDatabase(t *testing.T, kind localdb.Engine, args ...string) database {
 	t.Helper()
-	d := database{folder: t.TempDir()}
-	for _, volume := range []string{"init", "owner", "service", "callers"} {
-		if err := os.Mkdir(filepath.Join(d.folder, volume), 0o755); err != nil { //nolint:gosec // a volume
-			t.Fatal(err)
-		}
-	}
-	d.makeSecrets(t)
+	d := newSecrets(t)
 	args = append([]string{
 		"--skip-networking=0", "--bind-address=127.0.0.1", "--port=3306", "--skip-log-bin",
 		"--loose-caching-sha2-password-auto-generate-rsa-keys=ON", // for passwords without TLS, on MySQL
@@ -41,6 +35,19 @@ func startDatabase(t *testing.T, kind localdb.Engine, args ...string) database {
 	// As the image does at its first start.
 	dbtest.Exec(t, admin, "CREATE USER 'root'@'%' IDENTIFIED BY '"+d.read(t, "init/root-password")+"'")
 	dbtest.Exec(t, admin, "GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION")
+	return d
+}
+
+// newSecrets makes the folders of a database that does not run.
+func newSecrets(t *testing.T) database {
+	t.Helper()
+	d := database{folder: t.TempDir()}
+	for _, volume := range []string{"init", "owner", "service", "callers"} {
+		if err := os.Mkdir(filepath.Join(d.folder, volume), 0o755); err != nil { //nolint:gosec // a volume
+			t.Fatal(err)
+		}
+	}
+	d.makeSecrets(t)
 	return d
 }
 

@@ -239,34 +239,6 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 	}
 }
 
-func TestDoveadmTellsARefusedLogin(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--require-auth")
-	d := startDovecot(t, w)
-	for i := range userRate + 1 { // without a session, and with a right password
-		if ok, reason := d.authTest(t, "alice", right); !ok {
-			t.Fatalf("login %d is refused: %s", i+1, reason)
-		}
-	}
-	w.hasOutcomes(t, "alice", userRate+1, 0, 0)
-	for i := range userRate {
-		if ok, _ := d.authTest(t, "mallory", "guess"); ok {
-			t.Fatal("a wrong password is let in")
-		}
-		w.hasOutcomes(t, "mallory", 0, i+1, 0)
-	}
-	if ok, reason := d.authTest(t, "mallory", right); ok || reason != "Too many attempts. Try again later." {
-		t.Errorf("beyond the rate: %v %q", ok, reason)
-	}
-	w.run(t, "override", "set", fmt.Sprint(userZone), "eve", "--action", "deny", "--reason", "left")
-	if ok, reason := d.authTest(t, "eve", right); ok || reason != "Too many attempts. Try again later." {
-		t.Errorf("a blocked user: %v %q", ok, reason)
-	}
-	if n := len(w.db.Txns(t, service.Bucket{ZoneID: addressZone, Key: authTestAddress})); n != 2*userRate+3 {
-		t.Errorf("the address has %d txns, want %d", n, 2*userRate+3)
-	}
-}
-
 func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
@@ -286,19 +258,13 @@ func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
 // TestDovecotAsksOverTLSWithTheTokenInTheAddress has Dovecot ask with Basic, as weakforced wants it.
 func TestDovecotAsksOverTLSWithTheTokenInTheAddress(t *testing.T) {
 	t.Parallel()
-	w, certificates := newWorld(t), newCertificates(t)
-	secure := *w
-	secure.address, secure.grpc = freeAddress(t), freeAddress(t)
-	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey)
+	w := newWorld(t)
+	secure, tls := w.overTLS(t)
 	ca := filepath.Join(sharedFolder(t), "ca.pem")
-	text, err := os.ReadFile(certificates.ca)
-	if err == nil {
-		err = os.WriteFile(ca, text, 0o644) //nolint:gosec // Dovecot reads it with few rights
-	}
-	if err != nil {
+	if err := os.WriteFile(ca, []byte(text(t, tls.ca)), 0o644); err != nil { //nolint:gosec // Dovecot reads it with few rights
 		t.Fatal(err)
 	}
-	d := startDovecot(t, &secure, "http://127.0.0.1:8080", "https://dovecot:"+w.token+"@"+secure.address,
+	d := startDovecot(t, secure, "http://127.0.0.1:8080", "https://dovecot:"+w.token+"@"+secure.address,
 		"auth_policy_server_api_header", "#", "# tls: ", "", "/etc/dovecot/velocityd-ca.pem", ca)
 	if ok, reason := d.authTest(t, "alice", right); !ok {
 		t.Fatalf("the login is refused: %s", reason)

@@ -3,8 +3,6 @@
 package doors_test
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -24,10 +22,7 @@ func grpcurl(t *testing.T, address, token, method, message string) (string, erro
 	return string(out), err
 }
 
-const (
-	shouldRateLimit = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
-	checkRequest    = "envoy.service.auth.v3.Authorization/Check"
-)
+const shouldRateLimit = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
 func TestGrpcurlIsAnsweredByReflectionWithTheRateAndNoMore(t *testing.T) {
 	t.Parallel()
@@ -58,55 +53,6 @@ func TestGrpcurlIsAnsweredByReflectionWithTheRateAndNoMore(t *testing.T) {
 	}
 	if out, err := grpcurl(t, address, printedToken, shouldRateLimit, alice); err == nil || !strings.Contains(out, "Unauthenticated") {
 		t.Errorf("a wrong token: %v: %s", err, out)
-	}
-}
-
-// check returns a CheckRequest of the gate "envoy": a login from an address, in JSON.
-func check(t *testing.T, gate, form, address string) string {
-	t.Helper()
-	text, err := json.Marshal(map[string]any{"attributes": map[string]any{
-		"source":            map[string]any{"address": map[string]any{"socketAddress": map[string]any{"address": address, "portValue": 4711}}},
-		"contextExtensions": map[string]string{"gate": gate},
-		"request": map[string]any{"http": map[string]any{
-			"method": "POST", "path": "/login", "rawBody": base64.StdEncoding.EncodeToString([]byte(form)),
-			"headers": map[string]string{"content-type": "application/x-www-form-urlencoded", "x-forwarded-for": "203.0.113.9"},
-		}},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func TestGrpcurlIsAnsweredByAGateAndAWrongQuestionNeverPasses(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--require-auth")
-	address := w.grpc
-	const user, from = "mallory", "198.51.100.7"
-	login := check(t, "envoy", "username="+user+"&password=x", from)
-	for i := range userRate {
-		out, err := grpcurl(t, address, w.token, checkRequest, login)
-		if err != nil || !strings.Contains(out, `"okResponse"`) || !strings.Contains(out, `"x-velocity-txn-id"`) {
-			t.Errorf("login %d: %v: %s", i+1, err, out)
-		}
-	}
-	out, err := grpcurl(t, address, w.token, checkRequest, login)
-	if err != nil || !strings.Contains(out, `"TooManyRequests"`) || !strings.Contains(out, `"retry-after"`) || strings.Contains(out, "okResponse") {
-		t.Errorf("beyond the rate: %v: %s", err, out)
-	}
-	for _, b := range []service.Bucket{{ZoneID: userZone, Key: user}, {ZoneID: addressZone, Key: from}} {
-		if n := len(w.db.Txns(t, b)); n != userRate+1 {
-			t.Errorf("%v has %d txns, want %d", b, n, userRate+1)
-		}
-	}
-	for name, c := range map[string]struct{ token, message string }{
-		"a wrong token": {printedToken, login}, "no user": {w.token, check(t, "envoy", "password=x", from)},
-		"no such gate": {w.token, check(t, "nobody", "username=bob", from)}, "no source": {w.token, check(t, "envoy", "username=bob", "")},
-	} {
-		out, err := grpcurl(t, address, c.token, checkRequest, c.message)
-		if err != nil || !strings.Contains(out, `"BadRequest"`) || strings.Contains(out, "okResponse") {
-			t.Errorf("%s: %v: %s", name, err, out)
-		}
 	}
 }
 

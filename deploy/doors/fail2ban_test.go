@@ -144,18 +144,6 @@ func TestABanOfFail2banWithoutEndHasNone(t *testing.T) {
 	w.awaitOverride(t, "203.0.113.9", func(o *service.Override) bool { return o != nil && o.ExpiresAt.IsZero() })
 }
 
-func TestFail2banLeavesTheOverridesOfOthersAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "--require-auth")
-	w.run(t, "override", "set", "2", "203.0.113.9", "--action", "allow", "--reason", "our office")
-	j := newJail(t, w)
-	j.guess(t, "203.0.113.9", 3)
-	j.server.awaitLine(t, "does something else")
-	j.ask(t, "set", "sshd", "unbanip", "203.0.113.9")
-	j.server.awaitLine(t, "Unban 203.0.113.9")
-	w.awaitOverride(t, "203.0.113.9", func(o *service.Override) bool { return o != nil && o.Action == service.OverrideAllow })
-}
-
 func TestOfTwoJailsTheLaterEndStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")

@@ -18,7 +18,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
-	"velocityd/service"
 )
 
 // kratosSettings are those of Kratos: log-ins by password, public and admin port, the address that browsers use, a schema.
@@ -102,14 +101,7 @@ func TestKratosBehindTheProxy(t *testing.T) {
 			if got := logIn(t, at, person, right); got != passed {
 				t.Errorf("the right password: %d, want %d of Kratos", got, passed)
 			}
-			of := service.Bucket{ZoneID: userZone, Key: strings.ToLower(person)}
-			dbtest.Eventually(t, "all outcomes are recorded", func() bool {
-				count := map[service.Outcome]int{}
-				for _, txn := range w.db.Txns(t, of) {
-					count[txn.Outcome]++
-				}
-				return count[service.OutcomeFailure] == userRate-1 && count[service.OutcomeSuccess] == 1
-			})
+			w.hasOutcomes(t, strings.ToLower(person), 1, userRate-1, 0)
 			if got := logIn(t, at, person, "guess"); got != refused {
 				t.Errorf("the last guess within the limit: %d, want %d of Kratos", got, refused)
 			}

@@ -60,22 +60,20 @@ func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
 // TestTraefikIsKnownByItsClientCertificate is for a velocityd on another machine.
 func TestTraefikIsKnownByItsClientCertificate(t *testing.T) {
 	t.Parallel()
-	w, certificates := newWorld(t), newCertificates(t)
-	w.run(t, "token", "create", "traefik", "--scope", "check", "--client-cert", certificates.client)
+	w := newWorld(t)
+	secure, tls := w.overTLS(t)
+	w.run(t, "token", "create", "traefik", "--scope", "check", "--client-cert", tls.client.Cert())
 	w.app.report = nil
-	secure := *w
-	secure.address, secure.grpc = freeAddress(t), freeAddress(t)
-	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey, "--tls-client-ca", certificates.ca)
 	named := []string{
-		"http://127.0.0.1:8080", "https://" + secure.address, "# tls:", "tls:", "/etc/traefik/ca.pem", certificates.ca,
-		"/etc/traefik/client.pem", certificates.client, "/etc/traefik/client.key", certificates.clientKey,
+		"http://127.0.0.1:8080", "https://" + secure.address, "# tls:", "tls:", "/etc/traefik/ca.pem", tls.ca,
+		"/etc/traefik/client.pem", tls.client.Cert(), "/etc/traefik/client.key", tls.client.Key(),
 	}
 	door := door{login: form}
-	at := startTraefik(t, &secure, named...)
+	at := startTraefik(t, secure, named...)
 	dbtest.Eventually(t, "a login passes", func() bool { return door.try(t, at, "127.0.1.1", "alice", right).status == http.StatusOK })
 	unnamed := append(slices.Clone(named), ", cert: /etc/traefik/client.pem, key: /etc/traefik/client.key", "")
 	unnamed = append(unnamed[len(unnamed)-2:], unnamed[:len(unnamed)-2]...)
-	r := door.try(t, startTraefik(t, &secure, unnamed...), "127.0.1.1", "bob", right)
+	r := door.try(t, startTraefik(t, secure, unnamed...), "127.0.1.1", "bob", right)
 	if r.status != http.StatusBadRequest || len(w.app.of("bob")) > 0 {
 		t.Errorf("without a certificate: status %d %s, want 400 without the application", r.status, r.body)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -88,6 +89,26 @@ func (w *world) serve(t *testing.T, flags ...string) *process {
 	p := start(t, []string{"VELOCITY_DSN=" + w.db.DSN}, velocityd(t), args...)
 	p.await(t, w.address)
 	return p
+}
+
+// secrets are files for TLS: the certificate of an authority, and a pair for a gateway that it has signed.
+type secrets struct {
+	ca     string
+	client handlerstest.Mount
+}
+
+// overTLS starts a second velocityd on the world's database, which speaks TLS and asks for certificates of clients or tokens.
+func (w *world) overTLS(t *testing.T) (*world, secrets) {
+	t.Helper()
+	authority := handlerstest.NewAuthority(t)
+	s := secrets{ca: filepath.Join(t.TempDir(), "ca.pem"), client: handlerstest.NewMount(t, authority.Issue(t, "client"))}
+	if err := os.WriteFile(s.ca, authority.PEM, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server, secure := handlerstest.NewMount(t, authority.Issue(t, "server")), *w
+	secure.address, secure.grpc = freeAddress(t), freeAddress(t)
+	secure.serve(t, "--require-auth", "--tls-cert", server.Cert(), "--tls-key", server.Key(), "--tls-client-ca", s.ca)
+	return &secure, s
 }
 
 // away returns the world of a gateway that asks an address where velocityd is not.

@@ -2,26 +2,24 @@ package wire
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 
 	"velocityd/front"
+	"velocityd/service"
 )
 
 // NewBounded returns a listener for a protocol other than HTTP that closes connections above MaxConnections and
 // MaxConnectionsPerPeer of o. Each connection takes so many places. Of o it uses the bounds and the Logger alone.
 func NewBounded(inner net.Listener, o Options, each int) net.Listener {
-	return &bounded{
-		listener: listener{
-			Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
-			places: o.places(),
-		},
-		each: each,
-	}
+	return &bounded{inner, o.places(), front.FaultLog{Logger: o.Logger}, each}
 }
 
 type bounded struct {
-	listener
-	each int
+	net.Listener
+	places *service.Shares[netip.Prefix]
+	faults front.FaultLog
+	each   int
 }
 
 // Accept implements net.Listener.
@@ -38,16 +36,4 @@ func (l *bounded) Accept() (net.Conn, error) {
 		_ = inner.Close()
 		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
 	}
-}
-
-// placed is a connection whose first Close gives back its places.
-type placed struct {
-	net.Conn
-	giveBack func()
-}
-
-// Close implements net.Conn.
-func (c *placed) Close() error {
-	c.giveBack()
-	return c.Conn.Close()
 }

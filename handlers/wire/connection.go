@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,7 @@ const farewellTime = 2 * time.Second
 // Connection is one caller's connection, and the service's knowledge of it. net/http
 // reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
 type Connection struct {
-	net.Conn // requests are read from it: a counted connection, or TLS on one
+	net.Conn // requests are read from it: a placed socket, or TLS on one
 	// IsExcess says that the connection has fewer places than it may use. Its requests
 	// are to be refused.
 	IsExcess bool
@@ -114,27 +113,30 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// counted is a socket whose first Close gives back the places of its connection.
-type counted struct {
+// giveBack gives back the places of the connection.
+func (c *Connection) giveBack() {
+	if c.places == 0 {
+		c.listener.excess.GiveBack(c.peer, 1)
+	} else {
+		c.listener.places.GiveBack(c.peer, c.places)
+	}
+}
+
+// placed is a socket whose first Close gives back the places of its connection.
+type placed struct {
 	net.Conn
-	of    *Connection
-	ended sync.Once
+	of       *Connection // nil if it does not speak HTTP
+	giveBack func()      // has an effect once
 }
 
 // Close implements net.Conn.
-func (c *counted) Close() error {
-	c.ended.Do(func() {
-		if l := c.of.listener; c.of.places == 0 {
-			l.excess.GiveBack(c.of.peer, 1)
-		} else {
-			l.places.GiveBack(c.of.peer, c.of.places)
-		}
-	})
+func (c *placed) Close() error {
+	c.giveBack()
 	return c.Conn.Close()
 }
 
 // CloseWrite closes the sending half of the socket.
-func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *placed) CloseWrite() error { return closeWrite(c.Conn) }
 
 // secureConnection is a connection of HTTP/1 over TLS.
 type secureConnection struct {
@@ -153,7 +155,7 @@ func known(c net.Conn) *Connection {
 	case secureConnection:
 		return c.Connection
 	case *tls.Conn: // of HTTP/2
-		if socket, ok := c.NetConn().(*counted); ok {
+		if socket, ok := c.NetConn().(*placed); ok {
 			return socket.of
 		}
 	}

@@ -30,29 +30,23 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 		"both, behind a length":     {[]string{head + length + "\r\n" + body, head + length + chunked + "\r\n" + chunks}, true},
 		"both, behind another":      {[]string{head + chunked + "\r\n" + chunks, head + length + chunked + "\r\n" + chunks}, true},
 	} {
-		for _, inPieces := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				caller, accepted := net.Pipe()
-				defer serveConn(mirror, Options{}, accepted)()
-				l := newLine(caller)
-				for i, request := range c.requests {
-					size := len(request)
-					if inPieces {
-						size = 7
-					}
-					for piece := range slices.Chunk([]byte(request), size) {
-						mustWrite(t, caller, string(piece))
-					}
-					got, err := l.answer()
-					if err != nil || got.status != http.StatusOK {
-						t.Fatalf("%s: %+v, %v", name, got, err)
-					}
-					if isLast := i == len(c.requests)-1; got.closes != (isLast && c.closes) {
-						t.Errorf("%s, in pieces: %t: answer %d closes: %t", name, inPieces, i, got.closes)
-					}
+		synctest.Test(t, func(t *testing.T) {
+			caller, accepted := net.Pipe()
+			defer serveConn(mirror, Options{}, accepted)()
+			l := newLine(caller)
+			for i, request := range c.requests {
+				for piece := range slices.Chunk([]byte(request), 7) {
+					mustWrite(t, caller, string(piece))
 				}
-			})
-		}
+				got, err := l.answer()
+				if err != nil || got.status != http.StatusOK {
+					t.Fatalf("%s: %+v, %v", name, got, err)
+				}
+				if isLast := i == len(c.requests)-1; got.closes != (isLast && c.closes) {
+					t.Errorf("%s: answer %d closes: %t", name, i, got.closes)
+				}
+			}
+		})
 	}
 }
 

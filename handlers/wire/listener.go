@@ -44,40 +44,31 @@ type Options struct {
 }
 
 // NewListener returns a listener whose connections are those that NewServer expects.
-// It owns inner. With TLS or proxies it starts goroutines at the first Accept, which end with Close.
+// It owns inner. It starts goroutines at the first Accept, which end with Close.
 func NewListener(inner net.Listener, o Options) net.Listener {
-	plain := &listener{
+	l := &listener{
 		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
-		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess},
+		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
 	}
-	if o.TLS == nil && len(o.Proxies) == 0 {
-		return plain
-	}
-	l := &preparingListener{listener: plain, ready: make(chan accepted)}
 	l.running, l.end = context.WithCancel(context.Background())
 	return l
 }
 
-// listener bounds its connections, and makes their deadlines lazy.
+// listener bounds its connections, and hands them over once all that comes before HTTP is done: the header of the PROXY protocol
+// is read, because the bounds of peers count the client; and the handshake of TLS is complete, because the protocol
+// that was agreed upon decides from which of the two net/http reads.
 type listener struct {
 	net.Listener
 	options Options
 	places  *service.Shares[netip.Prefix] // of connections that are not closed yet
 	excess  service.Shares[netip.Prefix]  // connections without a place
 	faults  front.FaultLog
-}
-
-// Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		inner, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if c := l.admit(inner); c != nil {
-			return c, nil
-		}
-	}
+	ready   chan accepted
+	begun   sync.Once
+	running context.Context // ends with Close
+	end     context.CancelFunc
+	// unnamed counts the connections whose proxy has not named the client yet. They have no place.
+	unnamed atomic.Int32
 }
 
 // admit returns the connection that inner becomes, or nil if there were far too many
@@ -101,7 +92,7 @@ func (l *listener) admit(inner net.Conn) *Connection {
 	if tcp, ok := socket.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
 	}
-	c.Conn = &counted{Conn: inner, of: c}
+	c.Conn = &placed{Conn: inner, of: c, giveBack: sync.OnceFunc(c.giveBack)}
 	return c
 }
 
@@ -118,19 +109,6 @@ func (l *listener) logRefusal(answer []byte) {
 		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
 }
 
-// preparingListener hands connections over once all that comes before HTTP is done: the header of the PROXY protocol
-// is read, because the bounds of peers count the client; and the handshake of TLS is complete, because the protocol
-// that was agreed upon decides from which of the two net/http reads.
-type preparingListener struct {
-	*listener
-	ready   chan accepted
-	begun   sync.Once
-	running context.Context // ends with Close
-	end     context.CancelFunc
-	// unnamed counts the connections whose proxy has not named the client yet. They have no place.
-	unnamed atomic.Int32
-}
-
 // mostUnnamed is how many connections of proxies may wait for their header at once. A proxy sends it with the
 // connection, so they do not wait for long.
 const mostUnnamed = 1024
@@ -142,7 +120,7 @@ type accepted struct {
 }
 
 // Accept implements net.Listener.
-func (l *preparingListener) Accept() (net.Conn, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	l.begun.Do(func() { go l.run() })
 	select {
 	case a := <-l.ready:
@@ -153,15 +131,15 @@ func (l *preparingListener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener. It ends the headers and handshakes that are under way.
-func (l *preparingListener) Close() error {
+func (l *listener) Close() error {
 	l.end()
-	return l.listener.Close()
+	return l.Listener.Close()
 }
 
 // run begins to prepare each connection, until the listener is closed.
-func (l *preparingListener) run() {
+func (l *listener) run() {
 	for {
-		inner, err := l.listener.Listener.Accept()
+		inner, err := l.Listener.Accept()
 		switch {
 		case err != nil:
 			if !l.handOver(accepted{err: err}) {
@@ -176,7 +154,7 @@ func (l *preparingListener) run() {
 }
 
 // handOver waits until Accept returns a. It returns false if the listener was closed.
-func (l *preparingListener) handOver(a accepted) bool {
+func (l *listener) handOver(a accepted) bool {
 	select {
 	case l.ready <- a:
 		return true
@@ -186,7 +164,7 @@ func (l *preparingListener) handOver(a accepted) bool {
 }
 
 // nameClient prepares a connection of a proxy once that has named the client. It waits for nothing.
-func (l *preparingListener) nameClient(inner net.Conn) {
+func (l *listener) nameClient(inner net.Conn) {
 	if l.unnamed.Add(1) > mostUnnamed {
 		l.unnamed.Add(-1)
 		_ = inner.Close()
@@ -206,7 +184,7 @@ func (l *preparingListener) nameClient(inner net.Conn) {
 }
 
 // prepare admits a connection and hands it over, with TLS once its handshake is complete. It does not wait for that.
-func (l *preparingListener) prepare(inner net.Conn) {
+func (l *listener) prepare(inner net.Conn) {
 	c := l.admit(inner)
 	switch {
 	case c == nil:
@@ -218,7 +196,7 @@ func (l *preparingListener) prepare(inner net.Conn) {
 }
 
 // secure completes the handshake of c, and hands c over. It closes c if that fails.
-func (l *preparingListener) secure(c *Connection) {
+func (l *listener) secure(c *Connection) {
 	secure := tls.Server(c.Conn, l.options.TLS)
 	ctx, cancel := context.WithTimeout(l.running, headerTimeout)
 	defer cancel()
@@ -245,7 +223,7 @@ func (l *preparingListener) secure(c *Connection) {
 
 // logHandshake answers who speaks plain HTTP with TLS's port, and logs the error of a
 // handshake, unless the caller has only gone away, as probes of load balancers do.
-func (l *preparingListener) logHandshake(err error) {
+func (l *listener) logHandshake(err error) {
 	var plain tls.RecordHeaderError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.Canceled):

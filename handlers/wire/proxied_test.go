@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -88,33 +87,6 @@ func holdsClient(t *testing.T, name string, l *line, client string) {
 	}
 	if got, err := l.answer(); err != nil || got.body != client+" false" {
 		t.Errorf("%s: %q %v, want %s", name, got.body, err, client)
-	}
-}
-
-func TestHTTP2KnowsTheClientThatTheProxyNames(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	s := listenTo(t, Options{Proxies: front.ThisMachine(), TLS: tlsSettings(t, authority)}, whoAsks)
-	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, s.address)
-		if err == nil {
-			_, err = io.WriteString(conn, version2(t, proxyproto.PROXY, "198.51.100.7:4711"))
-		}
-		return conn, err
-	}
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialContext: dial, TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}
-	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if body, _ := io.ReadAll(answer.Body); answer.ProtoMajor != 2 || string(body) != "198.51.100.7:4711 false" {
-		t.Errorf("%s: %s", answer.Proto, body)
 	}
 }
 
@@ -237,36 +209,42 @@ func FuzzReadProxied(f *testing.F) {
 	})
 }
 
-func TestAListenerThatIsClosedEndsItsWaitForHeaders(t *testing.T) {
+func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 	t.Parallel()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct {
+		options  Options
+		underWay func(*listener) int
+	}{
+		"headers": {Options{Proxies: front.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
+		"handshakes": {
+			Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))}, func(l *listener) int { return l.places.Taken() },
+		},
+	} {
+		inner, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := NewListener(inner, c.options).(*listener)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := l.Accept()
+			ended <- err
+		}()
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		eventually(t, name+" are awaited", func() bool { return c.underWay(l) == 1 })
+		l.Close()
+		if err := <-ended; err == nil {
+			t.Errorf("%s: a connection was accepted", name)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Error(err)
+		}
+		eventually(t, name+" have ended", func() bool { return c.underWay(l) == 0 })
 	}
-	listener := NewListener(inner, Options{Proxies: front.ThisMachine()})
-	waiting := listener.(*preparingListener)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := listener.Accept()
-		ended <- err
-	}()
-	conn, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	eventually(t, "the header is awaited", func() bool { return waiting.unnamed.Load() == 1 })
-	if open := waiting.places.Taken(); open != 0 {
-		t.Errorf("a connection without a client has %d places", open)
-	}
-	listener.Close()
-	if err := <-ended; err == nil {
-		t.Error("a connection was accepted")
-	}
-	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Error(err)
-	}
-	eventually(t, "nobody waits", func() bool { return waiting.unnamed.Load() == 0 })
 }
 
 func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
@@ -275,10 +253,10 @@ func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := NewListener(inner, Options{Proxies: front.ThisMachine()})
-	defer listener.Close()
-	listener.(*preparingListener).unnamed.Store(mostUnnamed)
-	go func() { _, _ = listener.Accept() }()
+	l := NewListener(inner, Options{Proxies: front.ThisMachine()}).(*listener)
+	defer l.Close()
+	l.unnamed.Store(mostUnnamed)
+	go func() { _, _ = l.Accept() }()
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -195,23 +193,8 @@ func tlsSettings(t *testing.T, authority *handlerstest.Authority) *tls.Config {
 	}
 }
 
-// logLines is a log that can be read while it is written.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// logLines is a log of lines in JSON.
+type logLines struct{ handlerstest.Log }
 
 // last returns the newest line.
 func (l *logLines) last(t *testing.T) map[string]any {

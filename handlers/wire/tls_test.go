@@ -14,22 +14,13 @@ import (
 	"velocityd/handlers/handlerstest"
 )
 
-func TestOldVersionsOfTLSAreRefused(t *testing.T) {
+func TestAFailedHandshakeIsLogged(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
-	for version, accepted := range map[uint16]bool{
-		tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true,
-		tls.VersionTLS13: true,
-	} {
-		config := &tls.Config{RootCAs: authority.Pool, MinVersion: version, MaxVersion: version}
-		conn, err := tls.Dial("tcp", s.address, config)
-		if (err == nil) != accepted {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
-		}
-		if err == nil {
-			_ = conn.Close()
-		}
+	if conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11}); err == nil {
+		_ = conn.Close()
+		t.Error("TLS 1.1 is spoken")
 	}
 	eventually(t, "the log tells of it", func() bool {
 		log := s.log.String()
@@ -37,49 +28,24 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	})
 }
 
-func TestCertificatesOfCallersAreVerified(t *testing.T) {
+func TestHandlersSeeTheCertificateOfTheCaller(t *testing.T) {
 	t.Parallel()
-	authority, stranger := handlerstest.NewAuthority(t), handlerstest.NewAuthority(t)
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := "nobody"
-		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-			who = r.TLS.VerifiedChains[0][0].Subject.CommonName
+	authority := handlerstest.NewAuthority(t)
+	s := listenTo(t, Options{TLS: tlsSettings(t, authority)}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Who", fmt.Sprint(r.ProtoMajor, " ", r.TLS.VerifiedChains[0][0].Subject.CommonName))
+	})
+	for _, protocol := range []string{"1", "2"} {
+		transport := &http.Transport{ForceAttemptHTTP2: protocol == "2", TLSClientConfig: &tls.Config{
+			RootCAs: authority.Pool, Certificates: []tls.Certificate{authority.Issue(t, "auth-1").Loaded(t)},
+		}}
+		t.Cleanup(transport.CloseIdleConnections)
+		answer, err := (&http.Client{Transport: transport}).Get("https://" + s.address)
+		if err != nil {
+			t.Fatal(err)
 		}
-		w.Header().Set("Who", fmt.Sprint(r.ProtoMajor, " ", who))
-	}), time.Minute, nil)
-	go func() { _ = server.Serve(NewListener(inner, Options{TLS: tlsSettings(t, authority)})) }()
-	defer func() { _ = server.Close() }()
-	for _, c := range []struct {
-		signer *handlerstest.Authority
-		want   string
-	}{{nil, "nobody"}, {authority, "auth-1"}, {stranger, ""}} {
-		for _, protocol := range []string{"1", "2"} {
-			config := &tls.Config{RootCAs: authority.Pool}
-			if c.signer != nil {
-				// What a stranger's client sends although the server does not ask for it.
-				loaded := c.signer.Issue(t, "auth-1").Loaded(t)
-				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &loaded, nil }
-			}
-			transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: protocol == "2"}
-			t.Cleanup(transport.CloseIdleConnections)
-			answer, err := (&http.Client{Transport: transport}).Get("https://" + inner.Addr().String())
-			if c.want == "" {
-				if err == nil {
-					t.Errorf("a stranger's certificate over HTTP/%s: %s", protocol, answer.Status)
-				}
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			if got := answer.Header.Get("Who"); got != protocol+" "+c.want {
-				t.Errorf("got %q, want HTTP/%s and %s", got, protocol, c.want)
-			}
+		answer.Body.Close()
+		if got := answer.Header.Get("Who"); got != protocol+" auth-1" {
+			t.Errorf("got %q, want HTTP/%s and auth-1", got, protocol)
 		}
 	}
 }
@@ -118,35 +84,6 @@ func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	s.dialTLS(t, authority).mustAsk(t, askRoot, http.StatusOK)
-}
-
-func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
-	t.Parallel()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := NewListener(inner, Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))})
-	secure := listener.(*preparingListener)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := listener.Accept()
-		ended <- err
-	}()
-	conn, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	eventually(t, "the handshake begins", func() bool { return secure.listener.places.Taken() == 1 })
-	listener.Close()
-	if err := <-ended; err == nil {
-		t.Error("a connection was accepted")
-	}
-	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Error(err)
-	}
-	eventually(t, "the connection is closed", func() bool { return secure.listener.places.Taken() == 0 })
 }
 
 func TestASilentHandshakeIsCutOff(t *testing.T) {
