@@ -40,6 +40,7 @@ func newMasks(folder, port, dbPort, version string) *masks {
 			numbered("time", `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{3,9}Z?`),
 			plain("time", `\d{4}-(?:\d\d|[A-Z][a-z]{2})-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:Z| UTC)?`),
 			plain("clock", `\b\d\d:\d\d:\d\d(?:\.\d+)?`),
+			plain("hour", `\b\d\d-\d\d \d\d:\d\d\b`), // of the table of a report
 			plain("day", `\b20\d\d-\d\d-\d\d\b`),
 			plain("length", `\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?(?:µs|ms)\b|\b\d+\.\d+s\b`),
 			plain("wait", `(?m)^\d+ +https?://.* (\d+s) `), // of the table of webhooks
@@ -64,7 +65,6 @@ func (m *masks) of(answer string) string {
 		if i == literalBehind {
 			answer = m.literal.Replace(answer)
 		}
-
 		answer = r.pattern.ReplaceAllStringFunc(answer, func(found string) string {
 			part := found
 			if groups := r.pattern.FindStringSubmatch(found); len(groups) > 1 {
