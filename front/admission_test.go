@@ -111,7 +111,7 @@ func TestATokenIsFoundInTheCredentialsOfASchemeAlone(t *testing.T) {
 		"Basic " + basic("a:"+token+"ab") + "=": false, "Basic " + basic("anyone:"+token) + "*": false,
 		"Basic " + basic(strings.Repeat("a", 600)+":"+token): false,
 	} {
-		if _, ok := front.TokenIn(text); ok != want {
+		if _, ok := front.TokenOf([]string{text}, nil); ok != want {
 			t.Errorf("%q: %t", text, ok)
 		}
 	}

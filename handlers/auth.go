@@ -42,11 +42,7 @@ type endpoint struct{ method, path string }
 
 // identify finds out who sends the request. The errors are those of Admission.Identify.
 func (s *server) identify(x *exchange) (access.Caller, error) {
-	credential := credentialOf
-	if isOfGateways(x.Path()) {
-		credential = gatewayCredentialOf
-	}
-	digest, given := credential(x.Request())
+	digest, given := credentialOf(x)
 	return s.Auth.Identify(x.Request().Context(), digest, given)
 }
 
