@@ -330,6 +330,30 @@ func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error 
 	return ask(ctx)
 }
 
+// show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not find it, or ""
+// for one that always does.
+func (s *server) show(x *exchange, absent string, find func(ctx context.Context) (answer any, err error)) error {
+	return s.lookUp(x, func(ctx context.Context) error {
+		answer, err := find(ctx)
+		switch {
+		case err != nil && absent != "":
+			return notFound(err, absent)
+		case err != nil:
+			return err
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
+	})
+}
+
+// changeAs is change for a change that is recorded under the name of the caller, the principal.
+func (s *server) changeAs(x *exchange, carryOut func(ctx context.Context, principal string) error) error {
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	return s.change(x, func(ctx context.Context) error { return carryOut(ctx, principal) })
+}
+
 // change calls carryOut with the deadline of changes. Once begun it is NOT
 // interrupted when the caller goes away: the engine would go on, and the result
 // would be lost.
