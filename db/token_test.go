@@ -183,29 +183,6 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 	})
 }
 
-func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		_, store := f.stand(t, session.Options{})
-		ask := func(name string) (access.Credential, error) {
-			return store.AddCredential(t.Context(), access.NewCertificateCredential("CN=auth-1,O=Example", callerOf(name)), "dba")
-		}
-		first, err := ask("one")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ask("two"); !errors.Is(err, service.ErrConflict) {
-			t.Errorf("a subject of two callers: %v", err)
-		}
-		if _, err := store.RevokeCredential(t.Context(), first.ID, "dba"); err != nil {
-			t.Fatal(err)
-		}
-		if second, err := ask("two"); err != nil || second.Digest != first.Digest {
-			t.Errorf("a subject after its revocation: %+v, %v", second, err)
-		}
-	})
-}
-
 func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -67,20 +67,12 @@ func faultOf(err error) front.Fault {
 	return f
 }
 
-// credentialIn returns the digest of a call's credential: a token in the metadata authorization, or the client certificate that TLS
-// has verified. given is false if it has none that could be one of ours.
+// credentialIn returns the digest of a call's credential, as front.CredentialOf does: a token in the metadata authorization, or a
+// client certificate.
 func credentialIn(ctx context.Context) (digest access.Digest, given bool) {
-	if lines := metadata.ValueFromIncomingContext(ctx, "authorization"); len(lines) == 1 {
-		token, ok := front.TokenIn(lines[0])
-		return token.Digest(), ok
+	var secure credentials.TLSInfo
+	if caller, ok := peer.FromContext(ctx); ok {
+		secure, _ = caller.AuthInfo.(credentials.TLSInfo)
 	}
-	caller, _ := peer.FromContext(ctx)
-	if caller == nil {
-		return access.Digest{}, false
-	}
-	secure, ok := caller.AuthInfo.(credentials.TLSInfo)
-	if !ok || len(secure.State.VerifiedChains) == 0 {
-		return access.Digest{}, false
-	}
-	return access.SubjectDigest(access.CertificateSubject(secure.State.VerifiedChains[0][0])), true
+	return front.CredentialOf(metadata.ValueFromIncomingContext(ctx, "authorization"), nil, &secure.State)
 }

@@ -2,9 +2,7 @@ package front
 
 import (
 	"context"
-	"encoding/base64"
 	"slices"
-	"strings"
 
 	"velocityd/service"
 	"velocityd/service/access"
@@ -86,25 +84,4 @@ func (a Admission) zonesOf(ctx context.Context, named []service.Report) ([][]int
 		}
 	}
 	return zones, nil
-}
-
-// longestBasic bounds the credentials of the scheme Basic that are decoded, in characters.
-const longestBasic = 512
-
-// TokenIn returns the token in the credentials of a scheme: all of Bearer's, or the password of Basic's,
-// whatever the user. Protocols other than HTTP write them in the same way. ok is false if there is no
-// token that could be one of ours.
-func TokenIn(credentials string) (token access.Token, ok bool) {
-	scheme, text, _ := strings.Cut(credentials, " ")
-	text = strings.TrimLeft(text, " ")
-	switch {
-	case strings.EqualFold(scheme, "Bearer"):
-		return access.ParseToken(text)
-	case strings.EqualFold(scheme, "Basic") && len(text) <= longestBasic:
-		decoded, err := base64.StdEncoding.DecodeString(text)
-		_, password, _ := strings.Cut(string(decoded), ":")
-		token, ok = access.ParseToken(password)
-		return token, ok && err == nil
-	}
-	return access.Token{}, false
 }

@@ -14,29 +14,6 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestAnAdmissionKnowsCallersByTheirCredential(t *testing.T) {
-	t.Parallel()
-	var credentials memory.Credentials
-	cache := access.NewCache(&credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	admission := front.Admission{Callers: cache}
-	if admission.IsOpen() || !(front.Admission{}).IsOpen() {
-		t.Error("an admission is open although it has callers, or closed although it has none")
-	}
-	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
-	for _, c := range []struct {
-		token access.Token
-		given bool
-		name  string
-		err   error
-	}{{token, true, "shop", nil}, {token, false, "", access.ErrUnauthenticated}, {access.NewToken(), true, "", access.ErrUnauthenticated}} {
-		caller, err := admission.Identify(t.Context(), c.token.Digest(), c.given)
-		if caller.Name != c.name || !errors.Is(err, c.err) {
-			t.Errorf("given %t: %+v, %v", c.given, caller, err)
-		}
-	}
-}
-
 func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 	t.Parallel()
 	memory := memory.New()
@@ -111,7 +88,7 @@ func TestATokenIsFoundInTheCredentialsOfASchemeAlone(t *testing.T) {
 		"Basic " + basic("a:"+token+"ab") + "=": false, "Basic " + basic("anyone:"+token) + "*": false,
 		"Basic " + basic(strings.Repeat("a", 600)+":"+token): false,
 	} {
-		if _, ok := front.TokenIn(text); ok != want {
+		if _, ok := front.TokenOf([]string{text}, nil); ok != want {
 			t.Errorf("%q: %t", text, ok)
 		}
 	}

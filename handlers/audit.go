@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -36,17 +35,14 @@ func (s *server) listAudit(x *exchange) error {
 		return err
 	}
 	query.Zones = chosen.Zones
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		page, err := s.Reader.AuditEntries(ctx, query)
-		if err != nil {
-			return err
-		}
 		for i := range page.Entries {
 			if x.caller.IsBound() && page.Entries[i].Action == "export" {
 				page.Entries[i].After = withoutAttempt(page.Entries[i].After)
 			}
 		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewAudit(page))
+		return api.NewAudit(page), err
 	})
 }
 

@@ -119,18 +119,19 @@ func routed(path string) string {
 
 func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {
 	t.Parallel()
-	d, listed, called := described(t), routeNeeds(), map[string]bool{}
+	d, called := described(t), map[string]bool{}
 	for _, call := range calls() {
 		called[call.method+" "+routed(call.path)] = true
 	}
-	for _, route := range newEcho(Options{}).Routes() {
+	s := newServer(withAll(Options{}))
+	for _, route := range s.serve(s.routeCalls, s.routeRecords).echo.Routes() {
 		if route.Method == http.MethodHead {
 			continue
 		}
 		name := route.Method + " " + route.Path
-		wanted, ok := listed[name]
+		wanted, ok := s.needs[endpoint{route.Method, route.Path}]
 		if !ok {
-			t.Errorf("%s: routeNeeds does not say what it needs", name)
+			t.Errorf("%s: no need is known of it", name)
 		}
 		method, isOfGateways := strings.ToLower(route.Method), route.Method == anyMethod
 		if isOfGateways { // they have tests of their own credentials
@@ -150,19 +151,11 @@ func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {
 	}
 }
 
-func TestARouteThatIsNotListedNeedsAdmin(t *testing.T) {
-	t.Parallel()
-	e := newEcho(Options{})
-	e.GET("/forgotten", nil)
-	if got := needsOf(e.Routes())[endpoint{"GET", "/forgotten"}]; got.isOpen || !slices.Equal(got.anyOf, []access.Scope{access.ScopeAdmin}) {
-		t.Errorf("it needs %+v", got)
-	}
-}
-
 func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	needs := routeNeeds()
+	routes := newServer(withAll(Options{}))
+	routes.serve(routes.routeCalls, routes.routeRecords)
 	headersOf := map[access.Scope][]string{} // all made at once: a new token is not known at once
 	for _, scope := range access.Scopes() {
 		headersOf[scope] = append(g.as("all-in-1", []int64{1}, scope), "Content-Type", "application/json")
@@ -170,7 +163,7 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	for scope, headers := range headersOf {
 		for _, call := range calls() {
 			got := g.ask(t, call.method, call.path, call.body, headers...)
-			route := needs[strings.Replace(call.method, "HEAD", "GET", 1)+" "+routed(call.path)]
+			route := routes.needs[endpoint{call.method, routed(call.path)}]
 			wanted := route.anyOf
 			if route.allZones { // and the credential is bound to one
 				got.refused(t, http.StatusForbidden, "missing_scope")

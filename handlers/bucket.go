@@ -35,10 +35,6 @@ func (s *server) release(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	var request releaseRequest
 	if err := s.read(x, &request); err != nil {
 		return err
@@ -52,7 +48,7 @@ func (s *server) release(x *exchange) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Writer.Release(ctx, bucket, principal, *request.Reason)
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})

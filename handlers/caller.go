@@ -20,7 +20,7 @@ func (s *server) showCaller(x *exchange) error {
 	if who.IsOpen {
 		who.Scopes = []access.Scope{access.ScopeAdmin}
 	} else {
-		digest, _ := credentialOf(x.Request())
+		digest, _ := credentialOf(x)
 		known := false
 		if who.Credential, known = s.Auth.Callers.Credential(digest); !known {
 			return access.ErrUnauthenticated // it has ended just now

@@ -44,12 +44,9 @@ func (s *server) listEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		page, err := s.Reader.Events(ctx, h.eventQuery(query))
-		if err != nil {
-			return err
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewEvents(page))
+		return api.NewEvents(page), err
 	})
 }
 

@@ -36,11 +36,7 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 	if err := x.takeMemory(streamBytes); err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Exports.NoteExport(ctx, service.Export{Query: query, Format: form}, principal)
 	}); err != nil {
 		return fmt.Errorf("record the export in zone_audit: %w", err)

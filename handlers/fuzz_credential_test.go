@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"velocityd/front"
 	"velocityd/service/access"
 )
 
@@ -28,7 +29,7 @@ func FuzzCredential(f *testing.F) {
 		if key != "" {
 			r.Header.Set(fieldAPIKey, key)
 		}
-		digest, given := credentialOf(r)
+		digest, given := front.CredentialOf(r.Header[fieldAuthorization], r.Header[fieldAPIKey], nil)
 		if !given {
 			return
 		}

@@ -41,14 +41,6 @@ type Gates interface {
 	Gate(name string) (g gate.Gate, ok bool)
 }
 
-// routeGates routes the paths for gateways.
-func (s *server) routeGates(e *echo.Echo) {
-	e.Add(anyMethod, pathGate, adapted(s.shortGate))
-	e.Add(anyMethod, pathNamed, adapted(s.namedGate))
-	e.Add(anyMethod, pathBelowName, adapted(s.namedGate))
-	e.Add(anyMethod, pathGateOutcome, adapted(s.gateOutcome))
-}
-
 // isGate reports whether a route is one for gateways.
 func isGate(route string) bool {
 	return route == pathGate || route == pathNamed || route == pathBelowName

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -220,32 +219,39 @@ func (s *server) serve(parts ...func(*echo.Echo)) *Interface {
 	for _, route := range parts {
 		route(e)
 	}
-	maps.Copy(s.needs, needsOf(e.Routes()))
 	return &Interface{s, e}
 }
 
 // routeCalls routes the paths for those who ask for decisions, and those that show nothing of
 // zones, buckets and txns.
 func (s *server) routeCalls(e *echo.Echo) {
-	e.POST(pathCheck, adapted(s.postCheck))
-	e.POST(pathChecks, adapted(s.postChecks))
-	e.POST(pathOutcomes, adapted(s.postOutcomes))
-	e.POST(pathOutcome, adapted(s.postOutcome))
-	s.routeGates(e)
-	e.POST(pathAttemptOutcome, adapted(s.postAttemptOutcome))
-	get(e, pathWelcome, s.welcome)
-	get(e, pathLive, s.live)
-	get(e, pathReady, s.answerReady)
-	get(e, pathDescription, s.describe)
-	get(e, pathCaller, s.showCaller)
-	get(e, pathEventSchema, s.showEventSchema)
+	open, check, report := need{isOpen: true}, oneOf(access.ScopeCheck), oneOf(access.ScopeReport)
+	s.route(e, "POST", pathCheck, check, s.postCheck)
+	s.route(e, "POST", pathChecks, check, s.postChecks)
+	s.route(e, "POST", pathOutcomes, report, s.postOutcomes)
+	s.route(e, "POST", pathOutcome, report, s.postOutcome)
+	s.route(e, anyMethod, pathGate, check, s.shortGate)
+	s.route(e, anyMethod, pathNamed, check, s.namedGate)
+	s.route(e, anyMethod, pathBelowName, check, s.namedGate)
+	s.route(e, anyMethod, pathGateOutcome, report, s.gateOutcome)
+	s.route(e, "POST", pathAttemptOutcome, report, s.postAttemptOutcome)
+	s.route(e, "GET", pathWelcome, open, s.welcome)
+	s.route(e, "GET", pathLive, open, s.live)
+	s.route(e, "GET", pathReady, open, s.answerReady)
+	s.route(e, "GET", pathDescription, open, s.describe)
+	s.route(e, "GET", pathCaller, oneOf(), s.showCaller)
+	s.route(e, "GET", pathEventSchema, open, s.showEventSchema)
 	if s.RateLimits != nil {
-		e.POST(pathJSON, adapted(s.answerJSON))
-		get(e, pathHealthcheck, s.healthcheck)
+		s.route(e, "POST", pathJSON, check, s.answerJSON)
+		s.route(e, "GET", pathHealthcheck, open, s.healthcheck)
 	}
 }
 
 // routeRecords routes the paths for those who look after the service.
+//
+// Whoever works in a zone may read its settings, except those who only ask and report: login servers are the most exposed.
+// Overrides name people, so only those who edit them see them. Recorded attempts name people, too: a caller who asks and
+// reports learns what he needs of an attempt from the answers to a retry and to a report.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"
@@ -253,60 +259,67 @@ func (s *server) routeRecords(e *echo.Echo) {
 		overrides = zone + "/overrides"
 		override  = overrides + "/:override_id"
 	)
-	get(e, pathTxns, s.listTxns)
-	get(e, pathFollow, s.followTxns)
-	get(e, pathEvents, s.listEvents)
-	get(e, pathFollowEvents, s.followEvents)
-	get(e, pathWebhooks, s.listWebhooks)
-	e.POST(pathWebhooks, adapted(s.addWebhook))
-	e.DELETE(pathWebhook, adapted(s.removeWebhook))
-	get(e, pathDeliveries, s.listDeliveries)
-	e.POST(pathResend, adapted(s.resend))
-	get(e, pathAudit, s.listAudit)
-	get(e, pathTokens, s.listTokens)
-	e.DELETE(pathToken, adapted(s.revokeToken))
-	get(e, "/v1/txns/:id", s.showTxn)
-	get(e, pathExplanation, s.explainTxn)
-	get(e, pathAttemptShown, s.showAttempt)
-	get(e, pathRetention, s.showRetention)
-	get(e, "/v1/zones", s.listZones)
-	get(e, zone, s.showZone)
-	get(e, pathReport, s.showReport)
-	e.PUT(zone, adapted(s.putZone))
-	e.DELETE(zone, adapted(s.deleteZone))
-	get(e, zone+"/totals", s.showZoneTotals)
-	get(e, bucket, s.peek)
-	get(e, bucket+"/totals", s.showBucketTotals)
-	get(e, pathLocked, s.showLocked)
-	get(e, pathDenied, s.showDenied)
-	e.POST(pathReleases, adapted(s.releaseMany))
-	e.POST(bucket+"/release", adapted(s.release))
-	get(e, overrides, s.listOverrides)
-	e.POST(overrides, adapted(s.addOverride))
-	get(e, override, s.showOverride)
-	e.PUT(override, adapted(s.setOverride))
-	e.DELETE(override, adapted(s.deleteOverride))
+	history, peek, release := oneOf(access.ScopeHistory), oneOf(access.ScopePeek), oneOf(access.ScopeRelease)
+	zones, edit, admin := oneOf(access.ScopeZones), oneOf(access.ScopeOverrides), everywhere(access.ScopeAdmin)
+	readZone := oneOf(access.ScopePeek, access.ScopeRelease, access.ScopeZones, access.ScopeOverrides, access.ScopeHistory)
+	s.route(e, "GET", pathTxns, history, s.listTxns)
+	s.route(e, "GET", pathFollow, history, s.followTxns)
+	s.route(e, "GET", pathEvents, history, s.listEvents)
+	s.route(e, "GET", pathFollowEvents, history, s.followEvents)
+	s.route(e, "GET", pathWebhooks, admin, s.listWebhooks)
+	s.route(e, "POST", pathWebhooks, admin, s.addWebhook)
+	s.route(e, "DELETE", pathWebhook, admin, s.removeWebhook)
+	s.route(e, "GET", pathDeliveries, admin, s.listDeliveries)
+	s.route(e, "POST", pathResend, admin, s.resend)
+	s.route(e, "GET", pathAudit, history, s.listAudit)
+	s.route(e, "GET", pathTokens, admin, s.listTokens)
+	s.route(e, "DELETE", pathToken, admin, s.revokeToken)
+	s.route(e, "GET", "/v1/txns/:id", history, s.showTxn)
+	s.route(e, "GET", pathExplanation, history, s.explainTxn)
+	s.route(e, "GET", pathAttemptShown, history, s.showAttempt)
+	s.route(e, "GET", pathRetention, history, s.showRetention)
+	s.route(e, "GET", "/v1/zones", readZone, s.listZones)
+	s.route(e, "GET", zone, readZone, s.showZone)
+	s.route(e, "GET", pathReport, history, s.showReport)
+	s.route(e, "PUT", zone, zones, s.putZone)
+	s.route(e, "DELETE", zone, zones, s.deleteZone)
+	s.route(e, "GET", zone+"/totals", history, s.showZoneTotals)
+	s.route(e, "GET", bucket, peek, s.peek)
+	s.route(e, "GET", bucket+"/totals", history, s.showBucketTotals)
+	s.route(e, "GET", pathLocked, peek, s.showLocked)
+	s.route(e, "GET", pathDenied, peek, s.showDenied)
+	s.route(e, "POST", pathReleases, release, s.releaseMany)
+	s.route(e, "POST", bucket+"/release", release, s.release)
+	s.route(e, "GET", overrides, edit, s.listOverrides)
+	s.route(e, "POST", overrides, edit, s.addOverride)
+	s.route(e, "GET", override, edit, s.showOverride)
+	s.route(e, "PUT", override, edit, s.setOverride)
+	s.route(e, "DELETE", override, edit, s.deleteOverride)
 	if s.Backtests != nil {
-		e.POST(pathBacktest, adapted(s.beginBacktest))
-		get(e, pathJob, s.showBacktest)
-		e.DELETE(pathJob, adapted(s.cancelBacktest))
+		s.route(e, "POST", pathBacktest, history, s.beginBacktest)
+		s.route(e, "GET", pathJob, history, s.showBacktest)
+		s.route(e, "DELETE", pathJob, history, s.cancelBacktest)
 	}
 	if s.Examine != nil {
-		get(e, pathDiagnosis, s.showDiagnosis)
+		s.route(e, "GET", pathDiagnosis, admin, s.showDiagnosis)
 	}
 	if s.Metrics != nil {
-		get(e, pathMetrics, s.showMetrics)
+		s.route(e, "GET", pathMetrics, everywhere(access.ScopeMetrics), s.showMetrics)
+	}
+}
+
+// route has the requests of a path answered by handle, for callers with the need. HEAD is answered as GET is:
+// exchange.respond leaves the body out.
+func (s *server) route(e *echo.Echo, method, path string, wanted need, handle func(*exchange) error) {
+	s.needs[endpoint{method, path}] = wanted
+	e.Add(method, path, adapted(handle))
+	if method == http.MethodGet && path != pathProfiles { // HEAD would take a profile for nobody
+		s.route(e, http.MethodHead, path, wanted, handle)
 	}
 }
 
 func adapted(handle func(*exchange) error) echo.HandlerFunc {
 	return func(c echo.Context) error { return handle(c.(*exchange)) } //nolint:errcheck // the first middleware makes every context one
-}
-
-// get answers HEAD as well: exchange.respond leaves the body out.
-func get(e *echo.Echo, path string, handle func(*exchange) error) {
-	e.GET(path, adapted(handle))
-	e.HEAD(path, adapted(handle))
 }
 
 // lookUp calls ask, which must not change anything, with the deadline of look-ups. It
@@ -315,6 +328,30 @@ func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error 
 	ctx, cancel := context.WithTimeout(x.Request().Context(), lookUpTimeout)
 	defer cancel()
 	return ask(ctx)
+}
+
+// show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not find it, or ""
+// for one that always does.
+func (s *server) show(x *exchange, absent string, find func(ctx context.Context) (answer any, err error)) error {
+	return s.lookUp(x, func(ctx context.Context) error {
+		answer, err := find(ctx)
+		switch {
+		case err != nil && absent != "":
+			return notFound(err, absent)
+		case err != nil:
+			return err
+		}
+		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
+	})
+}
+
+// changeAs is change for a change that is recorded under the name of the caller, the principal.
+func (s *server) changeAs(x *exchange, carryOut func(ctx context.Context, principal string) error) error {
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	return s.change(x, func(ctx context.Context) error { return carryOut(ctx, principal) })
 }
 
 // change calls carryOut with the deadline of changes. Once begun it is NOT

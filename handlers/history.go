@@ -95,15 +95,12 @@ func (s *server) recordedKeys(ctx context.Context, zone int64, keys []string) (r
 
 // showTxns answers with one page.
 func (s *server) showTxns(x *exchange, query service.HistoryQuery) error {
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		page, err := s.Reader.History(ctx, query)
-		if err != nil {
-			return err
-		}
 		page.Others = slices.DeleteFunc(page.Others, func(t service.Txn) bool { return !x.caller.Reaches(t.Bucket.ZoneID) })
 		x.hideAttempts(page.Txns, query.AttemptID)
 		x.hideAttempts(page.Others, query.AttemptID)
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewTxns(page))
+		return api.NewTxns(page), err
 	})
 }
 

@@ -34,12 +34,9 @@ func (s *server) showLocked(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
-		if err != nil {
-			return notFound(err, noZone(zoneID))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewLocked(found))
+		return api.NewLocked(found), err
 	})
 }
 

@@ -39,16 +39,13 @@ func (s *server) listOverrides(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
-		if err != nil {
-			return notFound(err, noZone(zoneID))
-		}
 		answer := api.NewOverrides(found[:min(len(found), limit)])
 		if len(found) > limit {
 			answer.Next = api.ID(found[limit-1].ID)
 		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
+		return answer, err
 	})
 }
 
@@ -58,12 +55,9 @@ func (s *server) showOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noOverride(zoneID, id), func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Override(ctx, zoneID, id)
-		if err != nil {
-			return notFound(err, noOverride(zoneID, id))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(found))
+		return api.NewOverride(found), err
 	})
 }
 
@@ -120,12 +114,12 @@ func (s *server) writeOverride(
 	x *exchange, which service.Override, absent, conflict string,
 	write func(context.Context, service.Override, string) (service.Override, error),
 ) (stored service.Override, err error) {
-	wanted, principal, err := s.readOverride(x, which.ZoneID)
+	wanted, err := s.readOverride(x, which.ZoneID)
 	if err != nil {
 		return wanted, err
 	}
 	wanted.ID = which.ID
-	err = s.change(x, func(ctx context.Context) error {
+	err = s.changeAs(x, func(ctx context.Context, principal string) error {
 		stored, err = write(ctx, wanted, principal)
 		return err
 	})
@@ -138,10 +132,6 @@ func (s *server) deleteOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	isShared, err := sameReason(x)
 	if err != nil {
 		return err
@@ -150,7 +140,7 @@ func (s *server) deleteOverride(x *exchange) error {
 	if isShared {
 		remove = s.Writer.EndOverride
 	}
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return remove(ctx, zoneID, id, principal)
 	}); err != nil {
 		return overrideError(err, noOverride(zoneID, id), foreignDetail)
@@ -173,14 +163,11 @@ func overrideError(err error, absent, conflict string) error {
 }
 
 // readOverride returns the override that the request asks for, its key normalised
-// by the zone's rule, and the caller's name.
-func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, principal string, err error) {
-	if principal, err = s.principal(x); err != nil {
-		return wanted, "", err
-	}
+// by the zone's rule.
+func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, err error) {
 	var request overrideRequest
 	if err := s.read(x, &request); err != nil {
-		return wanted, "", err
+		return wanted, err
 	}
 	var rule service.KeyRule
 	if err := s.lookUp(x, func(ctx context.Context) error {
@@ -188,13 +175,13 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 		rule = z.WithDefaults().Keys
 		return notFound(err, noZone(zoneID))
 	}); err != nil {
-		return wanted, "", err
+		return wanted, err
 	}
 	wanted, err = request.override(zoneID, rule)
 	if !s.Auth.IsOpen() {
 		wanted.CreatedBy = "" // it is the caller, who has proved who he is
 	}
-	return wanted, principal, err
+	return wanted, err
 }
 
 // override returns the request as a service.Override, or an error that points at the

@@ -8,11 +8,14 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
+	"velocityd/service/access"
 )
 
-// routeProfiles routes the profiles of the process, as Go's tools expect them.
+// pathProfiles is the path of the profiles of the process, as Go's tools expect them.
+const pathProfiles = "/debug/pprof/*"
+
 func (s *server) routeProfiles(e *echo.Echo) {
-	e.GET("/debug/pprof/*", adapted(s.profile)) // HEAD would take a profile for nobody
+	s.route(e, "GET", pathProfiles, everywhere(access.ScopeAdmin), s.profile)
 }
 
 // profile answers GET /debug/pprof/ with a list of the profiles, and below it with one

@@ -35,10 +35,6 @@ func (s *server) releaseMany(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	var request releasesRequest
 	if err := s.read(x, &request); err != nil {
 		return err
@@ -60,7 +56,7 @@ func (s *server) releaseMany(x *exchange) error {
 		return notFound(err, noZone(id))
 	}
 	answer := api.Releases{Results: make([]api.Released, len(request.BucketKeys))}
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		for i, key := range request.BucketKeys {
 			bucket, err := zone.Keys.Bucket(service.Bucket{ZoneID: id, Key: key})
 			if err != nil {

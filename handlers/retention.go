@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"velocityd/api"
 )
@@ -12,11 +11,8 @@ const pathRetention = "/v1/retention"
 
 // showRetention answers GET /v1/retention.
 func (s *server) showRetention(x *exchange) error {
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		state, err := s.Retention.Retention(ctx)
-		if err != nil {
-			return err
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewRetention(state))
+		return api.NewRetention(state), err
 	})
 }

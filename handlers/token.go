@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/http"
 	"net/url"
 
 	"velocityd/api"
@@ -30,16 +29,13 @@ func (s *server) listTokens(x *exchange) error {
 	if wanted.OnlyLive, err = onlyLive(query); err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		found, at, err := s.Registry.ListCredentials(ctx, wanted)
-		if err != nil {
-			return err
-		}
 		answer := api.NewTokens(found[:min(len(found), limit)], at)
 		if len(found) > limit {
 			answer.Next = found[limit-1].ID
 		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
+		return answer, err
 	})
 }
 
@@ -61,12 +57,8 @@ func (s *server) revokeToken(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	x.attrs = append(x.attrs, slog.Uint64("token_id", id))
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		_, err := s.Registry.RevokeCredential(ctx, id, principal)
 		return err
 	}); err != nil {

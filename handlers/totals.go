@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -21,12 +20,9 @@ func (s *server) showZoneTotals(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
 		totals, err := s.Reader.ZoneTotals(ctx, zoneID, query)
-		if err != nil {
-			return notFound(err, noZone(zoneID))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneTotals(totals))
+		return api.NewZoneTotals(totals), err
 	})
 }
 
@@ -40,16 +36,13 @@ func (s *server) showBucketTotals(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noZone(given.ZoneID), func(ctx context.Context) (any, error) {
 		bucket, err := s.normalBucket(ctx, given)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		totals, err := s.Reader.BucketTotals(ctx, bucket, query)
-		if err != nil {
-			return notFound(err, noZone(bucket.ZoneID))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewBucketTotals(totals))
+		return api.NewBucketTotals(totals), err
 	})
 }
 

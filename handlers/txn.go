@@ -37,7 +37,7 @@ func (s *server) explainTxn(x *exchange) error {
 		}
 		answer := api.NewExplanation(found)
 		if o := answer.Override; o != nil && !s.Auth.IsOpen() && !x.caller.Has(access.ScopeOverrides) {
-			o.Reason, o.CreatedBy = "", "" // they name people: see routeNeeds
+			o.Reason, o.CreatedBy = "", "" // they name people: see routeRecords
 		}
 		return found.Txn, answer, nil
 	})

@@ -21,21 +21,14 @@ const (
 
 // listWebhooks answers GET /v1/webhooks.
 func (s *server) listWebhooks(x *exchange) error {
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		list, err := s.Webhooks.Webhooks(ctx)
-		if err != nil {
-			return err
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewWebhooks(list))
+		return api.NewWebhooks(list), err
 	})
 }
 
 // addWebhook answers POST /v1/webhooks. Its answer has the secret, which nobody can read again.
 func (s *server) addWebhook(x *exchange) error {
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	var request api.WebhookRequest
 	if err := s.read(x, &request); err != nil {
 		return err
@@ -51,7 +44,7 @@ func (s *server) addWebhook(x *exchange) error {
 	}
 	secret := webhook.NewSecret()
 	var made webhook.Webhook
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) (err error) {
 		made, err = s.Webhooks.AddWebhook(ctx, wanted, secret, principal)
 		return err
 	}); err != nil {
@@ -72,11 +65,9 @@ func (s *server) removeWebhook(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
-	if err := s.change(x, func(ctx context.Context) error { return s.Webhooks.RemoveWebhook(ctx, id, principal) }); err != nil {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+		return s.Webhooks.RemoveWebhook(ctx, id, principal)
+	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
 	}
 	return x.respondNothing()
@@ -92,12 +83,9 @@ func (s *server) listDeliveries(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, noWebhook(id), func(ctx context.Context) (any, error) {
 		list, err := s.Webhooks.Deliveries(ctx, id, after)
-		if err != nil {
-			return notFound(err, noWebhook(id))
-		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewDeliveries(list))
+		return api.NewDeliveries(list), err
 	})
 }
 
@@ -107,16 +95,12 @@ func (s *server) resend(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := s.principal(x)
-	if err != nil {
-		return err
-	}
 	var request api.ResendRequest
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	var n int
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID), principal)
 		return err
 	}); err != nil {

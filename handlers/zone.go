@@ -14,13 +14,10 @@ import (
 
 // listZones answers GET /v1/zones with the zones that the caller reaches.
 func (s *server) listZones(x *exchange) error {
-	return s.lookUp(x, func(ctx context.Context) error {
+	return s.show(x, "", func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Zones(ctx)
-		if err != nil {
-			return err
-		}
 		found = slices.DeleteFunc(found, func(z service.Zone) bool { return !x.caller.Reaches(z.ID) })
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZones(found))
+		return api.NewZones(found), err
 	})
 }
 
@@ -45,7 +42,7 @@ func (s *server) putZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := s.writerOf(x)
+	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
@@ -57,7 +54,7 @@ func (s *server) putZone(x *exchange) error {
 		return err
 	}
 	var stored service.Zone
-	err = s.change(x, func(ctx context.Context) error {
+	err = s.changeAs(x, func(ctx context.Context, principal string) error {
 		stored, err = s.Writer.PutZone(ctx, wanted, match, principal)
 		return err
 	})
@@ -78,26 +75,16 @@ func (s *server) deleteZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := s.writerOf(x)
+	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
-	if err := s.change(x, func(ctx context.Context) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Writer.DeleteZone(ctx, id, match, principal)
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
 	}
 	return x.respondNothing()
-}
-
-// writerOf returns on whose behalf a zone is changed, and the revision that
-// the caller expects it to have.
-func (s *server) writerOf(x *exchange) (principal string, match service.Match, err error) {
-	if principal, err = s.principal(x); err != nil {
-		return "", service.Match{}, err
-	}
-	match, err = matchOf(x.Request().Header)
-	return principal, match, err
 }
 
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }

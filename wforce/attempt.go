@@ -14,7 +14,6 @@ import (
 	"velocityd/client"
 	"velocityd/front"
 	"velocityd/service"
-	"velocityd/service/access"
 )
 
 const (
@@ -54,10 +53,7 @@ func (c *call) first() attempt {
 // secretOf returns what the caller of a request proves himself by, which others do not know: his token. Without one it is empty:
 // where nobody is asked who he is, there is nothing to keep from anybody.
 func secretOf(r *http.Request) string {
-	if token, ok := front.TokenIn(r.Header.Get("Authorization")); ok && r.Header.Get("X-Api-Key") == "" {
-		return token.Reveal()
-	}
-	token, _ := access.ParseToken(r.Header.Get("X-Api-Key"))
+	token, _ := front.TokenOf(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return token.Reveal()
 }
 

@@ -113,7 +113,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 	}
 	if o := peek.Override; o != nil {
 		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
-			expiryOf(*o, peek.At), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
+			expiryOf(o.ExpiresAt, peek.At), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	for i, t := range peek.Txns {
 		title := ""

@@ -299,7 +299,7 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
-		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
+		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o.ExpiresAt, now),
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
@@ -325,12 +325,11 @@ func actionOf(o service.Override) string {
 	return string(o.Action)
 }
 
-func expiryOf(o service.Override, now time.Time) string {
-	switch {
-	case o.ExpiresAt.IsZero():
-		return "never"
-	case !now.Before(o.ExpiresAt):
-		return "expired " + o.ExpiresAt.UTC().Format(time.RFC3339)
+// expiryOf returns when an override or a token ends.
+func expiryOf(at, now time.Time) string {
+	end := shell.InstantOr("never", at)
+	if service.HasExpired(at, now) {
+		return "expired " + end
 	}
-	return o.ExpiresAt.UTC().Format(time.RFC3339)
+	return end
 }

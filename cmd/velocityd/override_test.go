@@ -190,22 +190,6 @@ func TestBansOfTwoAddressesInOneBucket(t *testing.T) {
 	})
 }
 
-func TestBansLeaveAnOfficeAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		env := environment{"VELOCITY_DSN": engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}).DSN}
-		must(t, env, "override", "set", "1", "bob", "--action", "allow", "--reason", "robot")
-		r := command(env, nil, "override", "set", "1", "bob", "--action", "deny", "--reason", "robot", "--same-reason")
-		if r.code != exitError || !strings.Contains(r.stderr, "does something else") || strings.Contains(r.stderr, "bob") {
-			t.Errorf("a ban of it: %+v", r)
-		}
-		must(t, env, "override", "delete", "1", "bob", "--reason", "other", "--same-reason")
-		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "robot") || !strings.Contains(got, "allow") {
-			t.Errorf("it is no longer there:\n%s", got)
-		}
-	})
-}
-
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

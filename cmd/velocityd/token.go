@@ -359,7 +359,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
 		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, endOf(c, now),
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, expiryOf(c.ExpiresAt, now),
 			shell.InstantOr("never", c.LastUsedAt), shell.InstantOr("", c.CreatedAt), shell.Printable(c.CreatedBy), revocationOf(c))
 	}
 	_ = table.Flush() // run tells of it
@@ -371,14 +371,6 @@ func markOf(c access.Credential) string {
 		return shell.Printable(c.Subject)
 	}
 	return c.Shown + "..."
-}
-
-func endOf(c access.Credential, now time.Time) string {
-	end := shell.InstantOr("never", c.ExpiresAt)
-	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
-		return "expired " + end
-	}
-	return end
 }
 
 func revocationOf(c access.Credential) string {

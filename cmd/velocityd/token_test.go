@@ -130,6 +130,7 @@ func TestTokensAreRotatedAndRevoked(t *testing.T) {
 		{"token revoke 4", exitError, "auth-1 has no other live token"},
 		{"token revoke 4 --yes", exitFine, "CN=auth-1,O=Example"},
 		{"token revoke 4", exitError, "revoked before"},
+		{"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", exitFine, "auth-2"},
 	} {
 		r := command(env, nil, strings.Fields(step.args)...)
 		if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {

@@ -122,72 +122,69 @@ func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uin
 	return row.override()
 }
 
+// writeOverride validates an override and runs change, which writes it with its zone locked, and returns the override of the id
+// that change returns, as stored. action names the change in its error.
+//
+// The lock of the zone's row is the first step of every edit of overrides. The foreign key and the triggers lock that row too;
+// without this step two edits could lock rows in different orders and deadlock.
+func (s *Tables) writeOverride(
+	ctx context.Context, action string, o service.Override, principal string, change func(*edit, service.Zone) (id uint64, err error),
+) (stored service.Override, err error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	err = s.edit(ctx, principal, func(e *edit) error {
+		zone, err := lockZone(ctx, e, o.ZoneID)
+		if err != nil {
+			return err
+		}
+		id, err := change(e, zone)
+		if err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, e, o.ZoneID, id)
+		return err
+	})
+	if err != nil {
+		return service.Override{}, fmt.Errorf("%s of zone %d: %w", action, o.ZoneID, session.WriteError(err))
+	}
+	return stored, nil
+}
+
 // AddOverride creates an override and returns it as stored; CreatedBy is
 // principal if empty. It takes effect at the next check. The error wraps
 // service.ErrInvalid if it breaks a rule, service.ErrNotFound if there is no such
 // zone, and service.ErrConflict if the same key or prefix has one that has not
 // expired.
 func (s *Tables) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
-	if err := o.Validate(); err != nil {
-		return service.Override{}, err
-	}
-	var stored service.Override
-	err := s.edit(ctx, principal, func(e *edit) (err error) {
-		if o, err = fitOverride(ctx, e, o); err != nil {
-			return err
+	return s.writeOverride(ctx, "add override", o, principal, func(e *edit, zone service.Zone) (id uint64, err error) {
+		if o, err = zone.Keys.Fit(o); err != nil {
+			return 0, err
 		}
-		stored, err = addOverride(ctx, e, o, principal)
-		return err
+		return addOverride(ctx, e, o, principal)
 	})
-	if err != nil {
-		return service.Override{}, fmt.Errorf("add override of zone %d: %w", o.ZoneID, session.WriteError(err))
-	}
-	return stored, nil
 }
 
 // ExtendOverride creates an override as AddOverride does, or changes the one of the same key or prefix that is in force if
 // service.Override.Extends says so, and returns the one that is in force then. o.ID may name one whose place it takes besides.
 func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
-	if err := o.Validate(); err != nil {
-		return service.Override{}, err
-	}
-	var stored service.Override
-	err := s.edit(ctx, principal, func(e *edit) (err error) {
-		if o, err = fitOverride(ctx, e, o); err != nil {
-			return err
+	return s.writeOverride(ctx, "extend override", o, principal, func(e *edit, zone service.Zone) (id uint64, err error) {
+		if o, err = zone.Keys.Fit(o); err != nil {
+			return 0, err
 		}
-		stored, err = lockInForce(ctx, e, o)
+		before, err := lockInForce(ctx, e, o)
 		if errors.Is(err, sql.ErrNoRows) {
-			stored, err = addOverride(ctx, e, o, principal)
-			return err
+			return addOverride(ctx, e, o, principal)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		extends, err := o.Extends(stored)
-		if err != nil || !extends {
-			return err
+		if extends, err := o.Extends(before); err != nil || !extends {
+			return before.ID, err
 		}
-		o.ID, o.CreatedBy = stored.ID, cmp.Or(o.CreatedBy, principal, e.account)
-		if err := updateOverride(ctx, e, o); err != nil {
-			return err
-		}
-		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
-		return err
+		o.ID, o.CreatedBy = before.ID, cmp.Or(o.CreatedBy, principal, e.account)
+		return o.ID, updateOverride(ctx, e, o)
 	})
-	if err != nil {
-		return service.Override{}, fmt.Errorf("extend override of zone %d: %w", o.ZoneID, session.WriteError(err))
-	}
-	return stored, nil
-}
-
-// fitOverride locks the override's zone, and returns the override as that zone keeps it.
-func fitOverride(ctx context.Context, e *edit, o service.Override) (service.Override, error) {
-	zone, err := lockZone(ctx, e, o.ZoneID)
-	if err != nil {
-		return o, err
-	}
-	return zone.Keys.Fit(o)
 }
 
 // lockInForce locks and returns the override of the same target or id as o that has not expired. Without one the error is
@@ -207,22 +204,16 @@ func lockInForce(ctx context.Context, e *edit, o service.Override) (service.Over
 	return row.override()
 }
 
-// addOverride inserts an override in place of an expired one, and returns it as stored.
-func addOverride(ctx context.Context, e *edit, o service.Override, principal string) (service.Override, error) {
+// addOverride inserts an override in place of an expired one, and returns its id.
+func addOverride(ctx context.Context, e *edit, o service.Override, principal string) (id uint64, err error) {
 	o.ID, o.CreatedBy = 0, cmp.Or(o.CreatedBy, principal, e.account)
 	if err := dropExpired(ctx, e, o); err != nil {
-		return o, err
+		return 0, err
 	}
-	id, err := insertOverride(ctx, e, o)
-	if err != nil {
-		return o, err
-	}
-	return readOverride(ctx, e, o.ZoneID, id)
+	return insertOverride(ctx, e, o)
 }
 
-// lockZone locks the zone's row as the first step of every edit of overrides, and returns the
-// zone. The foreign key and the triggers lock that row too; without this step two edits could
-// lock rows in different orders and deadlock.
+// lockZone locks the row of a zone, and returns the zone.
 func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
 	zone, exists, err := lockMatching(ctx, e, id, service.Match{})
 	if err == nil && !exists {
@@ -309,39 +300,24 @@ func FamilyOf(prefix netip.Prefix) int {
 // The errors are those of AddOverride; service.ErrNotFound if the zone has no
 // such override.
 func (s *Tables) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
-	if err := o.Validate(); err != nil {
-		return service.Override{}, err
-	}
-	var stored service.Override
-	err := s.edit(ctx, principal, func(e *edit) error {
-		zone, err := lockZone(ctx, e, o.ZoneID)
-		if err != nil {
-			return err
-		}
+	action := fmt.Sprintf("set override %d", o.ID)
+	return s.writeOverride(ctx, action, o, principal, func(e *edit, zone service.Zone) (uint64, error) {
 		before, err := readOverride(ctx, e, o.ZoneID, o.ID)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		// A target that fitted the zone once may stay when the zone has changed.
 		if o.Key != before.Key || o.Prefix != before.Prefix {
 			if o, err = zone.Keys.Fit(o); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		o.CreatedBy = cmp.Or(o.CreatedBy, before.CreatedBy)
 		if err := dropExpired(ctx, e, o); err != nil {
-			return err
+			return 0, err
 		}
-		if err := updateOverride(ctx, e, o); err != nil {
-			return err
-		}
-		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
-		return err
+		return o.ID, updateOverride(ctx, e, o)
 	})
-	if err != nil {
-		return service.Override{}, fmt.Errorf("set override %d of zone %d: %w", o.ID, o.ZoneID, session.WriteError(err))
-	}
-	return stored, nil
 }
 
 func updateOverride(ctx context.Context, e *edit, o service.Override) error {
@@ -367,23 +343,21 @@ func (s *Tables) EndOverride(ctx context.Context, zoneID int64, id uint64, princ
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
 func (s *Tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
-	return s.dropOverride(ctx, zoneID, id, principal, nil)
+	return s.dropOverride(ctx, zoneID, id, principal, func(service.Override) error { return nil })
 }
 
-// dropOverride removes an override, unless may returns an error about it. A nil may says nothing against any.
+// dropOverride removes an override, unless may returns an error about it.
 func (s *Tables) dropOverride(ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err
 		}
-		if may != nil {
-			o, err := readOverride(ctx, e, zoneID, id)
-			if err == nil {
-				err = may(o)
-			}
-			if err != nil {
-				return err
-			}
+		o, err := readOverride(ctx, e, zoneID, id)
+		if err == nil {
+			err = may(o)
+		}
+		if err != nil {
+			return err
 		}
 		n, err := e.remove(ctx, overrideRows("zone_id = ? AND id = ?", zoneID, id))
 		if err == nil && n == 0 {

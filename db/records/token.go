@@ -97,22 +97,14 @@ func readCredentials(
 
 // LiveCredentials implements access.Store.
 func (s *Tables) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
-	live, at, err = readCredentials(ctx, s.pool, liveCredentials)
-	if err != nil {
-		return nil, at, fmt.Errorf("read credentials: %w", session.LookupError(err))
-	}
-	return live, at, nil
+	return s.listCredentials(ctx, liveCredentials)
 }
 
 // Credentials returns all credentials by id, revoked and expired ones included, and the
 // engine's time. The time is zero if there are none.
 func (s *Tables) Credentials(ctx context.Context) (all []access.Credential, at time.Time, err error) {
-	all, at, err = readCredentials(ctx, s.pool, `
+	return s.listCredentials(ctx, `
  ORDER BY id`)
-	if err != nil {
-		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
-	}
-	return all, at, nil
 }
 
 // ListCredentials implements access.Registry.
@@ -121,14 +113,19 @@ func (s *Tables) ListCredentials(ctx context.Context, l access.Listing) (page []
 	if l.OnlyLive {
 		live = isLive
 	}
-	page, at, err = readCredentials(ctx, s.pool, `
+	return s.listCredentials(ctx, `
  WHERE id > ?`+live+`
  ORDER BY id
  LIMIT ?`, l.After, l.Limit)
+}
+
+// listCredentials is readCredentials outside of an edit.
+func (s *Tables) listCredentials(ctx context.Context, condition string, args ...any) ([]access.Credential, time.Time, error) {
+	list, at, err := readCredentials(ctx, s.pool, condition, args...)
 	if err != nil {
 		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
 	}
-	return page, at, nil
+	return list, at, nil
 }
 
 // UseCredential implements access.Store. The account needs the right to update
@@ -166,7 +163,10 @@ func (s *Tables) AddCredential(ctx context.Context, c access.Credential, princip
 		return access.Credential{}, err
 	}
 	var stored access.Credential
-	err := s.editAlone(ctx, principal, func(e *edit) error {
+	err := session.WriteError(s.edit(ctx, principal, func(e *edit) error {
+		if err := lockCredentials(ctx, e); err != nil {
+			return err
+		}
 		live, _, err := readCredentials(ctx, e, liveCredentials)
 		if err != nil {
 			return err
@@ -180,11 +180,26 @@ func (s *Tables) AddCredential(ctx context.Context, c access.Credential, princip
 		}
 		stored, err = readCredential(ctx, e, id)
 		return err
-	})
+	}))
 	if err != nil {
 		return access.Credential{}, fmt.Errorf("add credential %s: %w", c.Name, err)
 	}
 	return stored, nil
+}
+
+// lockCredentials keeps other new credentials by this program from being made until the transaction ends: each begins with a lock
+// on the one row of schema_migrations, which the owner alone may take. The error wraps service.ErrBusy if a migration has taken
+// the row away for a moment.
+func lockCredentials(ctx context.Context, e *edit) error {
+	var version int64
+	err := e.GetContext(ctx, &version, `
+SELECT version
+  FROM schema_migrations
+   FOR UPDATE`)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%w: schema_migrations is empty", service.ErrBusy)
+	}
+	return err
 }
 
 // roomFor returns an error that wraps service.ErrConflict if c cannot be added to live,
@@ -255,7 +270,7 @@ func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal stri
 			return err
 		}
 		if !before.RevokedAt.IsZero() {
-			return revokedBefore(before)
+			return fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, before.RevokedBy)
 		}
 		if err := e.audited(ctx, auditUpdate, credentialRows(id), func() error { return e.revoke(ctx, id) }); err != nil {
 			return err
@@ -267,10 +282,6 @@ func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal stri
 		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, err)
 	}
 	return stored, nil
-}
-
-func revokedBefore(c access.Credential) error {
-	return fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, c.RevokedBy)
 }
 
 // revoke ends a credential that was live when it was read. The error wraps service.ErrConflict if another
@@ -290,24 +301,4 @@ UPDATE access_token
 		return err
 	}
 	return fmt.Errorf("%w: it was revoked just now", service.ErrConflict)
-}
-
-// editAlone runs change in a transaction that sees no other new credential by this program between
-// its statements: each begins with a lock on the one row of schema_migrations, which the owner alone may take.
-// The error wraps service.ErrBusy if a migration has taken the row away for a moment.
-func (s *Tables) editAlone(ctx context.Context, principal string, change func(*edit) error) error {
-	return session.WriteError(s.edit(ctx, principal, func(e *edit) error {
-		var version int64
-		err := e.GetContext(ctx, &version, `
-SELECT version
-  FROM schema_migrations
-   FOR UPDATE`)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("%w: schema_migrations is empty", service.ErrBusy)
-		case err != nil:
-			return err
-		}
-		return change(e)
-	}))
 }
