@@ -26,7 +26,7 @@ func (r *Reader) Attempt(ctx context.Context, id string) (service.Recall, error)
 	for i, v := range attempt.Decision.Verdicts {
 		ids[i] = v.TxnID
 	}
-	rows, err := byID(ctx, r, Columns, ids, txnRow.id, instant(attempt.Decision.CheckedAt))
+	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt))
 	if err != nil {
 		return service.Recall{}, fmt.Errorf("read the txns of an attempt: %w", err)
 	}

@@ -15,28 +15,22 @@ import (
 // Check returns all txns of the check of a txn that are still there, by id, and how many are not. The error wraps
 // service.ErrBusy if the engine is away.
 func (r *Reader) Check(ctx context.Context, txn service.Txn) (check []service.Txn, missing int, err error) {
-	checks, err := r.TxnsOfChecks(ctx, []uint64{txn.ID})
+	rows, err := r.byID(ctx, []uint64{txn.ID}, instant(txn.CreatedAt))
 	if err != nil {
-		return nil, 0, fmt.Errorf("look up the check of txn %d: %w", txn.ID, err)
+		return nil, 0, fmt.Errorf("read txn %d again: %w", txn.ID, err)
 	}
-	ids, of := []uint64{txn.ID}, 1
-	for _, t := range checks[txn.ID] {
-		if !t.CreatedAt.Equal(txn.CreatedAt) {
-			continue // of another check with the same id
+	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt) }) // of another check with the same id
+	if txn.CheckID != 0 {
+		checks, err := r.siblings(ctx, rows)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the check of txn %d: %w", txn.ID, err)
 		}
-		if t.Buckets != nil {
-			of = *t.Buckets
+		for _, rows = range checks {
+			missing = max(0, rows[0].Buckets-len(rows))
 		}
-		ids = append(ids, t.ID)
 	}
-	slices.Sort(ids)
-	rows, err := byID(ctx, r, Columns, slices.Compact(ids), txnRow.id, instant(txn.CreatedAt))
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the check of txn %d: %w", txn.ID, err)
-	}
-	check = slices.DeleteFunc(txnsOf(rows), func(t service.Txn) bool { return !t.CreatedAt.Equal(txn.CreatedAt) })
-	slices.SortFunc(check, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
-	return check, max(0, of-len(check)), nil
+	slices.SortFunc(rows, func(x, y Row) int { return cmp.Compare(x.ID, y.ID) })
+	return txnsOf(rows), missing, nil
 }
 
 // Span is a part of a bucket's history: the txns from Since to Until.
@@ -61,7 +55,7 @@ func (r *Reader) Uncounted(ctx context.Context, of Span, stopped time.Time, most
 
 // ofSpan reads the newest txns of a span that fulfil a condition.
 func (r *Reader) ofSpan(ctx context.Context, of Span, most int, counted bool, condition string, args ...any) ([]service.Txn, error) {
-	isAsked := func(row txnRow) bool {
+	isAsked := func(row Row) bool {
 		return row.ZoneID == of.Bucket.ZoneID && row.Key == of.Bucket.Key && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
 	}
 	args = append([]any{of.Bucket.ZoneID, of.Bucket.Key, counted, of.Since, of.Until}, append(args, most)...)
