@@ -21,6 +21,30 @@ type Change struct {
 	Before []byte
 }
 
+// Edit is a Change as it was made: a zone or an override before and after it, nil where there was none. Or it is a release,
+// and has Released alone: a bucket whose lockout ended, and whose places were given back.
+type Edit struct {
+	At                            time.Time
+	ZoneBefore, ZoneAfter         *Zone
+	OverrideBefore, OverrideAfter *Override
+	Released                      *Bucket
+}
+
+// Undo takes the edit back from zones and overrides, which are by their ids.
+func (e Edit) Undo(zones map[int64]Zone, overrides map[uint64]Override) {
+	undo(zones, e.ZoneBefore, e.ZoneAfter, func(z Zone) int64 { return z.ID })
+	undo(overrides, e.OverrideBefore, e.OverrideAfter, func(o Override) uint64 { return o.ID })
+}
+
+func undo[K comparable, T any](of map[K]T, before, after *T, id func(T) K) {
+	if after != nil {
+		delete(of, id(*after))
+	}
+	if before != nil {
+		of[id(*before)] = *before
+	}
+}
+
 // ChangeGroup is some changes of the same kind: of one zone, by the same account, in the same minute.
 type ChangeGroup struct {
 	Change     // the first of them, without Before and OverrideID

@@ -33,67 +33,37 @@ func (r *Reader) Check(ctx context.Context, txn service.Txn) (check []service.Tx
 	return txnsOf(rows), missing, nil
 }
 
-// Span is a part of a bucket's history: the txns from Since to Until.
+// Span is a part of a bucket's history: the txns from Since to Until that count now, or those that do not.
 type Span struct {
 	Bucket       service.Bucket
+	IsCounted    bool
 	Since, Until time.Time
 }
 
-// Counted returns the newest txns of a span that count now, at most the given number. Of those behind an instant it
-// returns the ones with lower ids than the given one alone: a clock was set back after them.
-func (r *Reader) Counted(ctx context.Context, of Span, at time.Time, id uint64, most int) ([]service.Txn, error) {
-	return r.ofSpan(ctx, of, most, true, `
-   AND (created_at <= ? OR id < ?)`, at, id)
-}
-
-// Uncounted returns the txns of a span that do not count now and stopped counting at an instant or later, and those with
-// which a lockout began. They are the newest of at most the given number.
-func (r *Reader) Uncounted(ctx context.Context, of Span, stopped time.Time, most int) ([]service.Txn, error) {
-	return r.ofSpan(ctx, of, most, false, `
-   AND (uncounted_at >= ? OR reason = 'lockout')`, stopped)
-}
-
-// ofSpan reads the newest txns of a span that fulfil a condition.
-func (r *Reader) ofSpan(ctx context.Context, of Span, most int, counted bool, condition string, args ...any) ([]service.Txn, error) {
+// Newest returns the newest txns of a span, at most the given number, and the instant of the one behind them, or the zero
+// time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
+// after them.
+func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
 	isAsked := func(row Row) bool {
-		return row.ZoneID == of.Bucket.ZoneID && row.Key == of.Bucket.Key && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
+		return row.Bucket() == of.Bucket && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
 	}
-	args = append([]any{of.Bucket.ZoneID, of.Bucket.Key, counted, of.Since, of.Until}, append(args, most)...)
 	rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
 SELECT `+Columns+`
   FROM zone_txn FORCE INDEX (zone_txn_window)
  WHERE zone_id = ?
    AND bucket_key = ?
    AND counted = ?
-   AND created_at BETWEEN ? AND ?`+condition+`
- ORDER BY created_at DESC, id DESC
- LIMIT ?`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
-	}
-	return txnsOf(rows), nil
-}
-
-// Cut returns the instant of the txn of a span behind its newest ones, of those that do not count, or the zero time if
-// there are no more. It reads no row, but the index alone.
-func (r *Reader) Cut(ctx context.Context, of Span, most int) (time.Time, error) {
-	var cut []time.Time
-	err := r.pool.SelectContext(ctx, &cut, `
-SELECT created_at
-  FROM zone_txn FORCE INDEX (zone_txn_window)
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = FALSE
    AND created_at BETWEEN ? AND ?
- ORDER BY created_at DESC
- LIMIT 1 OFFSET ?`, of.Bucket.ZoneID, of.Bucket.Key, of.Since, of.Until, most)
+   AND (created_at <= ? OR id < ?)
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?`, of.Bucket.ZoneID, of.Bucket.Key, of.IsCounted, of.Since, of.Until, upTo.CreatedAt, upTo.ID, most+1)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
+		return nil, cut, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
 	}
-	if len(cut) == 0 {
-		return time.Time{}, nil
+	if len(rows) > most {
+		cut, rows = rows[most].CreatedAt, rows[:most]
 	}
-	return cut[0], nil
+	return txnsOf(rows), cut, nil
 }
 
 // Lockout returns the last lockout of a bucket, or the zero Lockout.

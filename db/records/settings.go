@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,23 +32,21 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 		}
 		overrides = append(overrides, of...)
 	}
-	audited, err := s.auditedSince(ctx, since)
+	edits, err := s.editsSince(ctx, since)
 	if session.IsOneOf(err, session.LackingRight()) {
 		return backtest.Past{Zones: zones, Overrides: overrides, IsPresent: true}, nil
 	}
 	if err != nil {
 		return backtest.Past{}, fmt.Errorf("read the changes of zones and overrides: %w", session.LookupError(err))
 	}
-	return backtest.NewPast(zones, overrides, audited), nil
+	return backtest.NewPast(zones, overrides, edits), nil
 }
 
-// auditedSince reads the changes of all zones since an instant, by id.
-func (s *Tables) auditedSince(ctx context.Context, since time.Time) (list []backtest.Audited, err error) {
+// editsSince reads the edits of all zones since an instant, by id.
+func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []service.Edit, err error) {
 	for after := uint64(0); ; {
 		fits := func(row pastRow) bool { return row.ID > after && !row.At.Before(since) }
-		rows, err := session.SelectFitting(ctx, s.pool, fits, `
-SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
-  FROM zone_audit
+		rows, err := session.SelectFitting(ctx, s.pool, fits, selectPast+`
  WHERE id > ?
    AND changed_at >= ?
    AND subject IN ('zone', 'override', 'bucket')
@@ -57,11 +56,11 @@ SELECT id, changed_at, subject, action, zone_id, override_id, state_before, stat
 			return nil, err
 		}
 		for _, row := range rows {
-			one, err := row.audited()
+			edit, err := row.edit()
 			if err != nil {
 				return nil, err
 			}
-			list, after = append(list, one), row.ID
+			list, after = append(list, edit), row.ID
 		}
 		if len(rows) < settingsRows {
 			return list, nil
@@ -69,33 +68,52 @@ SELECT id, changed_at, subject, action, zone_id, override_id, state_before, stat
 	}
 }
 
-// audited returns the change of a row. The error does NOT quote the row.
-func (r pastRow) audited() (a backtest.Audited, err error) {
-	a.At = r.At
-	switch {
-	case r.Subject == "zone":
-		a.ZoneBefore, err = stateOf(r, r.Before, ZoneBefore)
-		if err == nil {
-			a.ZoneAfter, err = stateOf(r, r.After, ZoneBefore)
-		}
-	case r.Subject == "override":
-		a.OverrideBefore, err = stateOf(r, r.Before, OverrideBefore)
-		if err == nil {
-			a.OverrideAfter, err = stateOf(r, r.After, OverrideBefore)
-		}
-	case r.Action == "release":
-		a.Released, err = r.released()
-	}
-	return a, err
+// pastRow is a row of zone_audit.
+type pastRow struct {
+	ID         uint64           `db:"id"`
+	At         time.Time        `db:"changed_at"`
+	Subject    string           `db:"subject"`
+	Action     string           `db:"action"`
+	ZoneID     int64            `db:"zone_id"`
+	OverrideID sql.Null[uint64] `db:"override_id"`
+	Before     []byte           `db:"state_before"`
+	After      []byte           `db:"state_after"`
 }
 
-// stateOf reads a state before or after a change, or returns nil if there is none.
-func stateOf[T any](r pastRow, state []byte, read func(service.Change) (T, error)) (*T, error) {
-	if len(state) == 0 {
-		return nil, nil
+const selectPast = `
+SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
+  FROM zone_audit`
+
+// edit returns the edit of a row. The error does NOT quote the row.
+func (r pastRow) edit() (e service.Edit, err error) {
+	e.At = r.At
+	switch {
+	case r.Subject == "zone":
+		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, ZoneBefore)
+	case r.Subject == "override":
+		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, OverrideBefore)
+	case r.Action == "release":
+		e.Released, err = r.released()
 	}
-	was, err := read(service.Change{ID: r.ID, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: state})
-	return &was, err
+	return e, err
+}
+
+// statesOf reads the states before and after a change: nil where there is none.
+func statesOf[T any](r pastRow, read func(service.Change) (T, error)) (before, after *T, err error) {
+	for _, of := range []struct {
+		state []byte
+		into  **T
+	}{{r.Before, &before}, {r.After, &after}} {
+		if len(of.state) == 0 {
+			continue
+		}
+		was, err := read(service.Change{ID: r.ID, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: of.state})
+		if err != nil {
+			return nil, nil, err
+		}
+		*of.into = &was
+	}
+	return before, after, nil
 }
 
 // released returns the bucket of a release, or nil if its key is not there any more.
