@@ -145,8 +145,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 			d.Age(t, user(key), 150*time.Minute)
 		}
 		for _, statement := range []string{
-			"INSERT IGNORE INTO totals_progress", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET rolled_up_to", "SET final = TRUE",
-			"SET final_to",
+			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET final = TRUE",
 		} {
 			p.Before(statement, p.Cut)
 			err := broken.pool.On(t.Context(), func(conn *sqlx.Conn) error {
