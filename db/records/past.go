@@ -12,7 +12,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -122,22 +121,21 @@ func (p *past) readEdits(ctx context.Context, tx *sqlx.Tx, zone int64, since tim
 	most := explain.MostEdits / len(p.zones)
 	last := uint64(1 << 63)
 	for read := 0; ; {
-		var rows []pastRow
-		if err := tx.SelectContext(ctx, &rows, selectPast+`
+		var rows []auditRow
+		if err := tx.SelectContext(ctx, &rows, selectAudit+`
  WHERE zone_id = ?
    AND id < ?
  ORDER BY id DESC
  LIMIT ?`, zone, last, auditPage); err != nil {
 			return err
 		}
-		for _, row := range rows {
-			last = row.ID
-			if row.At.Before(since) {
+		edits, err := editsOf(rows)
+		if err != nil {
+			return err
+		}
+		for _, edit := range edits {
+			if last = edit.ID; edit.At.Before(since) {
 				return nil
-			}
-			edit, err := row.edit()
-			if err != nil {
-				return err
 			}
 			p.Edits = append(p.Edits, edit)
 		}
@@ -157,25 +155,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// ZoneBefore returns the zone before a change of it. Settings that zone_audit does not have, because they came
-// with a later program, have their defaults.
-func ZoneBefore(change service.Change) (service.Zone, error) {
-	zone, err := zonerow.ReadZone(change.ZoneID, change.Before)
-	if err != nil {
-		return zone, fmt.Errorf("change %d: %w", change.ID, err)
-	}
-	return zone, nil
-}
-
-// OverrideBefore returns the override before a change of it. The error does NOT quote it.
-func OverrideBefore(change service.Change) (service.Override, error) {
-	o, err := zonerow.ReadOverride(change.ZoneID, change.OverrideID, change.Before)
-	if err != nil {
-		return o, fmt.Errorf("change %d: %w", change.ID, err)
-	}
-	return o, nil
 }
 
 // placeholders returns the inside of a list of n values.

@@ -2,8 +2,6 @@ package records
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -45,8 +43,8 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 // editsSince reads the edits of all zones since an instant, by id.
 func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []service.Edit, err error) {
 	for after := uint64(0); ; {
-		fits := func(row pastRow) bool { return row.ID > after && !row.At.Before(since) }
-		rows, err := session.SelectFitting(ctx, s.pool, fits, selectPast+`
+		fits := func(row auditRow) bool { return row.ID > after && !row.At.Before(since) }
+		rows, err := session.SelectFitting(ctx, s.pool, fits, selectAudit+`
  WHERE id > ?
    AND changed_at >= ?
    AND subject IN ('zone', 'override', 'bucket')
@@ -55,77 +53,13 @@ func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []servic
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			edit, err := row.edit()
-			if err != nil {
-				return nil, err
-			}
-			list, after = append(list, edit), row.ID
+		edits, err := editsOf(rows)
+		if err != nil {
+			return nil, err
 		}
-		if len(rows) < settingsRows {
+		if list = append(list, edits...); len(rows) < settingsRows {
 			return list, nil
 		}
+		after = rows[len(rows)-1].ID
 	}
-}
-
-// pastRow is a row of zone_audit.
-type pastRow struct {
-	ID         uint64           `db:"id"`
-	At         time.Time        `db:"changed_at"`
-	Subject    string           `db:"subject"`
-	Action     string           `db:"action"`
-	ZoneID     int64            `db:"zone_id"`
-	OverrideID sql.Null[uint64] `db:"override_id"`
-	Before     []byte           `db:"state_before"`
-	After      []byte           `db:"state_after"`
-}
-
-const selectPast = `
-SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
-  FROM zone_audit`
-
-// edit returns the edit of a row. The error does NOT quote the row.
-func (r pastRow) edit() (e service.Edit, err error) {
-	e.At = r.At
-	switch {
-	case r.Subject == "zone":
-		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, ZoneBefore)
-	case r.Subject == "override":
-		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, OverrideBefore)
-	case r.Action == "release":
-		e.Released, err = r.released()
-	}
-	return e, err
-}
-
-// statesOf reads the states before and after a change: nil where there is none.
-func statesOf[T any](r pastRow, read func(service.Change) (T, error)) (before, after *T, err error) {
-	for _, of := range []struct {
-		state []byte
-		into  **T
-	}{{r.Before, &before}, {r.After, &after}} {
-		if len(of.state) == 0 {
-			continue
-		}
-		was, err := read(service.Change{ID: r.ID, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: of.state})
-		if err != nil {
-			return nil, nil, err
-		}
-		*of.into = &was
-	}
-	return before, after, nil
-}
-
-// released returns the bucket of a release, or nil if its key is not there any more.
-func (r pastRow) released() (*service.Bucket, error) {
-	var state struct {
-		Key string `json:"bucket_key"`
-	}
-	if err := json.Unmarshal(r.After, &state); err != nil {
-		return nil, fmt.Errorf("release %d cannot be read", r.ID) // the text holds a key
-	}
-	if state.Key == "" {
-		return nil, nil
-	}
-	return &service.Bucket{ZoneID: r.ZoneID, Key: state.Key}, nil
 }
