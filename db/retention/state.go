@@ -108,18 +108,6 @@ func known(at *time.Time) time.Time {
 	return *at
 }
 
-// named is a task of which only the name counts.
-type named string
-
-// Name implements Task.
-func (n named) Name() string { return string(n) }
-
-// Every implements Task.
-func (named) Every() time.Duration { return 0 }
-
-// Run implements Task.
-func (named) Run(context.Context, *sqlx.Conn, string) (Result, error) { return Result{}, nil }
-
 // begin notes that a run has begun.
 func begin(ctx context.Context, conn *sqlx.Conn, task Task) error {
 	_, err := conn.ExecContext(ctx, `
