@@ -206,7 +206,7 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 		}
 		age := func() {
 			if err := store.pool.On(t.Context(), func(conn *sqlx.Conn) error {
-				_, err := totals.Age{}.Run(t.Context(), conn, "")
+				_, err := totals.Age().Run(t.Context(), conn, "")
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -253,7 +253,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
 		if err := narrow.pool.On(t.Context(), func(conn *sqlx.Conn) error {
-			_, err := totals.Age{}.Run(t.Context(), conn, "")
+			_, err := totals.Age().Run(t.Context(), conn, "")
 			return err
 		}); err != nil {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -62,6 +63,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 			}
 		}
 	}
+	slices.SortFunc(others, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
 	return others, nil
 }
 
