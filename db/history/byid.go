@@ -37,8 +37,8 @@ func (r *Reader) within(ctx context.Context, ids []uint64, at times) ([]Row, err
 	query := `
 SELECT ` + Columns + `
   FROM zone_txn
- WHERE id IN (` + placeholders(len(ids)) + `)`
-	args := values(ids)
+ WHERE id IN (` + session.Placeholders(len(ids)) + `)`
+	args := session.Arguments(ids)
 	if !at.isAll() {
 		since, until := at.bounds()
 		query, args = query+`
@@ -49,12 +49,3 @@ SELECT ` + Columns + `
 
 // instant is the times of one instant.
 func instant(at time.Time) times { return times{at, at} }
-
-// values returns a list as arguments of a statement.
-func values[T any](list []T) []any {
-	args := make([]any, len(list))
-	for i, value := range list {
-		args[i] = value
-	}
-	return args
-}

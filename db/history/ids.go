@@ -42,7 +42,7 @@ func selectIDs(zones int) string {
 	ofZones := ""
 	if zones > 0 {
 		ofZones = `
-   AND zone_id IN (` + placeholders(zones) + `)`
+   AND zone_id IN (` + session.Placeholders(zones) + `)`
 	}
 	return `
 SELECT ` + Columns + `
@@ -58,7 +58,7 @@ func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []
 	isAsked := func(row Row) bool {
 		return low <= row.ID && row.ID <= high && (len(g.zones) == 0 || slices.Contains(g.zones, row.ZoneID))
 	}
-	args := append([]any{low, high, since, until}, append(values(g.zones), most+1)...)
+	args := append([]any{low, high, since, until}, append(session.Arguments(g.zones), most+1)...)
 	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, selectIDs(len(g.zones)), args...)
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))

@@ -76,7 +76,7 @@ SELECT UTC_TIMESTAMP(6) AS read_at, keep_days, audit_days, minimum_days
 
 func (p *past) readZones(ctx context.Context, tx *sqlx.Tx) error {
 	zones, err := selectZones(ctx, tx, `
- WHERE id IN (`+placeholders(len(p.zones))+`)`, anys(p.zones)...)
+ WHERE id IN (`+session.Placeholders(len(p.zones))+`)`, session.Arguments(p.zones)...)
 	p.Zones = make(map[int64]service.Zone, len(zones))
 	for _, zone := range zones {
 		p.Zones[zone.ID] = zone
@@ -94,7 +94,7 @@ func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
 		if !isAddress {
 			continue
 		}
-		where = append(where, "zone_id = ? AND network IN ("+placeholders(network.Bits()+1)+")")
+		where = append(where, "zone_id = ? AND network IN ("+session.Placeholders(network.Bits()+1)+")")
 		args = append(args, b.ZoneID)
 		for bits := range network.Bits() + 1 {
 			args = append(args, Network(netip.PrefixFrom(network.Addr(), bits).Masked()))
@@ -155,15 +155,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// placeholders returns the inside of a list of n values.
-func placeholders(n int) string { return strings.TrimPrefix(strings.Repeat(", ?", n), ", ") }
-
-func anys[T any](list []T) []any {
-	args := make([]any, len(list))
-	for i, value := range list {
-		args[i] = value
-	}
-	return args
 }
