@@ -29,7 +29,8 @@ func (o *Order) Add(txn service.Txn, yield func(Attempt)) {
 		o.newest = txn.CreatedAt
 	}
 	place := Place{
-		Bucket: txn.Bucket, TxnID: txn.ID, WouldBlock: txn.WouldBlock, Reason: txn.Reason, UncountedAt: txn.UncountedAt, Repeats: txn.Attempts - 1,
+		Bucket: txn.Bucket, TxnID: txn.ID, WouldBlock: txn.WouldBlock, Reason: txn.Reason, UncountedAt: txn.UncountedAt,
+		Repeats: txn.Attempts - 1,
 	}
 	if !o.join(txn, place) {
 		o.insert(waitingAttempt{checkID: txn.CheckID, Attempt: Attempt{
