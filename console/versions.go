@@ -99,7 +99,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if err != nil {
 		return r, err
 	}
-	changes, err := rewindable(entries)
+	edits, err := editsOf(entries)
 	if err != nil {
 		return r, err
 	}
@@ -108,7 +108,7 @@ func (v *visit) restoration() (r restoration, err error) {
 		return r, err
 	}
 	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now, MayExcept: v.may(access.ScopeOverrides)}
-	before, madeBy := rewind.Zone(changes)
+	before, madeBy := rewind.Zone(edits)
 	if madeBy != 0 {
 		return r, &api.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
 	}
@@ -126,7 +126,7 @@ func (v *visit) restoration() (r restoration, err error) {
 			return r, err
 		}
 	}
-	r.Overrides = rewind.Overrides(changes, there, v.Now())
+	r.Overrides = rewind.Overrides(edits, there, v.Now())
 	for _, o := range r.Overrides {
 		r.Findings = append(r.Findings, lint.OfOverride(v.Now(), r.Wanted, o)...)
 	}
@@ -157,29 +157,31 @@ func (v *visit) entriesSince(zone int64, change uint64) (entries []service.Audit
 	return nil, &api.Problem{Status: http.StatusConflict, Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
 }
 
-// rewindable returns entries of the audit with the states that were before.
-func rewindable(entries []service.AuditEntry) (changes []rewind.Change, err error) {
+// editsOf returns the edits of entries of the audit, with the states that were before. One that has made something has a
+// state after it without settings.
+func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
 	for _, e := range entries {
-		change := rewind.Change{ID: e.ID, OverrideID: e.OverrideID}
-		switch {
-		case len(e.Before) == 0:
+		edit := service.Edit{ID: e.ID}
+		switch isNew := len(e.Before) == 0; {
+		case e.OverrideID != 0 && isNew:
+			edit.OverrideAfter = &service.Override{ID: e.OverrideID}
 		case e.OverrideID != 0:
-			o, err := settings.OverrideOfState(e)
-			if err != nil {
-				return nil, fmt.Errorf("change %d: %w", e.ID, err)
-			}
-			change.Override = &o
+			var o service.Override
+			o, err = settings.OverrideOfState(e)
+			edit.OverrideBefore = &o
+		case isNew:
+			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}
 		default:
-			before, err := settings.OfState(e.Before)
-			if err != nil {
-				return nil, fmt.Errorf("change %d: %w", e.ID, err)
-			}
-			zone := before.Zone(e.ZoneID)
-			change.Zone = &zone
+			var before api.ZoneSettings
+			before, err = settings.OfState(e.Before)
+			edit.ZoneBefore = new(before.Zone(e.ZoneID))
 		}
-		changes = append(changes, change)
+		if err != nil {
+			return nil, fmt.Errorf("change %d: %w", e.ID, err)
+		}
+		edits = append(edits, edit)
 	}
-	return changes, nil
+	return edits, nil
 }
 
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.

@@ -56,7 +56,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		conn, err := store.pool.Conns.Connx(ctx)
 		must(err)
 		defer conn.Close()
-		if r, err := (jobs.Old{}).Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {
+		if r, err := jobs.Old().Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {
 			t.Errorf("the task removed %+v, %v", r, err)
 		}
 		want("alive", backtest.JobRunning)

@@ -102,7 +102,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 	}
 	changesSince := func(change uint64) question {
 		return func(t *testing.T, store *Store, _ []uint64) error {
-			list, err := store.ChangesSince(t.Context(), change)
+			_, list, err := store.EditsSince(t.Context(), change)
 			if err == nil && (len(list) == 0 || list[0].ID != change) {
 				t.Errorf("the changes since %d are %+v", change, list)
 			}

@@ -49,7 +49,7 @@ func (portableDialect) report(ctx context.Context, s *Store, reports []service.R
 
 // reported returns, for each report, the txns of the check that it names. If two txns have the id,
 // the older one is meant.
-func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]history.TxnOfCheck, error) {
+func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]history.Row, error) {
 	ids := make([]uint64, len(reports))
 	for i, report := range reports {
 		ids[i] = report.TxnID
@@ -58,7 +58,7 @@ func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]his
 	if err != nil {
 		return nil, err
 	}
-	checks := make([][]history.TxnOfCheck, len(reports))
+	checks := make([][]history.Row, len(reports))
 	for i, id := range ids {
 		var named time.Time
 		for _, t := range found[id] {
@@ -76,7 +76,7 @@ func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]his
 }
 
 // pieceOf returns how many of checks, at least one, have no more than most txns together.
-func pieceOf(checks [][]history.TxnOfCheck, most int) int {
+func pieceOf(checks [][]history.Row, most int) int {
 	txns := 0
 	for i, check := range checks {
 		if txns += len(check); txns > most && i > 0 {
@@ -88,7 +88,7 @@ func pieceOf(checks [][]history.TxnOfCheck, most int) int {
 
 // settle says what becomes of reports on checks, and records it in one transaction.
 func (s *Store) settle(
-	ctx context.Context, reports []service.Report, checks [][]history.TxnOfCheck,
+	ctx context.Context, reports []service.Report, checks [][]history.Row,
 ) ([]service.ReportStatus, error) {
 	var buckets []service.Bucket
 	for _, check := range checks {
@@ -123,7 +123,7 @@ func (s *Store) settle(
 
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
 // reports on the checks.
-func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]history.TxnOfCheck) (service.Settlement, error) {
+func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]history.Row) (service.Settlement, error) {
 	var r session.Reading
 	e.open(&r)
 	e.makeRows(&r, e.buckets)
@@ -153,10 +153,10 @@ type txnName struct {
 	at int64 // microseconds
 }
 
-func nameIn(t history.TxnOfCheck) txnName { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
+func nameIn(t history.Row) txnName { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
 
 // readTxns reads the txns of checks as they are recorded now.
-func (e bucketWork) readTxns(r *session.Reading, checks [][]history.TxnOfCheck) map[txnName]service.Txn {
+func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txnName]service.Txn {
 	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
 	var oldest, newest time.Time
 	for _, check := range checks {
@@ -181,7 +181,7 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.TxnOfCheck) 
 		r.SQL("SELECT "+history.Columns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
-		r.Each(15, func(row []driver.Value) error {
+		r.Each(history.NumColumns, func(row []driver.Value) error {
 			txn, err := history.TxnOf(row)
 			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
 				return session.ErrMisfit

@@ -145,8 +145,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 			d.Age(t, user(key), 150*time.Minute)
 		}
 		for _, statement := range []string{
-			"INSERT IGNORE INTO totals_progress", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET rolled_up_to", "SET final = TRUE",
-			"SET final_to",
+			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET final = TRUE",
 		} {
 			p.Before(statement, p.Cut)
 			err := broken.pool.On(t.Context(), func(conn *sqlx.Conn) error {
@@ -207,7 +206,7 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 		}
 		age := func() {
 			if err := store.pool.On(t.Context(), func(conn *sqlx.Conn) error {
-				_, err := totals.Age{}.Run(t.Context(), conn, "")
+				_, err := totals.Age().Run(t.Context(), conn, "")
 				return err
 			}); err != nil {
 				t.Fatal(err)
@@ -254,7 +253,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
 		if err := narrow.pool.On(t.Context(), func(conn *sqlx.Conn) error {
-			_, err := totals.Age{}.Run(t.Context(), conn, "")
+			_, err := totals.Age().Run(t.Context(), conn, "")
 			return err
 		}); err != nil {
 			t.Error(err)

@@ -34,7 +34,7 @@ func (j *testJobs) SettingsSince(ctx context.Context, _ time.Time) (backtest.Pas
 	return backtest.Past{Zones: zones}, err
 }
 
-func (j *testJobs) Replay(ctx context.Context, _, _ time.Time, _ func(backtest.Row) bool) error {
+func (j *testJobs) Replay(ctx context.Context, _, _ time.Time, _ func(service.Txn) bool) error {
 	select {
 	case <-j.waits:
 		return nil

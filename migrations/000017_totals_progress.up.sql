@@ -5,7 +5,7 @@ CREATE TABLE totals_progress (
   rolled_up_to DATETIME(6) NOT NULL COMMENT 'UTC: attempts before it are counted, those from it on are not',
   final_to     DATETIME NOT NULL COMMENT 'UTC: the hours before it are final',
   part         INT NOT NULL DEFAULT 0 COMMENT 'how many steps of the second count of the hour at final_to are done',
-  pass         BIGINT NOT NULL DEFAULT 0 COMMENT 'counts the runs: one that finds another number is no longer the newest, and gives up',
+  pass         BIGINT NOT NULL DEFAULT 0 COMMENT 'counts the writes: a run that finds another number gives up',
   PRIMARY KEY (id),
   CONSTRAINT `totals_progress has one row, with id 1`
     CHECK (id = 1)

@@ -8,22 +8,39 @@ import (
 	"time"
 )
 
-// Change is one change of a zone or an override, as zone_audit has it.
-type Change struct {
-	ID         uint64
-	At         time.Time // by the engine's clock
+// Edit is a change of a zone or an override, as zone_audit has it, with what was there before and after it: nil where there
+// was none. Or it is a release, and has Released alone: a bucket whose lockout ended, and whose places were given back.
+type Edit struct {
+	ID                            uint64
+	At                            time.Time // by the engine's clock
+	ZoneBefore, ZoneAfter         *Zone
+	OverrideBefore, OverrideAfter *Override
+	Released                      *Bucket
+}
+
+// Undo takes the edit back from zones and overrides, which are by their ids.
+func (e Edit) Undo(zones map[int64]Zone, overrides map[uint64]Override) {
+	undo(zones, e.ZoneBefore, e.ZoneAfter, func(z Zone) int64 { return z.ID })
+	undo(overrides, e.OverrideBefore, e.OverrideAfter, func(o Override) uint64 { return o.ID })
+}
+
+func undo[K comparable, T any](of map[K]T, before, after *T, id func(T) K) {
+	if after != nil {
+		delete(of, id(*after))
+	}
+	if before != nil {
+		of[id(*before)] = *before
+	}
+}
+
+// ChangeGroup is some changes of the same kind: of one zone or of its overrides, by the same account, in the same minute.
+type ChangeGroup struct {
+	ID         uint64    // of the first of them
+	At         time.Time // likewise
 	By         string    // the account of the session
 	Principal  string    // on whose behalf; may be empty
 	Action     string    // insert, update or delete
 	ZoneID     int64
-	OverrideID uint64 // 0 if the zone itself was changed
-	// Before is the row before the change in JSON, with a member for each column; empty for an insert.
-	Before []byte
-}
-
-// ChangeGroup is some changes of the same kind: of one zone, by the same account, in the same minute.
-type ChangeGroup struct {
-	Change     // the first of them, without Before and OverrideID
 	OfOverride bool
 	Number     int
 }

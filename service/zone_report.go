@@ -200,12 +200,6 @@ type Burst struct {
 	Succeeded []string
 }
 
-// ZoneReportRow is a txn, and what it shares with the others of its check: CheckID, or 0 if it is alone.
-type ZoneReportRow struct {
-	Txn
-	CheckID uint64
-}
-
 // ZoneReportStore makes reports.
 type ZoneReportStore interface {
 	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, its newest MostRows

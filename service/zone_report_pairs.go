@@ -65,25 +65,25 @@ func newPairing(query ZoneReportQuery) pairing {
 
 // add notes a txn. Of several txns of one check in one zone the first counts, so an attempt counts once while two
 // secret keys of pseudonyms are in place.
-func (p *pairing) add(row ZoneReportRow) {
+func (p *pairing) add(txn Txn) {
 	place := -1
 	switch {
-	case row.CheckID == 0:
-	case row.Bucket.ZoneID == p.query.UsersZone:
+	case txn.CheckID == 0:
+	case txn.Bucket.ZoneID == p.query.UsersZone:
 		place = pairUser
-	case row.Bucket.ZoneID == p.query.AddressesZone:
+	case txn.Bucket.ZoneID == p.query.AddressesZone:
 		place = pairAddress
 	}
 	if place < 0 {
 		return
 	}
-	found := p.find(checkOf{id: row.CheckID, at: row.CreatedAt.UnixMicro()})
+	found := p.find(checkOf{id: txn.CheckID, at: txn.CreatedAt.UnixMicro()})
 	if found.keys[place] != 0 {
 		return
 	}
-	found.keys[place] = p.keys[place].number(row.Bucket.Key)
-	found.attempts = max(found.attempts, uint32(row.Attempts))
-	found.blocked, found.success = row.Blocked, row.Outcome == OutcomeSuccess
+	found.keys[place] = p.keys[place].number(txn.Bucket.Key)
+	found.attempts = max(found.attempts, uint32(txn.Attempts))
+	found.blocked, found.success = txn.Blocked, txn.Outcome == OutcomeSuccess
 	if found.keys[1-place] != 0 {
 		p.pairs = append(p.pairs, *found)
 	}

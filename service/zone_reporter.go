@@ -39,44 +39,44 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
 // other may be in any order. Those outside of the query's time and zones are left out.
-func (r *ZoneReporter) Add(row ZoneReportRow) (goesOn bool) {
+func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
 	query := r.report.Query
-	if !slices.Contains(r.zones, row.Bucket.ZoneID) || row.CreatedAt.Before(query.Since) || !row.CreatedAt.Before(query.Until) {
+	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since) || !txn.CreatedAt.Before(query.Until) {
 		return true
 	}
 	if r.report.Rows == r.report.Query.MostRows {
 		r.CutAt(r.oldest)
 		return false
 	}
-	if r.report.Rows == 0 || row.CreatedAt.Before(r.oldest) {
-		r.oldest = row.CreatedAt
+	if r.report.Rows == 0 || txn.CreatedAt.Before(r.oldest) {
+		r.oldest = txn.CreatedAt
 	}
 	r.report.Rows++
-	r.count(row)
+	r.count(txn)
 	return true
 }
 
 // count counts a txn of the query's time.
-func (r *ZoneReporter) count(row ZoneReportRow) {
-	r.pairing.add(row)
-	if row.Bucket.ZoneID != r.zone.ID {
+func (r *ZoneReporter) count(txn Txn) {
+	r.pairing.add(txn)
+	if txn.Bucket.ZoneID != r.zone.ID {
 		return
 	}
-	r.report.Total.Add(row.Txn)
-	hour := SpanHour.Begin(row.CreatedAt)
+	r.report.Total.Add(txn)
+	hour := SpanHour.Begin(txn.CreatedAt)
 	if r.hours[hour] == nil {
 		r.hours[hour] = &Totals{}
 	}
-	r.hours[hour].Add(row.Txn)
-	key := r.keys[row.Bucket.Key]
+	r.hours[hour].Add(txn)
+	key := r.keys[txn.Bucket.Key]
 	if key == nil {
 		key = &seenKey{}
-		r.keys[row.Bucket.Key] = key
+		r.keys[txn.Bucket.Key] = key
 	}
-	key.Add(row.Txn)
-	key.last = max(key.last, row.LastAt.UnixMicro())
-	if row.Counted {
-		key.counted = append(key.counted, row.CreatedAt.UnixMicro())
+	key.Add(txn)
+	key.last = max(key.last, txn.LastAt.UnixMicro())
+	if txn.Counted {
+		key.counted = append(key.counted, txn.CreatedAt.UnixMicro())
 	}
 }
 

@@ -38,8 +38,8 @@ type outputFlag struct {
 	Output txn.Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
 }
 
-// writer returns the writer of the chosen form.
-func (f outputFlag) writer(p *shell.Process) *txn.Writer {
+// writer returns the writer of the chosen form for txns of a store.
+func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *txn.Writer {
 	output := f.Output
 	switch {
 	case output != "":
@@ -48,7 +48,7 @@ func (f outputFlag) writer(p *shell.Process) *txn.Writer {
 	default:
 		output = txn.JSON
 	}
-	return txn.NewWriter(p.Stdout, output, shell.Printable)
+	return txn.NewWriter(p.Stdout, output, shell.Printable, store.Origin)
 }
 
 // before returns the instant that a text means: a length before now, a date or a time.
@@ -101,7 +101,7 @@ func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	query.Cursor, query.Limit = c.From, min(c.Limit, service.MaxHistoryPage)
-	out, left := c.writer(p), c.Limit
+	out, left := c.writer(p, store), c.Limit
 	if err := out.Begin(); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	return c.writer(p).Write(found)
+	return c.writer(p, store).Write(found)
 }
 
 type txnExplainCmd struct {
@@ -199,7 +199,7 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	query.Cursor = c.After
-	out := c.writer(p)
+	out := c.writer(p, store)
 	if err := out.Begin(); err != nil {
 		return err
 	}
@@ -237,7 +237,8 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	out, shown := txn.NewWriter(p.Stdout, c.Output, shell.Printable), txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
+	out := txn.NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
+	shown := txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
-	"velocityd/db/records"
 	"velocityd/service"
 	"velocityd/service/lint"
 	"velocityd/service/rewind"
@@ -84,30 +83,26 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // plan returns what the zone is to become, and the overrides that are to come back.
 func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneChange, overrides []service.Override, err error) {
-	list, err := store.ChangesSince(ctx, c.Change)
+	id, edits, err := store.EditsSince(ctx, c.Change)
 	if errors.Is(err, service.ErrNotFound) {
 		err = fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
 	}
-	var changes []rewind.Change
 	if err == nil {
-		changes, err = rewindable(list)
+		zone, err = zoneBefore(ctx, store, id, edits)
 	}
 	if err == nil {
-		zone, err = zoneBefore(ctx, store, list[0].ZoneID, changes)
-	}
-	if err == nil {
-		overrides, err = deletedOverrides(ctx, store, list[0].ZoneID, changes)
+		overrides, err = deletedOverrides(ctx, store, id, edits)
 	}
 	return zone, overrides, err
 }
 
-// zoneBefore returns the change that makes a zone what it was before the first of changes.
-func zoneBefore(ctx context.Context, store *db.Store, id int64, changes []rewind.Change) (zoneChange, error) {
+// zoneBefore returns the change that makes a zone what it was before the first of edits.
+func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.Edit) (zoneChange, error) {
 	now, err := store.Zone(ctx, id)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return zoneChange{}, err
 	}
-	before, madeBy := rewind.Zone(changes)
+	before, madeBy := rewind.Zone(edits)
 	switch {
 	case madeBy != 0:
 		return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
@@ -118,31 +113,8 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, changes []rewind
 	return zoneChange{now: now, wanted: now}, nil // only overrides were changed
 }
 
-// rewindable returns changes with the zones and overrides that were before.
-func rewindable(list []service.Change) (changes []rewind.Change, err error) {
-	for _, c := range list {
-		change := rewind.Change{ID: c.ID, OverrideID: c.OverrideID}
-		switch {
-		case len(c.Before) == 0:
-		case c.OverrideID != 0:
-			var o service.Override
-			o, err = records.OverrideBefore(c)
-			change.Override = &o
-		default:
-			var zone service.Zone
-			zone, err = records.ZoneBefore(c)
-			change.Zone = &zone
-		}
-		if err != nil {
-			return nil, err
-		}
-		changes = append(changes, change)
-	}
-	return changes, nil
-}
-
 // deletedOverrides returns the overrides of a zone that come back.
-func deletedOverrides(ctx context.Context, store *db.Store, zone int64, changes []rewind.Change) ([]service.Override, error) {
+func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []service.Edit) ([]service.Override, error) {
 	now, err := store.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -151,7 +123,7 @@ func deletedOverrides(ctx context.Context, store *db.Store, zone int64, changes 
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return nil, err
 	}
-	return rewind.Overrides(changes, there, now), nil
+	return rewind.Overrides(edits, there, now), nil
 }
 
 // restore writes the zone and adds the overrides, which get new ids.

@@ -3,6 +3,7 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -62,11 +63,13 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 			return e, err
 		}
 		e.Buckets = append(e.Buckets, past)
-		if len(past.Lockouts) > 0 && past.Lockouts[0].CreatedAt.Before(first) {
-			first = past.Lockouts[0].CreatedAt
+		for _, row := range past.Rows {
+			if row.Reason == service.ReasonLockout && row.CreatedAt.Before(first) {
+				first = row.CreatedAt
+			}
 		}
 	}
-	if first.Before(at) { // they depend on the changes and releases of their time
+	if first.Before(at) { // they depend on the edits of their time
 		if err := r.readRecords(ctx, &e, first.Add(-explain.Lag)); err != nil {
 			return e, err
 		}
@@ -109,59 +112,41 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 			far.window = max(far.window, o.Window)
 		}
 	}
-	for _, c := range r.Changes {
-		switch {
-		case c.ZoneID != zoneID:
-		case c.Zone != nil:
-			ofZone(*c.Zone)
-		case c.Override != nil:
-			far.window = max(far.window, c.Override.Window)
+	for _, e := range r.Edits {
+		if e.ZoneBefore != nil && e.ZoneBefore.ID == zoneID {
+			ofZone(*e.ZoneBefore)
+		}
+		if e.OverrideBefore != nil && e.OverrideBefore.ZoneID == zoneID {
+			far.window = max(far.window, e.OverrideBefore.Window)
 		}
 	}
 	return far
 }
 
-// past reads the past of a txn's bucket: the txns that may have counted, and those with which lockouts began. most is how
-// many txns it looks at: so many that count now, and so many others.
+// past reads the past of a txn's bucket: at most so many txns that count now, and so many others.
 func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most int) (p explain.Past, err error) {
 	at := txn.CreatedAt
-	// Txns of before a clock was set back have later instants.
-	counted := history.Span{Bucket: txn.Bucket, Since: at.Add(-far.window), Until: at.Add(far.window)}
-	if p.Rows, err = r.history.Counted(ctx, counted, at, txn.ID, most+1); err != nil {
-		return p, err
-	}
-	if len(p.Rows) > most {
-		p.Cut = p.Rows[most].CreatedAt
-		p.Rows = p.Rows[:most]
-	}
-	span := history.Span{Bucket: txn.Bucket, Since: at.Add(-max(far.window, far.lockouts)), Until: at}
-	cut, err := r.history.Cut(ctx, span, most)
-	if err != nil {
-		return p, err
-	}
-	if !cut.IsZero() {
-		span.Since = cut.Add(time.Microsecond)
-	}
-	if cut.After(p.Cut) {
-		p.Cut = cut
-	}
-	others, err := r.history.Uncounted(ctx, span, at, most)
-	if err != nil {
-		return p, err
-	}
-	p.LockoutsSince = span.Since
-	seen := make(map[uint64]bool, len(p.Rows))
-	for _, t := range p.Rows {
-		seen[t.ID] = true
-	}
-	for i := range others {
-		switch t := others[len(others)-1-i]; { // the oldest first
-		case t.Reason == service.ReasonLockout:
-			p.Lockouts = append(p.Lockouts, t)
-		case !seen[t.ID]: // its place may have been given back between the two statements
-			p.Rows = append(p.Rows, t)
+	p.Since = at.Add(-max(far.window, far.lockouts))
+	for _, span := range []history.Span{
+		// Txns of before a clock was set back have later instants.
+		{Bucket: txn.Bucket, IsCounted: true, Since: at.Add(-far.window), Until: at.Add(far.window)},
+		{Bucket: txn.Bucket, Since: p.Since, Until: at},
+	} {
+		rows, cut, err := r.history.Newest(ctx, span, txn, most)
+		if err != nil {
+			return p, err
+		}
+		p.Rows = append(p.Rows, rows...)
+		if cut.After(p.Cut) {
+			p.Cut = cut
+		}
+		if !span.IsCounted && cut.After(p.Since) {
+			p.Since = cut
 		}
 	}
+	// The place of a txn may have been given back between the two statements.
+	slices.SortStableFunc(p.Rows, func(a, b service.Txn) int { return cmp.Compare(a.ID, b.ID) })
+	p.Rows = slices.CompactFunc(p.Rows, func(a, b service.Txn) bool { return a.ID == b.ID })
 	p.Last, err = r.history.Lockout(ctx, txn.Bucket)
 	return p, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"velocityd/db/session"
@@ -26,7 +25,7 @@ func (r *Reader) Attempt(ctx context.Context, id string) (service.Recall, error)
 	for i, v := range attempt.Decision.Verdicts {
 		ids[i] = v.TxnID
 	}
-	rows, err := byID(ctx, r, Columns, ids, txnRow.id, instant(attempt.Decision.CheckedAt))
+	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt))
 	if err != nil {
 		return service.Recall{}, fmt.Errorf("read the txns of an attempt: %w", err)
 	}
@@ -69,8 +68,8 @@ func (r *Reader) Attempts(ctx context.Context, ids []string) (map[string][]servi
 		rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
 SELECT attempt_id, created_at, expires_at, answer
   FROM zone_attempt
- WHERE attempt_id IN (`+placeholders(len(some))+`)
-   AND expires_at > UTC_TIMESTAMP(6)`, values(some)...)
+ WHERE attempt_id IN (`+session.Placeholders(len(some))+`)
+   AND expires_at > UTC_TIMESTAMP(6)`, session.Arguments(some)...)
 		if err != nil {
 			return nil, session.LookupError(err)
 		}
@@ -84,6 +83,3 @@ SELECT attempt_id, created_at, expires_at, answer
 	}
 	return remembered, nil
 }
-
-// placeholders returns the inside of a list of n values.
-func placeholders(n int) string { return strings.TrimPrefix(strings.Repeat(", ?", n), ", ") }

@@ -55,7 +55,7 @@ func (g bucketGround) read(ctx context.Context, low, high uint64, most int) (txn
 
 // readKey reads the newest rows of an interval. One statement reads those that count and those that do not: a row whose
 // place is given back meanwhile is among either.
-func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64, most int) ([]txnRow, error) {
+func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64, most int) ([]Row, error) {
 	const part = `(
 SELECT ` + Columns + `
   FROM zone_txn FORCE INDEX (zone_txn_window)
@@ -66,7 +66,7 @@ SELECT ` + Columns + `
  ORDER BY created_at DESC, id DESC
  LIMIT ?)`
 	since, until := time.UnixMicro(int64(low)).UTC(), time.UnixMicro(int64(high)).UTC()
-	isAsked := func(row txnRow) bool {
+	isAsked := func(row Row) bool {
 		return row.ZoneID == g.zoneID && row.Key == key && !row.CreatedAt.Before(since) && !row.CreatedAt.After(until)
 	}
 	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, strings.Join([]string{part, part}, ` UNION ALL `)+`
@@ -74,6 +74,6 @@ SELECT ` + Columns + `
  LIMIT ?`,
 		g.zoneID, key, true, since, until, most, g.zoneID, key, false, since, until, most, most)
 	// vtgate may merge the two in another way than the engine.
-	slices.SortFunc(rows, func(x, y txnRow) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
 	return rows, err
 }

@@ -13,17 +13,16 @@ const idsAtOnce = 100
 
 // byID reads rows of zone_txn by the ids of txns. It looks at these times first, then at those of the ids' marks for the
 // txns that were not there, and for the others everywhere.
-func byID[T any](ctx context.Context, r *Reader, columns string, ids []uint64, idOf func(T) uint64, first ...times) ([]T, error) {
-	var rows []T
+func (r *Reader) byID(ctx context.Context, ids []uint64, first ...times) (rows []Row, err error) {
 	for some := range slices.Chunk(ids, idsAtOnce) {
 		rest := slices.Clone(some)
 		for _, at := range append(first, r.timesOf(ctx, slices.Min(rest), slices.Max(rest)), times{}) {
-			found, err := within(ctx, r, columns, rest, idOf, at)
+			found, err := r.within(ctx, rest, at)
 			if err != nil {
 				return nil, session.LookupError(err)
 			}
 			rows = append(rows, found...)
-			isFound := func(id uint64) bool { return slices.ContainsFunc(found, func(row T) bool { return idOf(row) == id }) }
+			isFound := func(id uint64) bool { return slices.ContainsFunc(found, func(row Row) bool { return row.ID == id }) }
 			if rest = slices.DeleteFunc(rest, isFound); len(rest) == 0 || at.isAll() {
 				break
 			}
@@ -33,13 +32,13 @@ func byID[T any](ctx context.Context, r *Reader, columns string, ids []uint64, i
 }
 
 // within reads rows by the ids of txns that were decided at some times.
-func within[T any](ctx context.Context, r *Reader, columns string, ids []uint64, idOf func(T) uint64, at times) ([]T, error) {
-	isAsked := func(row T) bool { return slices.Contains(ids, idOf(row)) }
+func (r *Reader) within(ctx context.Context, ids []uint64, at times) ([]Row, error) {
+	isAsked := func(row Row) bool { return slices.Contains(ids, row.ID) }
 	query := `
-SELECT ` + columns + `
+SELECT ` + Columns + `
   FROM zone_txn
- WHERE id IN (` + placeholders(len(ids)) + `)`
-	args := values(ids)
+ WHERE id IN (` + session.Placeholders(len(ids)) + `)`
+	args := session.Arguments(ids)
 	if !at.isAll() {
 		since, until := at.bounds()
 		query, args = query+`
@@ -50,12 +49,3 @@ SELECT ` + columns + `
 
 // instant is the times of one instant.
 func instant(at time.Time) times { return times{at, at} }
-
-// values returns a list as arguments of a statement.
-func values[T any](list []T) []any {
-	args := make([]any, len(list))
-	for i, value := range list {
-		args[i] = value
-	}
-	return args
-}

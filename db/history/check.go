@@ -3,13 +3,13 @@ package history
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"velocityd/db/session"
-	"velocityd/service"
 )
 
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
@@ -28,99 +28,82 @@ func (r *Reader) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64
 	return zones, nil
 }
 
-// TxnOfCheck is what ties a txn to the others of its check. They have ids close to each
-// other: there is no index on check_id.
-type TxnOfCheck struct {
-	ID        uint64    `db:"id"`
-	CreatedAt time.Time `db:"created_at"`
-	ZoneID    int64     `db:"zone_id"`
-	Key       string    `db:"bucket_key"`
-	CheckID   *uint64   `db:"check_id"`
-	Buckets   *int      `db:"check_buckets"`
-}
-
 // checkKey names one check. Its txns share both.
 type checkKey struct {
 	id uint64
 	at int64 // microseconds
 }
 
-func (t TxnOfCheck) key() checkKey { return checkKey{id: *t.CheckID, at: t.CreatedAt.UnixMicro()} }
-
-// Bucket returns the bucket of the txn.
-func (t TxnOfCheck) Bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
-
-func (t TxnOfCheck) id() uint64 { return t.ID }
-
-const checkColumns = "id, created_at, zone_id, bucket_key, check_id, check_buckets"
+func (r Row) check() checkKey { return checkKey{id: r.CheckID, at: r.CreatedAt.UnixMicro()} }
 
 // TxnsOfChecks returns, for each of these txns that exists, all txns of its check. If two txns
 // have one id, those of both checks are returned for it. The error wraps service.ErrBusy if the
 // engine is away. On Vitess it asks all shards, since an id alone does not say where a txn lies.
-func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]TxnOfCheck, error) {
+func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]Row, error) {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
-	unique = slices.Compact(unique)
-	checks := make(map[uint64][]TxnOfCheck, len(unique))
-	for some := range slices.Chunk(unique, idsAtOnce) {
-		if err := r.addChecks(ctx, some, checks); err != nil {
-			return nil, err
+	named, err := r.byID(ctx, slices.Compact(unique))
+	if err != nil {
+		return nil, err
+	}
+	of, err := r.siblings(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	checks := make(map[uint64][]Row, len(named))
+	for _, t := range named {
+		if t.CheckID == 0 {
+			checks[t.ID] = append(checks[t.ID], t)
+		} else {
+			checks[t.ID] = append(checks[t.ID], of[t.check()]...)
 		}
 	}
 	return checks, nil
 }
 
-// addChecks adds the txns of the checks of some txns to checks. Each id is given once.
-func (r *Reader) addChecks(ctx context.Context, ids []uint64, checks map[uint64][]TxnOfCheck) error {
-	named, err := byID(ctx, r, checkColumns, ids, TxnOfCheck.id)
-	if err != nil {
-		return err
-	}
-	var shared []TxnOfCheck
-	for _, t := range named {
-		if t.Buckets != nil && t.CheckID != nil {
-			shared = append(shared, t)
-		} else {
-			checks[t.ID] = append(checks[t.ID], t)
+// siblings returns all txns of the checks of several buckets to which txns belong. The search widens from one txn of each
+// check until it has found all of the check, and ends 65,536 ids away, in case some were deleted, as that of the procedure
+// txns_of_check does.
+func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, error) {
+	of := map[checkKey][]Row{}
+	for some := range slices.Chunk(txns, idsAtOnce) {
+		lacking := map[checkKey]uint64{}
+		for _, t := range some {
+			if t.CheckID != 0 && of[t.check()] == nil {
+				lacking[t.check()] = t.ID
+			}
 		}
-	}
-	of, err := r.siblings(ctx, slices.Clone(shared))
-	if err != nil {
-		return err
-	}
-	for _, t := range shared {
-		checks[t.ID] = append(checks[t.ID], of[t.key()]...)
-	}
-	return nil
-}
-
-// siblings returns all txns of the checks to which txns belong. The search widens from
-// each txn until it has found all of its check, and ends 65,536 ids away, in case some were
-// deleted, as that of the procedure txns_of_check does. It changes txns.
-func (r *Reader) siblings(ctx context.Context, txns []TxnOfCheck) (map[checkKey][]TxnOfCheck, error) {
-	of := map[checkKey][]TxnOfCheck{}
-	for span := uint64(16); span <= 1<<16 && len(txns) > 0; span *= 16 {
-		var where []string
-		var args []any
-		for _, t := range txns {
-			delete(of, t.key()) // not all of them
-			where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
-			args = append(args, t.ID-min(t.ID, span), t.ID+min(math.MaxUint64-t.ID, span), t.CreatedAt, *t.CheckID)
+		for span := uint64(16); span <= 1<<16 && len(lacking) > 0; span *= 16 {
+			found, err := r.near(ctx, lacking, span)
+			if err != nil {
+				return nil, session.LookupError(err)
+			}
+			for key := range lacking {
+				delete(of, key) // not all of them
+			}
+			for _, t := range found {
+				of[t.check()] = append(of[t.check()], t)
+			}
+			maps.DeleteFunc(lacking, func(key checkKey, _ uint64) bool { return len(of[key]) > 0 && len(of[key]) >= of[key][0].Buckets })
 		}
-		isSibling := func(t TxnOfCheck) bool {
-			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked TxnOfCheck) bool { return t.key() == asked.key() })
-		}
-		found, err := session.SelectFitting(ctx, r.pool, isSibling, `
-SELECT `+checkColumns+`
-  FROM zone_txn
- WHERE `+strings.Join(where, " OR "), args...)
-		if err != nil {
-			return nil, session.LookupError(err)
-		}
-		for _, t := range found {
-			of[t.key()] = append(of[t.key()], t)
-		}
-		txns = slices.DeleteFunc(txns, func(t TxnOfCheck) bool { return len(of[t.key()]) >= *t.Buckets })
 	}
 	return of, nil
+}
+
+// near returns the txns of checks whose ids are up to span from the id of one of their txns.
+func (r *Reader) near(ctx context.Context, checks map[checkKey]uint64, span uint64) ([]Row, error) {
+	var where []string
+	var args []any
+	for key, id := range checks {
+		where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
+		args = append(args, id-min(id, span), id+min(math.MaxUint64-id, span), time.UnixMicro(key.at).UTC(), key.id)
+	}
+	isSibling := func(t Row) bool {
+		_, isAsked := checks[t.check()]
+		return isAsked
+	}
+	return session.SelectFitting(ctx, r.pool, isSibling, `
+SELECT `+Columns+`
+  FROM zone_txn
+ WHERE `+strings.Join(where, " OR "), args...)
 }

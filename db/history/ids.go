@@ -4,15 +4,21 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"velocityd/db/session"
 	"velocityd/service"
 )
 
-// idGround is all buckets, by the ids of txns. It is read forwards, as that of a bucket is, so the lowest ids come first.
+// widestPart is the most ids that one statement goes over where most txns are of other zones.
+const widestPart = 500_000
+
+// idGround is all buckets, or those of some zones, by the ids of txns. It is read forwards, as that of a bucket is, so the
+// lowest ids come first.
 type idGround struct {
 	reader *Reader
-	within times // in which all txns are that matter
+	within times   // in which all txns are that matter
+	zones  []int64 // none: all
 	isUp   bool
 }
 
@@ -21,22 +27,39 @@ func (g idGround) at(txn service.Txn) uint64 { return txn.ID }
 func (g idGround) readsNearest() bool { return g.isUp }
 
 func (g idGround) part(from, width uint64) (to uint64) {
+	if len(g.zones) > 0 {
+		width = min(width, widestPart)
+	}
 	if g.isUp {
 		return from + min(width-1, math.MaxUint64-from)
 	}
 	return from - min(from, width-1)
 }
 
-func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
-	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
-	isAsked := func(row txnRow) bool { return low <= row.ID && row.ID <= high }
-	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, `
-SELECT `+Columns+`
+// selectIDs returns the statement that reads a range of ids, of some zones or of all. There is no index by zone and time,
+// which each check would have to write: the engine passes over the txns of other zones.
+func selectIDs(zones int) string {
+	ofZones := ""
+	if zones > 0 {
+		ofZones = `
+   AND zone_id IN (` + session.Placeholders(zones) + `)`
+	}
+	return `
+SELECT ` + Columns + `
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id BETWEEN ? AND ?
-   AND created_at BETWEEN ? AND ?
+   AND created_at BETWEEN ? AND ?` + ofZones + `
  ORDER BY id
- LIMIT ?`, low, high, since, until, most+1)
+ LIMIT ?`
+}
+
+func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
+	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
+	isAsked := func(row Row) bool {
+		return low <= row.ID && row.ID <= high && (len(g.zones) == 0 || slices.Contains(g.zones, row.ZoneID))
+	}
+	args := append([]any{low, high, since, until}, append(session.Arguments(g.zones), most+1)...)
+	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, selectIDs(len(g.zones)), args...)
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))
 	}

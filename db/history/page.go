@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -44,31 +45,26 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 }
 
 // others returns the further txns of the checks of some.
-func (r *Reader) others(ctx context.Context, txns []service.Txn) ([]service.Txn, error) {
-	var shared, others []uint64
+func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []service.Txn, err error) {
 	isKnown := make(map[uint64]bool, len(txns))
+	shared := make([]Row, 0, len(txns))
 	for _, t := range txns {
 		isKnown[t.ID] = true
-		if t.CheckID != 0 {
-			shared = append(shared, t.ID)
-		}
+		shared = append(shared, Row{ID: t.ID, CreatedAt: t.CreatedAt, CheckID: t.CheckID})
 	}
-	checks, err := r.TxnsOfChecks(ctx, shared)
+	checks, err := r.siblings(ctx, shared)
 	if err != nil {
-		return nil, fmt.Errorf("look up the checks of a page: %w", err)
+		return nil, fmt.Errorf("read the checks of a page: %w", err)
 	}
 	for _, check := range checks {
 		for _, t := range check {
 			if !isKnown[t.ID] {
-				isKnown[t.ID], others = true, append(others, t.ID)
+				others = append(others, t.txn())
 			}
 		}
 	}
-	rows, err := byID(ctx, r, Columns, others, txnRow.id)
-	if err != nil {
-		return nil, fmt.Errorf("read the checks of a page: %w", err)
-	}
-	return txnsOf(rows), nil
+	slices.SortFunc(others, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
+	return others, nil
 }
 
 // over returns the txns of a query's ground behind its cursor.
@@ -100,26 +96,21 @@ func (r *Reader) ofAttempt(ctx context.Context, q service.HistoryQuery) (iter.Se
 	if err != nil {
 		return nil, false, fmt.Errorf("look up the txns of an attempt: %w", err)
 	}
-	var ids []uint64
+	rows := map[uint64]Row{}
 	for _, check := range checks {
 		for _, t := range check {
 			if q.Cursor == 0 || t.ID != q.Cursor && (t.ID > q.Cursor) == (q.Order == service.OldestFirst) {
-				ids = append(ids, t.ID)
+				rows[t.ID] = t
 			}
 		}
 	}
-	slices.Sort(ids)
-	rows, err := byID(ctx, r, Columns, slices.Compact(ids), txnRow.id)
-	if err != nil {
-		return nil, false, fmt.Errorf("read the txns of an attempt: %w", err)
-	}
-	slices.SortFunc(rows, func(x, y txnRow) int { return cmp.Compare(x.ID, y.ID) })
+	ids := slices.Sorted(maps.Keys(rows))
 	if q.Order == service.NewestFirst {
-		slices.Reverse(rows)
+		slices.Reverse(ids)
 	}
 	return func(yield func(service.Txn, error) bool) {
-		for _, row := range rows {
-			if !yield(row.txn(), nil) {
+		for _, id := range ids {
+			if !yield(rows[id].txn(), nil) {
 				return
 			}
 		}

@@ -15,91 +15,55 @@ import (
 // Check returns all txns of the check of a txn that are still there, by id, and how many are not. The error wraps
 // service.ErrBusy if the engine is away.
 func (r *Reader) Check(ctx context.Context, txn service.Txn) (check []service.Txn, missing int, err error) {
-	checks, err := r.TxnsOfChecks(ctx, []uint64{txn.ID})
+	rows, err := r.byID(ctx, []uint64{txn.ID}, instant(txn.CreatedAt))
 	if err != nil {
-		return nil, 0, fmt.Errorf("look up the check of txn %d: %w", txn.ID, err)
+		return nil, 0, fmt.Errorf("read txn %d again: %w", txn.ID, err)
 	}
-	ids, of := []uint64{txn.ID}, 1
-	for _, t := range checks[txn.ID] {
-		if !t.CreatedAt.Equal(txn.CreatedAt) {
-			continue // of another check with the same id
+	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt) }) // of another check with the same id
+	if txn.CheckID != 0 {
+		checks, err := r.siblings(ctx, rows)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the check of txn %d: %w", txn.ID, err)
 		}
-		if t.Buckets != nil {
-			of = *t.Buckets
+		for _, rows = range checks {
+			missing = max(0, rows[0].Buckets-len(rows))
 		}
-		ids = append(ids, t.ID)
 	}
-	slices.Sort(ids)
-	rows, err := byID(ctx, r, Columns, slices.Compact(ids), txnRow.id, instant(txn.CreatedAt))
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the check of txn %d: %w", txn.ID, err)
-	}
-	check = slices.DeleteFunc(txnsOf(rows), func(t service.Txn) bool { return !t.CreatedAt.Equal(txn.CreatedAt) })
-	slices.SortFunc(check, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
-	return check, max(0, of-len(check)), nil
+	slices.SortFunc(rows, func(x, y Row) int { return cmp.Compare(x.ID, y.ID) })
+	return txnsOf(rows), missing, nil
 }
 
-// Span is a part of a bucket's history: the txns from Since to Until.
+// Span is a part of a bucket's history: the txns from Since to Until that count now, or those that do not.
 type Span struct {
 	Bucket       service.Bucket
+	IsCounted    bool
 	Since, Until time.Time
 }
 
-// Counted returns the newest txns of a span that count now, at most the given number. Of those behind an instant it
-// returns the ones with lower ids than the given one alone: a clock was set back after them.
-func (r *Reader) Counted(ctx context.Context, of Span, at time.Time, id uint64, most int) ([]service.Txn, error) {
-	return r.ofSpan(ctx, of, most, true, `
-   AND (created_at <= ? OR id < ?)`, at, id)
-}
-
-// Uncounted returns the txns of a span that do not count now and stopped counting at an instant or later, and those with
-// which a lockout began. They are the newest of at most the given number.
-func (r *Reader) Uncounted(ctx context.Context, of Span, stopped time.Time, most int) ([]service.Txn, error) {
-	return r.ofSpan(ctx, of, most, false, `
-   AND (uncounted_at >= ? OR reason = 'lockout')`, stopped)
-}
-
-// ofSpan reads the newest txns of a span that fulfil a condition.
-func (r *Reader) ofSpan(ctx context.Context, of Span, most int, counted bool, condition string, args ...any) ([]service.Txn, error) {
-	isAsked := func(row txnRow) bool {
-		return row.ZoneID == of.Bucket.ZoneID && row.Key == of.Bucket.Key && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
+// Newest returns the newest txns of a span, at most the given number, and the instant of the one behind them, or the zero
+// time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
+// after them.
+func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
+	isAsked := func(row Row) bool {
+		return row.Bucket() == of.Bucket && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
 	}
-	args = append([]any{of.Bucket.ZoneID, of.Bucket.Key, counted, of.Since, of.Until}, append(args, most)...)
 	rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
 SELECT `+Columns+`
   FROM zone_txn FORCE INDEX (zone_txn_window)
  WHERE zone_id = ?
    AND bucket_key = ?
    AND counted = ?
-   AND created_at BETWEEN ? AND ?`+condition+`
- ORDER BY created_at DESC, id DESC
- LIMIT ?`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
-	}
-	return txnsOf(rows), nil
-}
-
-// Cut returns the instant of the txn of a span behind its newest ones, of those that do not count, or the zero time if
-// there are no more. It reads no row, but the index alone.
-func (r *Reader) Cut(ctx context.Context, of Span, most int) (time.Time, error) {
-	var cut []time.Time
-	err := r.pool.SelectContext(ctx, &cut, `
-SELECT created_at
-  FROM zone_txn FORCE INDEX (zone_txn_window)
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = FALSE
    AND created_at BETWEEN ? AND ?
- ORDER BY created_at DESC
- LIMIT 1 OFFSET ?`, of.Bucket.ZoneID, of.Bucket.Key, of.Since, of.Until, most)
+   AND (created_at <= ? OR id < ?)
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?`, of.Bucket.ZoneID, of.Bucket.Key, of.IsCounted, of.Since, of.Until, upTo.CreatedAt, upTo.ID, most+1)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
+		return nil, cut, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
 	}
-	if len(cut) == 0 {
-		return time.Time{}, nil
+	if len(rows) > most {
+		cut, rows = rows[most].CreatedAt, rows[:most]
 	}
-	return cut[0], nil
+	return txnsOf(rows), cut, nil
 }
 
 // Lockout returns the last lockout of a bucket, or the zero Lockout.

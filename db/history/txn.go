@@ -11,8 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// txnRow is a row of zone_txn.
-type txnRow struct {
+// Row is a row of zone_txn.
+type Row struct {
 	ID         uint64           `db:"id"`
 	CreatedAt  time.Time        `db:"created_at"`
 	ZoneID     int64            `db:"zone_id"`
@@ -26,21 +26,28 @@ type txnRow struct {
 	AttemptID  sql.Null[string] `db:"attempt_id"`
 	Attempts   int              `db:"attempts"`
 	LastAt     time.Time        `db:"last_at"`
-	CheckID    uint64           `db:"check_id"`
+	// CheckID and Buckets tie the row to the others of its check, which have ids close to each other: there is no index on
+	// check_id. Both are 0 for a check of one bucket.
+	CheckID uint64 `db:"check_id"`
+	Buckets int    `db:"check_buckets"`
 	// UncountedAt is nil for a txn that counts, or never did.
 	UncountedAt sql.Null[time.Time] `db:"uncounted_at"`
 }
 
-// Columns are those of which TxnOf makes a txn.
+// Columns are those of a Row, of which TxnOf makes a txn.
 const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
 	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at, " +
-	"COALESCE(check_id, 0) AS check_id"
+	"COALESCE(check_id, 0) AS check_id, COALESCE(check_buckets, 0) AS check_buckets"
 
-func (r txnRow) id() uint64 { return r.ID }
+// NumColumns is how many they are.
+const NumColumns = 16
 
-func (r txnRow) txn() service.Txn {
+// Bucket returns the bucket of the row.
+func (r Row) Bucket() service.Bucket { return service.Bucket{ZoneID: r.ZoneID, Key: r.Key} }
+
+func (r Row) txn() service.Txn {
 	return service.Txn{
-		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
+		ID: r.ID, Bucket: r.Bucket(), CreatedAt: r.CreatedAt,
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
 		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
 		UncountedAt: r.UncountedAt.V, CheckID: r.CheckID,
@@ -48,7 +55,7 @@ func (r txnRow) txn() service.Txn {
 }
 
 // txnsOf returns the txns of rows.
-func txnsOf(rows []txnRow) []service.Txn {
+func txnsOf(rows []Row) []service.Txn {
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {
 		txns[i] = row.txn()
@@ -56,7 +63,7 @@ func txnsOf(rows []txnRow) []service.Txn {
 	return txns
 }
 
-// TxnOf returns the txn of a row of Columns that was read as text.
+// TxnOf returns the txn of a row of Columns that was read as the driver gives it.
 func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 	txn = service.Txn{
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
@@ -78,7 +85,7 @@ func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
 func (r *Reader) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	rows, err := byID(ctx, r, Columns, []uint64{id}, txnRow.id)
+	rows, err := r.byID(ctx, []uint64{id})
 	switch {
 	case err != nil:
 		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, err)

@@ -150,35 +150,12 @@ UPDATE zone_backtest
 	return nil
 }
 
-// Old is the task of retention that forgets old back-tests.
-type Old struct{}
-
-var _ retention.Forecaster = Old{}
-
-// Name implements retention.Task.
-func (Old) Name() string { return "old_backtests" }
-
-// Every implements retention.Task.
-func (Old) Every() time.Duration { return time.Hour }
-
-// mostForgotten is how many back-tests one statement forgets.
-const mostForgotten = 100
-
-// Run implements retention.Task.
-func (Old) Run(ctx context.Context, on *sqlx.Conn, _ string) (r retention.Result, err error) {
-	done, err := on.ExecContext(ctx, "DELETE FROM "+oldBacktests+" LIMIT ?", int64(backtest.JobKept.Seconds()), mostForgotten)
-	if err != nil {
-		return r, fmt.Errorf("forget old back-tests: %w", err)
+// Old returns the task of retention that forgets old back-tests.
+func Old() retention.Old {
+	old := retention.OldRows{
+		What: "back-tests", From: "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND", Args: []any{int64(backtest.JobKept.Seconds())},
 	}
-	r.Removed, err = done.RowsAffected()
-	r.Backlog = r.Removed == mostForgotten
-	return r, err
-}
-
-// oldBacktests are those that are forgotten.
-const oldBacktests = "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND"
-
-// Expect implements retention.Forecaster.
-func (o Old) Expect(ctx context.Context, on *sqlx.Conn) ([]retention.Leaving, error) {
-	return retention.Leaving{Task: o.Name(), What: "back-tests"}.Count(ctx, on, oldBacktests, int64(backtest.JobKept.Seconds()))
+	return retention.Old{Title: "old_backtests", Rows: func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
+		return []retention.OldRows{old}, nil
+	}}
 }

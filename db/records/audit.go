@@ -2,46 +2,26 @@ package records
 
 import (
 	"context"
-	"database/sql"
+	"encoding/json"
 	"fmt"
-	"time"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
-// changeRow is a row of zone_audit.
-type changeRow struct {
-	ID         uint64           `db:"id"`
-	At         time.Time        `db:"changed_at"`
-	By         string           `db:"changed_by"`
-	Principal  sql.Null[string] `db:"principal"`
-	Subject    string           `db:"subject"`
-	Action     string           `db:"action"`
-	ZoneID     int64            `db:"zone_id"`
-	OverrideID sql.Null[uint64] `db:"override_id"`
-	Before     []byte           `db:"state_before"`
-	Number     int              `db:"number"`
-}
-
-func (r changeRow) change() service.Change {
-	return service.Change{
-		ID: r.ID, At: r.At, By: r.By, Principal: r.Principal.V, Action: r.Action, ZoneID: r.ZoneID,
-		OverrideID: r.OverrideID.V, Before: r.Before,
-	}
-}
-
-// ChangesSince returns the change of a zone or an override with this id, and all later ones of the
-// same zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
-func (s *Tables) ChangesSince(ctx context.Context, id uint64) ([]service.Change, error) {
-	rows, err := session.SelectFitting(ctx, s.pool, func(row changeRow) bool { return row.ID >= id }, `
-SELECT later.id, later.changed_at, later.changed_by, later.principal, later.action, later.zone_id, later.override_id, later.state_before
-  FROM zone_audit AS wanted
-  JOIN zone_audit AS later ON later.zone_id = wanted.zone_id AND later.id >= wanted.id
- WHERE wanted.id = ?
-   AND wanted.subject IN ('zone', 'override')
-   AND later.subject IN ('zone', 'override')
- ORDER BY later.id`, id)
+// EditsSince returns the zone of the change with this id, which must be one of a zone or an override, and that change with all
+// later ones of the zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
+func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits []service.Edit, err error) {
+	rows, err := session.SelectFitting(ctx, s.pool, func(row auditRow) bool { return row.ID >= id }, selectAudit+`
+ WHERE zone_id = (
+     SELECT wanted.zone_id
+       FROM zone_audit AS wanted
+      WHERE wanted.id = ?
+        AND wanted.subject IN ('zone', 'override'))
+   AND id >= ?
+   AND subject IN ('zone', 'override')
+ ORDER BY id`, id, id)
 	switch {
 	case err == nil && len(rows) == 0:
 		err = service.ErrNotFound
@@ -49,19 +29,78 @@ SELECT later.id, later.changed_at, later.changed_by, later.principal, later.acti
 		err = session.ErrMisfit
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read change %d of zone_audit: %w", id, session.LookupError(err))
+		return 0, nil, fmt.Errorf("read change %d of zone_audit: %w", id, session.LookupError(err))
 	}
-	changes := make([]service.Change, len(rows))
+	edits, err = editsOf(rows)
+	return rows[0].ZoneID, edits, err
+}
+
+// editsOf returns the edits of rows. The error does NOT quote a row.
+func editsOf(rows []auditRow) ([]service.Edit, error) {
+	edits := make([]service.Edit, len(rows))
 	for i, row := range rows {
-		changes[i] = row.change()
+		var err error
+		if edits[i], err = row.edit(); err != nil {
+			return nil, fmt.Errorf("change %d: %w", row.ID, err)
+		}
 	}
-	return changes, nil
+	return edits, nil
+}
+
+func (r auditRow) edit() (e service.Edit, err error) {
+	e.ID, e.At = r.ID, r.At
+	switch {
+	case r.Subject == "zone":
+		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, func(state []byte) (service.Zone, error) { return zonerow.ReadZone(r.ZoneID, state) })
+	case r.Subject == "override":
+		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, func(state []byte) (service.Override, error) {
+			return zonerow.ReadOverride(r.ZoneID, r.OverrideID.V, state)
+		})
+	case r.Action == "release":
+		e.Released, err = r.released()
+	}
+	return e, err
+}
+
+// statesOf reads the states before and after a change: nil where there is none.
+func statesOf[T any](r auditRow, read func(state []byte) (T, error)) (before, after *T, err error) {
+	for _, of := range []struct {
+		state []byte
+		into  **T
+	}{{r.Before, &before}, {r.After, &after}} {
+		if len(of.state) == 0 {
+			continue
+		}
+		was, err := read(of.state)
+		if err != nil {
+			return nil, nil, err
+		}
+		*of.into = &was
+	}
+	return before, after, nil
+}
+
+// released returns the bucket of a release, or nil if its key is not there any more.
+func (r auditRow) released() (*service.Bucket, error) {
+	var state struct {
+		Key string `json:"bucket_key"`
+	}
+	if err := json.Unmarshal(r.After, &state); err != nil {
+		return nil, fmt.Errorf("release %d cannot be read", r.ID) // the text holds a key
+	}
+	if state.Key == "" {
+		return nil, nil
+	}
+	return &service.Bucket{ZoneID: r.ZoneID, Key: state.Key}, nil
 }
 
 // NewestChanges returns the newest changes of zones and overrides, the newest first, those of one
 // kind and minute together. It reads all of zone_audit.
 func (s *Tables) NewestChanges(ctx context.Context, limit int) ([]service.ChangeGroup, error) {
-	var rows []changeRow
+	var rows []struct {
+		auditRow
+		Number int `db:"number"`
+	}
 	if err := s.pool.SelectContext(ctx, &rows, `
 SELECT MIN(id) AS id, MIN(changed_at) AS changed_at, changed_by, principal, subject, action, zone_id, COUNT(*) AS number
   FROM zone_audit
@@ -73,7 +112,10 @@ SELECT MIN(id) AS id, MIN(changed_at) AS changed_at, changed_by, principal, subj
 	}
 	groups := make([]service.ChangeGroup, len(rows))
 	for i, row := range rows {
-		groups[i] = service.ChangeGroup{Change: row.change(), OfOverride: row.Subject == "override", Number: row.Number}
+		groups[i] = service.ChangeGroup{
+			ID: row.ID, At: row.At, By: row.Account, Principal: row.Principal.V, Action: row.Action, ZoneID: row.ZoneID,
+			OfOverride: row.Subject == "override", Number: row.Number,
+		}
 	}
 	return groups, nil
 }

@@ -28,6 +28,10 @@ type auditRow struct {
 	After      []byte           `db:"state_after"`
 }
 
+const selectAudit = `
+SELECT id, changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after
+  FROM zone_audit`
+
 func (r auditRow) entry() service.AuditEntry {
 	return service.AuditEntry{
 		ID: r.ID, At: r.At, Account: r.Account, Principal: r.Principal.V, Reason: r.Reason.V, Subject: r.Subject, Action: r.Action,
@@ -51,9 +55,7 @@ func (s *Tables) AuditEntries(ctx context.Context, q service.AuditQuery) (servic
 		args = append(args, q.Zones[0])
 	}
 	var rows []auditRow
-	if err := s.pool.SelectContext(ctx, &rows, `
-SELECT id, changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after
-  FROM zone_audit
+	if err := s.pool.SelectContext(ctx, &rows, selectAudit+`
  WHERE id < ?`+zone+`
  ORDER BY id DESC
  LIMIT ?`, append(args, service.MaxAuditScan)...); err != nil {

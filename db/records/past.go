@@ -3,7 +3,6 @@ package records
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -13,13 +12,12 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
 
-// Past returns the zones of some buckets and the overrides that may hold for them as they are now, the changes and
-// releases since an instant, and the engine's clock. It takes no lock and sees everything as it was at one instant. Errors are
+// Past returns the zones of some buckets and the overrides that may hold for them as they are now, their edits
+// since an instant, and the engine's clock. It takes no lock and sees everything as it was at one instant. Errors are
 // those of look-ups: service.ErrForbidden without the right to read zone_audit.
 func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.Time) (r explain.Records, now time.Time, err error) {
 	p := past{buckets: buckets, Records: explain.Records{Since: since}}
@@ -35,7 +33,7 @@ func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.
 			}
 		}
 		for _, zone := range p.zones {
-			if err := p.readChanges(ctx, tx, zone, since); err != nil {
+			if err := p.readEdits(ctx, tx, zone, since); err != nil {
 				return err
 			}
 		}
@@ -44,7 +42,7 @@ func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.
 	if err != nil {
 		return explain.Records{}, time.Time{}, fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
 	}
-	slices.SortStableFunc(p.Changes, func(a, b explain.Change) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(p.Edits, func(a, b service.Edit) int { return b.At.Compare(a.At) })
 	return p.Records, p.now, nil
 }
 
@@ -78,7 +76,7 @@ SELECT UTC_TIMESTAMP(6) AS read_at, keep_days, audit_days, minimum_days
 
 func (p *past) readZones(ctx context.Context, tx *sqlx.Tx) error {
 	zones, err := selectZones(ctx, tx, `
- WHERE id IN (`+placeholders(len(p.zones))+`)`, anys(p.zones)...)
+ WHERE id IN (`+session.Placeholders(len(p.zones))+`)`, session.Arguments(p.zones)...)
 	p.Zones = make(map[int64]service.Zone, len(zones))
 	for _, zone := range zones {
 		p.Zones[zone.ID] = zone
@@ -96,7 +94,7 @@ func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
 		if !isAddress {
 			continue
 		}
-		where = append(where, "zone_id = ? AND network IN ("+placeholders(network.Bits()+1)+")")
+		where = append(where, "zone_id = ? AND network IN ("+session.Placeholders(network.Bits()+1)+")")
 		args = append(args, b.ZoneID)
 		for bits := range network.Bits() + 1 {
 			args = append(args, Network(netip.PrefixFrom(network.Addr(), bits).Masked()))
@@ -118,41 +116,28 @@ func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
 	return nil
 }
 
-// pastRow is a row of zone_audit.
-type pastRow struct {
-	ID         uint64           `db:"id"`
-	At         time.Time        `db:"changed_at"`
-	Subject    string           `db:"subject"`
-	Action     string           `db:"action"`
-	ZoneID     int64            `db:"zone_id"`
-	OverrideID sql.Null[uint64] `db:"override_id"`
-	Before     []byte           `db:"state_before"`
-	After      []byte           `db:"state_after"`
-}
-
-// readChanges reads the changes of one zone and the releases in it since an instant, page by page, the newest first.
-func (p *past) readChanges(ctx context.Context, tx *sqlx.Tx, zone int64, since time.Time) error {
-	most := explain.MostChanges / len(p.zones)
+// readEdits reads the edits of one zone since an instant, page by page, the newest first.
+func (p *past) readEdits(ctx context.Context, tx *sqlx.Tx, zone int64, since time.Time) error {
+	most := explain.MostEdits / len(p.zones)
 	last := uint64(1 << 63)
 	for read := 0; ; {
-		var rows []pastRow
-		if err := tx.SelectContext(ctx, &rows, `
-SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
-  FROM zone_audit
+		var rows []auditRow
+		if err := tx.SelectContext(ctx, &rows, selectAudit+`
  WHERE zone_id = ?
    AND id < ?
  ORDER BY id DESC
  LIMIT ?`, zone, last, auditPage); err != nil {
 			return err
 		}
-		for _, row := range rows {
-			last = row.ID
-			if row.At.Before(since) {
+		edits, err := editsOf(rows)
+		if err != nil {
+			return err
+		}
+		for _, edit := range edits {
+			if last = edit.ID; edit.At.Before(since) {
 				return nil
 			}
-			if err := p.add(row); err != nil {
-				return err
-			}
+			p.Edits = append(p.Edits, edit)
 		}
 		read += len(rows)
 		switch {
@@ -170,74 +155,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// add adds what a row of zone_audit says.
-func (p *past) add(row pastRow) error {
-	of := service.Change{ID: row.ID, ZoneID: row.ZoneID, OverrideID: row.OverrideID.V, Before: row.Before}
-	change := explain.Change{At: row.At, ZoneID: row.ZoneID, OverrideID: row.OverrideID.V}
-	switch {
-	case row.Subject == "bucket" && row.Action == "release":
-		return p.addRelease(row)
-	case row.Subject != "zone" && row.Subject != "override":
-		return nil
-	case len(row.Before) == 0:
-	case row.Subject == "zone":
-		zone, err := ZoneBefore(of)
-		if err != nil {
-			return err
-		}
-		change.Zone = &zone
-	default:
-		o, err := OverrideBefore(of)
-		if err != nil {
-			return err
-		}
-		change.Override = &o
-	}
-	p.Changes = append(p.Changes, change)
-	return nil
-}
-
-func (p *past) addRelease(row pastRow) error {
-	var state struct {
-		Key string `json:"bucket_key"`
-	}
-	if err := json.Unmarshal(row.After, &state); err != nil {
-		return fmt.Errorf("release %d cannot be read", row.ID) // the text holds a key
-	}
-	if bucket := (service.Bucket{ZoneID: row.ZoneID, Key: state.Key}); slices.Contains(p.buckets, bucket) {
-		p.Releases = append(p.Releases, explain.Release{At: row.At, Bucket: bucket})
-	}
-	return nil
-}
-
-// ZoneBefore returns the zone before a change of it. Settings that zone_audit does not have, because they came
-// with a later program, have their defaults.
-func ZoneBefore(change service.Change) (service.Zone, error) {
-	zone, err := zonerow.ReadZone(change.ZoneID, change.Before)
-	if err != nil {
-		return zone, fmt.Errorf("change %d: %w", change.ID, err)
-	}
-	return zone, nil
-}
-
-// OverrideBefore returns the override before a change of it. The error does NOT quote it.
-func OverrideBefore(change service.Change) (service.Override, error) {
-	o, err := zonerow.ReadOverride(change.ZoneID, change.OverrideID, change.Before)
-	if err != nil {
-		return o, fmt.Errorf("change %d: %w", change.ID, err)
-	}
-	return o, nil
-}
-
-// placeholders returns the inside of a list of n values.
-func placeholders(n int) string { return strings.TrimPrefix(strings.Repeat(", ?", n), ", ") }
-
-func anys[T any](list []T) []any {
-	args := make([]any, len(list))
-	for i, value := range list {
-		args[i] = value
-	}
-	return args
 }

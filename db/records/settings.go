@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -31,23 +30,21 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 		}
 		overrides = append(overrides, of...)
 	}
-	audited, err := s.auditedSince(ctx, since)
+	edits, err := s.editsSince(ctx, since)
 	if session.IsOneOf(err, session.LackingRight()) {
 		return backtest.Past{Zones: zones, Overrides: overrides, IsPresent: true}, nil
 	}
 	if err != nil {
 		return backtest.Past{}, fmt.Errorf("read the changes of zones and overrides: %w", session.LookupError(err))
 	}
-	return backtest.NewPast(zones, overrides, audited), nil
+	return backtest.NewPast(zones, overrides, edits), nil
 }
 
-// auditedSince reads the changes of all zones since an instant, by id.
-func (s *Tables) auditedSince(ctx context.Context, since time.Time) (list []backtest.Audited, err error) {
+// editsSince reads the edits of all zones since an instant, by id.
+func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []service.Edit, err error) {
 	for after := uint64(0); ; {
-		fits := func(row pastRow) bool { return row.ID > after && !row.At.Before(since) }
-		rows, err := session.SelectFitting(ctx, s.pool, fits, `
-SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
-  FROM zone_audit
+		fits := func(row auditRow) bool { return row.ID > after && !row.At.Before(since) }
+		rows, err := session.SelectFitting(ctx, s.pool, fits, selectAudit+`
  WHERE id > ?
    AND changed_at >= ?
    AND subject IN ('zone', 'override', 'bucket')
@@ -56,58 +53,13 @@ SELECT id, changed_at, subject, action, zone_id, override_id, state_before, stat
 		if err != nil {
 			return nil, err
 		}
-		for _, row := range rows {
-			one, err := row.audited()
-			if err != nil {
-				return nil, err
-			}
-			list, after = append(list, one), row.ID
+		edits, err := editsOf(rows)
+		if err != nil {
+			return nil, err
 		}
-		if len(rows) < settingsRows {
+		if list = append(list, edits...); len(rows) < settingsRows {
 			return list, nil
 		}
+		after = rows[len(rows)-1].ID
 	}
-}
-
-// audited returns the change of a row. The error does NOT quote the row.
-func (r pastRow) audited() (a backtest.Audited, err error) {
-	a.At = r.At
-	switch {
-	case r.Subject == "zone":
-		a.ZoneBefore, err = stateOf(r, r.Before, ZoneBefore)
-		if err == nil {
-			a.ZoneAfter, err = stateOf(r, r.After, ZoneBefore)
-		}
-	case r.Subject == "override":
-		a.OverrideBefore, err = stateOf(r, r.Before, OverrideBefore)
-		if err == nil {
-			a.OverrideAfter, err = stateOf(r, r.After, OverrideBefore)
-		}
-	case r.Action == "release":
-		a.Released, err = r.released()
-	}
-	return a, err
-}
-
-// stateOf reads a state before or after a change, or returns nil if there is none.
-func stateOf[T any](r pastRow, state []byte, read func(service.Change) (T, error)) (*T, error) {
-	if len(state) == 0 {
-		return nil, nil
-	}
-	was, err := read(service.Change{ID: r.ID, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: state})
-	return &was, err
-}
-
-// released returns the bucket of a release, or nil if its key is not there any more.
-func (r pastRow) released() (*service.Bucket, error) {
-	var state struct {
-		Key string `json:"bucket_key"`
-	}
-	if err := json.Unmarshal(r.After, &state); err != nil {
-		return nil, fmt.Errorf("release %d cannot be read", r.ID) // the text holds a key
-	}
-	if state.Key == "" {
-		return nil, nil
-	}
-	return &service.Bucket{ZoneID: r.ZoneID, Key: state.Key}, nil
 }

@@ -40,7 +40,7 @@ func (s *Tables) RenewZones(ctx context.Context, known ZoneList) (ZoneList, erro
 		known = ZoneList{}
 	}
 	began := time.Now()
-	isNewer := func(change changeRow) bool { return change.ID > known.newest }
+	isNewer := func(change auditRow) bool { return change.ID > known.newest }
 	changes, err := session.SelectFitting(ctx, s.pool, isNewer, `
 SELECT id, subject, zone_id
   FROM zone_audit

@@ -11,12 +11,8 @@ import (
 	"velocityd/db/session"
 )
 
-const (
-	// allMarksFor is for how long each mark is kept. From then on those of the first minute of an hour stay.
-	allMarksFor = 48 * time.Hour
-	// mostForgotten is how many marks are forgotten at once.
-	mostForgotten = 5000
-)
+// allMarksFor is for how long each mark is kept. From then on those of the first minute of an hour stay.
+const allMarksFor = 48 * time.Hour
 
 // Marks is the task that notes in zone_txn_mark which id was the highest when.
 type Marks struct{}
@@ -43,18 +39,23 @@ VALUES (?, UTC_TIMESTAMP(6))`, highest.V); err != nil {
 			return Result{}, fmt.Errorf("mark id %d: %w", highest.V, session.WriteError(err))
 		}
 	}
-	result, err := on.ExecContext(ctx, "DELETE FROM "+oldMarks+" LIMIT ?", int64(allMarksFor/time.Second), mostForgotten)
+	forgotten, err := oldMarks().remove(ctx, on)
 	if err != nil {
-		return Result{}, fmt.Errorf("forget old marks: %w", session.WriteError(err))
+		return Result{}, session.WriteError(err)
 	}
-	forgotten, err := result.RowsAffected()
-	return Result{Removed: forgotten, Backlog: forgotten == mostForgotten}, err
+	return Result{Removed: forgotten, Backlog: forgotten == removedAtOnce}, nil
 }
 
 // oldMarks are the marks that are forgotten.
-const oldMarks = "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND EXTRACT(MINUTE FROM marked_at) <> 0"
+func oldMarks() OldRows {
+	return OldRows{
+		What: "marks of ids",
+		From: "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND EXTRACT(MINUTE FROM marked_at) <> 0",
+		Args: []any{int64(allMarksFor / time.Second)},
+	}
+}
 
 // Expect implements Forecaster.
 func (m Marks) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
-	return Leaving{Task: m.Name(), What: "marks of ids"}.Count(ctx, on, oldMarks, int64(allMarksFor/time.Second))
+	return Leaving{Task: m.Name(), What: oldMarks().What}.Count(ctx, on, oldMarks().From, oldMarks().Args...)
 }

@@ -170,7 +170,7 @@ func (r *Runner) Finish(ctx context.Context, note func(Run)) error {
 func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) bool) (run *Run, err error) {
 	ctx, cancel := context.WithTimeout(parent, taskTimeout)
 	defer cancel()
-	isNoted := false
+	isNoted, position := false, ""
 	err = r.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
 		defer func() { clean = err == nil || errors.Is(err, ErrElsewhere) }()
 		lock, err := acquire(ctx, conn, r.purpose)
@@ -184,21 +184,21 @@ func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) b
 		if err := begin(ctx, conn, task); err != nil {
 			return false, err
 		}
-		run = &Run{Task: task.Name()}
+		run, position = &Run{Task: task.Name()}, state.Position
 		began := time.Now()
-		run.Result, run.Err = task.Run(ctx, conn, state.Position)
+		run.Result, run.Err = task.Run(ctx, conn, position)
 		run.Took = time.Since(began)
 		if run.Err = errors.Join(run.Err, lock.prove(ctx, conn)); ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		if err := end(ctx, conn, run, state.Position); err != nil {
+		if err := end(ctx, conn, run, position); err != nil {
 			return false, err
 		}
 		isNoted = true
 		return false, lock.release(ctx, conn)
 	})
 	if run != nil && !isNoted && parent.Err() == nil {
-		return run, r.noteLost(parent, run)
+		return run, r.noteLost(parent, run, position)
 	}
 	if err != nil && !errors.Is(err, ErrElsewhere) {
 		err = fmt.Errorf("retention task %s: %w", task.Name(), session.LookupError(err))
@@ -207,16 +207,10 @@ func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) b
 }
 
 // noteLost notes a run whose connection is gone, by another one.
-func (r *Runner) noteLost(ctx context.Context, run *Run) error {
+func (r *Runner) noteLost(ctx context.Context, run *Run, position string) error {
 	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
 	defer cancel()
-	err := r.pool.On(ctx, func(conn *sqlx.Conn) error {
-		state, err := readState(ctx, conn, named(run.Task))
-		if err != nil {
-			return err
-		}
-		return end(ctx, conn, run, state.Position)
-	})
+	err := r.pool.On(ctx, func(conn *sqlx.Conn) error { return end(ctx, conn, run, position) })
 	if err != nil {
 		return fmt.Errorf("note the run of retention task %s: %w", run.Task, session.LookupError(err))
 	}

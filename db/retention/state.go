@@ -56,16 +56,18 @@ func (r *Runner) States(ctx context.Context) ([]State, error) {
 	return states, nil
 }
 
-// Retention implements service.RetentionReader.
-func (r *Runner) Retention(ctx context.Context) (service.Retention, error) {
-	oldest, err := r.OldestTxn(ctx)
-	if err != nil {
-		return service.Retention{}, err
+// Retention implements service.RetentionReader. The error wraps service.ErrBusy if the engine is away.
+func (r *Runner) Retention(ctx context.Context) (state service.Retention, err error) {
+	var oldest []time.Time // of the txn with the lowest id
+	if err := r.pool.SelectContext(ctx, &oldest, "SELECT created_at FROM zone_txn ORDER BY id LIMIT 1"); err != nil {
+		return state, fmt.Errorf("look for the oldest txn: %w", session.LookupError(err))
+	}
+	if len(oldest) > 0 {
+		state.OldestTxn = oldest[0]
 	}
 	states, err := r.States(ctx)
-	state := service.Retention{OldestTxn: oldest, Tasks: make([]service.RetentionTask, len(states))}
-	for i := range states {
-		state.Tasks[i] = states[i].RetentionTask
+	for _, s := range states {
+		state.Tasks = append(state.Tasks, s.RetentionTask)
 	}
 	return state, err
 }
@@ -107,18 +109,6 @@ func known(at *time.Time) time.Time {
 	}
 	return *at
 }
-
-// named is a task of which only the name counts.
-type named string
-
-// Name implements Task.
-func (n named) Name() string { return string(n) }
-
-// Every implements Task.
-func (named) Every() time.Duration { return 0 }
-
-// Run implements Task.
-func (named) Run(context.Context, *sqlx.Conn, string) (Result, error) { return Result{}, nil }
 
 // begin notes that a run has begun.
 func begin(ctx context.Context, conn *sqlx.Conn, task Task) error {

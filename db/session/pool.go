@@ -83,6 +83,18 @@ func SelectFitting[T any](ctx context.Context, p *Pool, fits func(T) bool, query
 	return rows, err
 }
 
+// Placeholders returns the inside of a list of n values.
+func Placeholders(n int) string { return strings.TrimPrefix(strings.Repeat(", ?", n), ", ") }
+
+// Arguments returns a list as arguments of a statement.
+func Arguments[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, value := range list {
+		args[i] = value
+	}
+	return args
+}
+
 // Exec carries out a statement that returns no rows, outside any other transaction.
 func (p *Pool) Exec(ctx context.Context, query string, args ...any) error {
 	return p.On(ctx, func(conn *sqlx.Conn) error {

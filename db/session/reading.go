@@ -174,6 +174,9 @@ func AsInstant(value driver.Value) (time.Time, error) {
 	if value == nil {
 		return time.Time{}, nil
 	}
+	if at, isParsed := value.(time.Time); isParsed { // by a session for look-ups
+		return at, nil
+	}
 	raw, _ := value.([]byte)
 	return parseInstant(raw)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -289,7 +288,7 @@ SELECT id, created_at
 	result, err := on.ExecContext(ctx, `
 UPDATE zone_txn FORCE INDEX (PRIMARY)
    SET bucket_key = ?
- WHERE id IN (`+strings.TrimPrefix(strings.Repeat(", ?", len(found)), ", ")+`)
+ WHERE id IN (`+session.Placeholders(len(found))+`)
    AND created_at BETWEEN ? AND ?
    AND zone_id = ?
    AND bucket_key = ?`, append(args, first, last, o.ZoneID, o.key)...)

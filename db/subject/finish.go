@@ -78,6 +78,7 @@ func (e *erasing) moveTxns(ctx context.Context, i int) error {
 func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 	for column, places := range m.places {
 		text, args := "JSON_REPLACE("+column, []any{}
+		beside, keys := "", []any{}
 		for _, p := range places {
 			value := Erased
 			if p.target >= 0 {
@@ -87,10 +88,14 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 				one := e.begun[p.target]
 				one.Mentions++
 				value = one.Pseudonym
+				if l.table == "zone_attempt" && !e.database.Engine().HasRoutines() { // which has a key beside the answer
+					beside += ", bucket_key = IF(bucket_key = ?, ?, bucket_key)"
+					keys = append(keys, e.Targets[p.target].Key, value)
+				}
 			}
 			text, args = text+", ?, ?", append(args, p.path, value)
 		}
-		text += ")"
+		text, args = text+")"+beside, append(args, keys...)
 		if l.note != "" {
 			text, args = text+", "+l.note+" = IF("+l.note+" IS NULL, NULL, ?)", append(args, Erased)
 		}
@@ -99,30 +104,8 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 		}); err != nil {
 			return err
 		}
-		if err := e.renameAnswer(ctx, l, m.id, places); err != nil {
-			return err
-		}
 	}
 	e.count(1)
-	return nil
-}
-
-// renameAnswer puts the pseudonym in the place of the key beside an answer to an attempt id, where zone_attempt has one.
-func (e *erasing) renameAnswer(ctx context.Context, l ledger, id string, places []place) error {
-	if l.table != "zone_attempt" || e.database.Engine().HasRoutines() {
-		return nil
-	}
-	for _, p := range places {
-		if err := e.again(ctx, func(ctx context.Context) error {
-			return e.pool.Exec(ctx, `
-UPDATE zone_attempt
-   SET bucket_key = ?
- WHERE attempt_id = ?
-   AND bucket_key = ?`, e.begun[p.target].Pseudonym, id, e.Targets[p.target].Key)
-		}); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

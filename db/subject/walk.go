@@ -18,8 +18,9 @@ import (
 // read, in the order of their ids.
 type ledger struct {
 	table, id string
+	before    any      // a value of id before the first one
 	columns   []string // with JSON
-	zone      string   // the column of the zone, or NULL: places says it
+	zone      string   // the column of the zone, or 0: places says it
 	places    func(state []byte, zoneID int64, targets []Target) []place
 	note      string // the column, if there is one, in which somebody may have written about the key
 }
@@ -27,8 +28,8 @@ type ledger struct {
 // ledgers are those tables.
 func ledgers() []ledger {
 	return []ledger{
-		{"zone_attempt", "attempt_id", []string{"answer"}, "NULL", placesInAnswer, ""},
-		{"zone_audit", "id", []string{"state_before", "state_after"}, "zone_id", placesInState, "reason"},
+		{"zone_attempt", "attempt_id", "", []string{"answer"}, "0", placesInAnswer, ""},
+		{"zone_audit", "id", 0, []string{"state_before", "state_after"}, "zone_id", placesInState, "reason"},
 	}
 }
 
@@ -47,7 +48,7 @@ type mention struct {
 // ledgerRow is a row of a ledger. Second is NULL where there is one column.
 type ledgerRow struct {
 	ID     string `db:"id"`
-	ZoneID *int64 `db:"zone_id"`
+	ZoneID int64  `db:"zone_id"`
 	First  []byte `db:"first_state"`
 	Second []byte `db:"second_state"`
 }
@@ -64,10 +65,10 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
  WHERE ` + l.id + ` > ?
  ORDER BY ` + l.id + `
  LIMIT ?`
-	for after := ""; ; {
+	for after := l.before; ; {
 		var rows []ledgerRow
 		err := r.pool.On(ctx, func(conn *sqlx.Conn) error {
-			return conn.SelectContext(ctx, &rows, query, l.from(after), r.options.PageRows)
+			return conn.SelectContext(ctx, &rows, query, after, r.options.PageRows)
 		})
 		if err != nil {
 			return fmt.Errorf("look through %s: %w", l.table, session.LookupError(err))
@@ -75,7 +76,7 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
 		for _, row := range rows {
 			m := mention{row.ID, map[string][]place{}}
 			for i, state := range [][]byte{row.First, row.Second}[:len(l.columns)] {
-				if places := l.places(state, valueOf(row.ZoneID), targets); len(places) > 0 {
+				if places := l.places(state, row.ZoneID, targets); len(places) > 0 {
 					m.places[l.columns[i]] = places
 				}
 			}
@@ -91,21 +92,6 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
 		}
 		after = rows[len(rows)-1].ID
 	}
-}
-
-// from is the bound behind which a page begins.
-func (l ledger) from(after string) any {
-	if after == "" && l.id == "id" {
-		return 0
-	}
-	return after
-}
-
-func valueOf(id *int64) int64 {
-	if id == nil {
-		return 0
-	}
-	return *id
 }
 
 // placesInAnswer returns the keys in zone_attempt.answer, a list for each bucket that begins with the zone and the key.

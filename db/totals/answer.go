@@ -23,16 +23,13 @@ func (s *Book) ZoneTotals(ctx context.Context, zoneID int64, query service.Total
 		}
 		from, to := p.live()
 		t = service.ZoneTotals{ZoneID: zoneID, TotalsQuery: q, CountedTo: to}
-		kept, err := s.zoneHours(ctx, zoneID, q, p)
+		kept, err := s.zoneHours(ctx, zoneID, q)
 		if err != nil {
 			return err
 		}
-		hours, err := s.liveHours(ctx, q, from, to.CountedTo, "PRIMARY", "zone_id = ?", zoneID)
-		if err != nil {
-			return err
-		}
-		t.Spans = service.MergeSpans(kept, spansOf(hours, q, p))
-		return nil
+		live, err := s.liveHours(ctx, q, from, to.CountedTo, "PRIMARY", "zone_id = ?", zoneID)
+		t.Spans = spansOf(append(kept, live...), q, p)
+		return err
 	})
 	if err != nil {
 		return service.ZoneTotals{}, fmt.Errorf("totals of zone %d: %w", zoneID, err)
@@ -55,32 +52,24 @@ SELECT totals
 	return keeps, nil
 }
 
-// zoneHours reads the rolled up spans of a zone.
-func (s *Book) zoneHours(ctx context.Context, zoneID int64, q service.TotalsQuery, p progress) ([]service.SpanTotals, error) {
-	var rows []row
-	err := s.pool.SelectContext(ctx, &rows, `
+// zoneHours reads the hours of a zone that are rolled up.
+func (s *Book) zoneHours(ctx context.Context, zoneID int64, q service.TotalsQuery) (rows []row, err error) {
+	err = s.pool.SelectContext(ctx, &rows, `
 SELECT hour AS begins_at, `+counts+`, buckets
   FROM zone_hour
  WHERE zone_id = ?
    AND hour >= ?
    AND hour < ?
  ORDER BY hour`, zoneID, q.Since, q.By.End(q.By.Begin(q.Until)))
-	if err != nil {
-		return nil, err
-	}
-	return spansOf(rows, q, p), nil
+	return rows, err
 }
 
-// spansOf sums rows up by the spans of a query, and leaves out those that it does not ask for.
+// spansOf sums rows up by the spans of a query, in order, and leaves out those that it does not ask for.
 func spansOf(rows []row, q service.TotalsQuery, p progress) []service.SpanTotals {
 	spans := make([]service.SpanTotals, 0, len(rows))
 	for _, r := range rows {
 		begin := q.By.Begin(r.BeginsAt)
 		if !q.Holds(begin) {
-			continue
-		}
-		if last := len(spans) - 1; last >= 0 && spans[last].BeginsAt.Equal(begin) {
-			spans[last].Totals = spans[last].Totals.Plus(r.totals())
 			continue
 		}
 		span := service.SpanTotals{BeginsAt: begin, Totals: r.totals(), Final: !q.By.End(begin).After(p.FinalTo)}
@@ -89,7 +78,7 @@ func spansOf(rows []row, q service.TotalsQuery, p progress) []service.SpanTotals
 		}
 		spans = append(spans, span)
 	}
-	return spans
+	return service.MergeSpans(spans)
 }
 
 // liveHours counts the attempts from an instant to another one by hour, in order. index is the one that where needs.
@@ -186,6 +175,6 @@ SELECT zone_id, bucket_key, span, begins_at, `+counts+`, last_at
 			t.LastAt = r.LastAt
 		}
 	}
-	t.Spans = service.MergeSpans(spansOf(spans, t.TotalsQuery, p), spansOf(live, t.TotalsQuery, p))
+	t.Spans = spansOf(append(spans, live...), t.TotalsQuery, p)
 	return nil
 }

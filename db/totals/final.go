@@ -2,7 +2,6 @@ package totals
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -23,56 +22,41 @@ const (
 // finish does the next step of the second count of an hour: that of the zones comes first, then parts of the buckets.
 // Each step may be done again, because it writes the numbers as they are. After the last one the hour is final.
 func (r *run) finish(ctx context.Context) error {
-	hour := r.at.FinalTo
+	hour, to := r.at.FinalTo, r.at
+	to.Part++
 	if r.at.Part == 0 {
-		return r.finishZones(ctx, hour)
+		return r.finishZones(ctx, hour, to)
 	}
-	parts, err := r.parts(ctx, r.on, hour)
-	if err != nil {
+	parts, err := r.parts(ctx, hour)
+	switch {
+	case err != nil:
 		return err
+	case r.at.Part <= parts:
+		return r.finishPart(ctx, hour, parts, to)
 	}
-	return r.finishPart(ctx, hour, parts)
+	to.FinalTo, to.Part = service.SpanHour.End(hour), 0
+	return r.write(ctx, to, func(*sqlx.Tx) error { return nil })
 }
 
 // finishZones counts the attempts of an hour by zone.
-func (r *run) finishZones(ctx context.Context, hour time.Time) error {
+func (r *run) finishZones(ctx context.Context, hour time.Time, to progress) error {
 	zones, err := r.zoneSums(ctx, hour, service.SpanHour.End(hour), "COUNT(DISTINCT bucket_key)")
 	if err != nil {
 		return err
 	}
-	return r.write(ctx, func(tx *sqlx.Tx) error {
+	return r.write(ctx, to, func(tx *sqlx.Tx) error {
 		if err := r.writeZones(ctx, tx, hour, zones, false); err != nil {
 			return err
 		}
-		if err := r.exec(ctx, tx, `
+		return r.exec(ctx, tx, `
 UPDATE zone_hour
    SET final = TRUE
- WHERE hour = ?`, hour); err != nil { // also of zones whose txns are gone
-			return err
-		}
-		parts, err := r.parts(ctx, tx, hour)
-		if err != nil {
-			return err
-		}
-		return r.partDone(ctx, tx, hour, parts)
+ WHERE hour = ?`, hour) // also of zones whose txns are gone
 	})
 }
 
-// partDone notes that a step is done, and with the last one that the hour is final.
-func (r *run) partDone(ctx context.Context, tx *sqlx.Tx, hour time.Time, parts int) error {
-	finalTo, done := hour, r.at.Part+1
-	if done > parts {
-		finalTo, done = service.SpanHour.End(hour), 0
-	}
-	_, err := tx.ExecContext(ctx, `
-UPDATE totals_progress
-   SET final_to = ?, part = ?
- WHERE id = 1`, finalTo, done)
-	return err
-}
-
 // parts returns in how many parts the buckets of an hour are counted.
-func (r *run) parts(ctx context.Context, from session.Reader, hour time.Time) (parts int, err error) {
+func (r *run) parts(ctx context.Context, hour time.Time) (parts int, err error) {
 	own, err := session.Of(r.on.Conn)
 	if err != nil {
 		return 0, err
@@ -82,7 +66,7 @@ func (r *run) parts(ctx context.Context, from session.Reader, hour time.Time) (p
 		size = partOnVitess
 	}
 	var buckets int
-	err = from.GetContext(ctx, &buckets, `
+	err = r.on.GetContext(ctx, &buckets, `
 SELECT COALESCE(SUM(h.buckets), 0)
   FROM zone_hour AS h
   JOIN zone_totals_since AS s ON s.zone_id = h.zone_id
@@ -92,7 +76,7 @@ SELECT COALESCE(SUM(h.buckets), 0)
 
 // finishPart counts the attempts of the buckets of one part of an hour. The difference from the first count goes to
 // their days, months and all.
-func (r *run) finishPart(ctx context.Context, hour time.Time, parts int) error {
+func (r *run) finishPart(ctx context.Context, hour time.Time, parts int, to progress) error {
 	of, err := r.keptIn(ctx, hour)
 	if err != nil {
 		return err
@@ -113,12 +97,17 @@ SELECT zone_id, bucket_key, `+counts+`, last_at
    AND CRC32(bucket_key) % ? = ?`, hour, parts, r.at.Part-1); err != nil {
 		return err
 	}
-	for some := range slices.Chunk(changed(before, buckets), mostBuckets) {
-		if err := r.write(ctx, func(tx *sqlx.Tx) error { return r.correct(ctx, tx, hour, some) }); err != nil {
+	now, differences := changed(before, buckets)
+	for from := 0; from < len(now); from += mostBuckets {
+		end := min(len(now), from+mostBuckets)
+		if err := r.write(ctx, r.at, func(tx *sqlx.Tx) error {
+			return r.writeBuckets(ctx, tx, hour, now[from:end], false, differences[from:end])
+		}); err != nil {
 			return err
 		}
 	}
-	return r.write(ctx, func(tx *sqlx.Tx) error { return r.partDone(ctx, tx, hour, parts) })
+	to.Pass = r.at.Pass
+	return r.write(ctx, to, func(*sqlx.Tx) error { return nil })
 }
 
 // keptIn returns the condition of the txns that are counted by bucket in an hour.
@@ -151,11 +140,8 @@ SELECT zone_id, since
 	return condition{of.text + within.text, append(of.args, within.args...)}, nil
 }
 
-// correction is a row of an hour as it becomes, and the difference from the one before.
-type correction struct{ now, difference row }
-
-// changed returns the corrections of buckets whose numbers have changed.
-func changed(before, now []row) (corrections []correction) {
+// changed returns the buckets whose numbers have changed, as they became, and the differences.
+func changed(before, now []row) (changed, differences []row) {
 	old := make(map[service.Bucket]row, len(before))
 	for _, b := range before {
 		old[b.bucket()] = b
@@ -163,19 +149,10 @@ func changed(before, now []row) (corrections []correction) {
 	for _, b := range now {
 		was := old[b.bucket()]
 		if b.totals() != was.totals() || b.LastAt.After(was.LastAt) {
-			corrections = append(corrections, correction{b, b.with(b.totals().Minus(was.totals()))})
+			changed = append(changed, b)
+			b.numbers = numbers(b.totals().Minus(was.totals()))
+			differences = append(differences, b)
 		}
 	}
-	return corrections
-}
-
-func (r *run) correct(ctx context.Context, tx *sqlx.Tx, hour time.Time, corrections []correction) error {
-	var now, differences []row
-	for _, c := range corrections {
-		now, differences = append(now, c.now), append(differences, c.difference)
-	}
-	if err := r.writeBuckets(ctx, tx, string(service.SpanHour), hour, now, false); err != nil {
-		return err
-	}
-	return r.addBuckets(ctx, tx, hour, differences)
+	return changed, differences
 }

@@ -13,7 +13,7 @@ import (
 // all txns of the bucket from since on, whose hours are counted once more. No roll-up counts meanwhile, and one that has
 // read already gives up.
 func Move(ctx context.Context, on *sqlx.Conn, bucket service.Bucket, to string, move func(tx *sqlx.Tx, since time.Time) error) error {
-	if err := start(ctx, on); err != nil {
+	if _, err := start(ctx, on); err != nil {
 		return err
 	}
 	tx, err := on.BeginTxx(ctx, nil)
@@ -21,7 +21,11 @@ func Move(ctx context.Context, on *sqlx.Conn, bucket service.Bucket, to string, 
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	p, err := takeTurn(ctx, tx)
+	// It locks the row, so that no roll-up writes.
+	if _, err := tx.ExecContext(ctx, "UPDATE totals_progress SET pass = pass + 1 WHERE id = 1"); err != nil {
+		return err
+	}
+	p, _, err := readProgress(ctx, tx)
 	if err != nil {
 		return err
 	}

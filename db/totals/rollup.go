@@ -43,9 +43,10 @@ func (Rollup) Every() time.Duration { return 30 * time.Second }
 // Run implements retention.Task. Its place is in totals_progress, which is written in the same transactions.
 func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retention.Result, err error) {
 	r := run{on: on, ids: t.ids, slice: firstSlice, isGap: true, written: &result.Removed}
-	if err := r.begin(ctx); err != nil {
+	if r.at, err = start(ctx, on); err != nil {
 		return result, fmt.Errorf("begin to roll up: %w", err)
 	}
+	r.began = r.at.Now
 	for end := time.Now().Add(retention.Budget); time.Now().Before(end); {
 		did, err := r.step(ctx)
 		switch {
@@ -61,7 +62,7 @@ func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retent
 	return result, nil
 }
 
-// errOvertaken says that another runner has begun.
+// errOvertaken says that another runner has written.
 var errOvertaken = errors.New("another roll-up is at work")
 
 // run is one run of a Rollup.
@@ -94,62 +95,23 @@ func (r *run) within(ctx context.Context, from, to time.Time) (condition, error)
 	return r.last.txns, nil
 }
 
-// begin takes the turn from a runner before.
-func (r *run) begin(ctx context.Context) error {
-	if err := start(ctx, r.on); err != nil {
-		return err
-	}
-	tx, err := r.on.BeginTxx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	if r.at, err = takeTurn(ctx, tx); err != nil {
-		return err
-	}
-	r.began = r.at.Now
-	return tx.Commit()
-}
-
-// start makes the row of the progress if there is none.
-func start(ctx context.Context, on *sqlx.Conn) error {
+// start reads the progress, and makes its row if there is none.
+func start(ctx context.Context, on *sqlx.Conn) (progress, error) {
 	first, exists, err := readProgress(ctx, on)
 	if err != nil || exists {
-		return err
+		return first, err
 	}
-	_, err = on.ExecContext(ctx, `
+	if _, err = on.ExecContext(ctx, `
 INSERT IGNORE INTO totals_progress (id, rolled_up_to, final_to)
-VALUES (1, ?, ?)`, first.RolledUpTo, first.FinalTo)
-	return err
-}
-
-// takeTurn locks the progress, and ends the turn of the runner before.
-func takeTurn(ctx context.Context, tx *sqlx.Tx) (p progress, err error) {
-	if err := tx.GetContext(ctx, &p, selectProgress+lockProgress); err != nil {
-		return p, err
+VALUES (1, ?, ?)`, first.RolledUpTo, first.FinalTo); err != nil {
+		return first, err
 	}
-	p.Pass++
-	_, err = tx.ExecContext(ctx, `
-UPDATE totals_progress
-   SET pass = pass + 1
- WHERE id = 1`)
-	return p, err
+	first, _, err = readProgress(ctx, on)
+	return first, err
 }
-
-// lockProgress ends a statement that reads the progress, so that one runner writes at a time. No other statement locks
-// the row.
-const lockProgress = `
-   FOR UPDATE`
 
 // step does the next piece of work, if there is any.
 func (r *run) step(ctx context.Context) (did bool, err error) {
-	pass := r.at.Pass
-	if r.at, _, err = readProgress(ctx, r.on); err != nil {
-		return false, err
-	}
-	if r.at.Pass != pass {
-		return false, errOvertaken
-	}
 	zones, err := r.zones(ctx)
 	if err != nil {
 		return false, err
@@ -190,13 +152,9 @@ SELECT created_at
 	if !hour.After(r.at.RolledUpTo) {
 		return false, nil
 	}
-	return true, r.write(ctx, func(tx *sqlx.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-UPDATE totals_progress
-   SET rolled_up_to = ?, final_to = ?
- WHERE id = 1`, hour, hour)
-		return err
-	})
+	to := r.at
+	to.RolledUpTo, to.FinalTo = hour, hour
+	return true, r.write(ctx, to, func(*sqlx.Tx) error { return nil })
 }
 
 // zones reads all zones.
@@ -220,24 +178,24 @@ SELECT id, `+zonerow.Settings.List("")+`
 	return zones, rows.Err()
 }
 
-// write carries out a transaction that moves the progress, unless another runner has begun.
-func (r *run) write(ctx context.Context, do func(tx *sqlx.Tx) error) error {
+// write carries out a transaction that moves the progress, unless something else has moved it since the run has read it.
+func (r *run) write(ctx context.Context, to progress, do func(tx *sqlx.Tx) error) error {
 	tx, err := r.on.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // after Commit it does nothing
-	var now progress
-	if err := tx.GetContext(ctx, &now, selectProgress+lockProgress); err != nil {
+	if err := to.move(ctx, tx); err != nil {
 		return err
-	}
-	if now.Pass != r.at.Pass {
-		return errOvertaken
 	}
 	if err := do(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	r.at = to
+	return nil
 }
 
 // exec carries out a statement, and notes how many rows it wrote.
@@ -271,32 +229,31 @@ ON DUPLICATE KEY UPDATE `+assign(isSum)+`, buckets = VALUES(buckets), final = VA
 // writtenAtOnce is how many rows one statement writes.
 const writtenAtOnce = 500
 
-// writeBuckets writes the totals of buckets in a span: as they are, or added to those that are there.
-func (r *run) writeBuckets(ctx context.Context, tx *sqlx.Tx, span string, begin time.Time, rows []row, isSum bool) error {
-	for some := range slices.Chunk(rows, writtenAtOnce) {
-		var args []any
-		for _, b := range some {
-			args = append(append(append(args, b.ZoneID, b.Key, span, begin), b.values()...), b.LastAt)
-		}
-		if err := r.exec(ctx, tx, `
+// writeBuckets writes the totals of buckets in an hour, as they are or added to those that are there, and adds the
+// differences to the day, the month and all that hold the hour.
+func (r *run) writeBuckets(ctx context.Context, tx *sqlx.Tx, hour time.Time, now []row, isSum bool, differences []row) error {
+	for _, of := range []struct {
+		span  string
+		begin time.Time
+		rows  []row
+		isSum bool
+	}{
+		{string(service.SpanHour), hour, now, isSum},
+		{string(service.SpanDay), service.SpanDay.Begin(hour), differences, true},
+		{string(service.SpanMonth), service.SpanMonth.Begin(hour), differences, true},
+		{"all", time.Unix(0, 0).UTC(), differences, true},
+	} {
+		for some := range slices.Chunk(of.rows, writtenAtOnce) {
+			var args []any
+			for _, b := range some {
+				args = append(append(append(args, b.ZoneID, b.Key, of.span, of.begin), b.values()...), b.LastAt)
+			}
+			if err := r.exec(ctx, tx, `
 INSERT INTO zone_bucket_total (zone_id, bucket_key, span, begins_at, `+counts+`, last_at)
 VALUES `+list(len(some), "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")+`
-ON DUPLICATE KEY UPDATE `+assign(isSum)+`, last_at = GREATEST(last_at, VALUES(last_at))`, args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addBuckets adds totals of buckets in an hour to the day, the month and all that hold it.
-func (r *run) addBuckets(ctx context.Context, tx *sqlx.Tx, hour time.Time, rows []row) error {
-	for span, begin := range map[string]time.Time{
-		string(service.SpanDay):   service.SpanDay.Begin(hour),
-		string(service.SpanMonth): service.SpanMonth.Begin(hour),
-		"all":                     time.Unix(0, 0).UTC(),
-	} {
-		if err := r.writeBuckets(ctx, tx, span, begin, rows, true); err != nil {
-			return err
+ON DUPLICATE KEY UPDATE `+assign(of.isSum)+`, last_at = GREATEST(last_at, VALUES(last_at))`, args...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -41,7 +41,17 @@ func (r *run) roll(ctx context.Context, zones []service.Zone) error {
 		if len(buckets) < mostBuckets/2 {
 			r.slice = min(2*r.slice, time.Hour)
 		}
-		return r.write(ctx, func(tx *sqlx.Tx) error { return r.add(ctx, tx, hour, to, sums, buckets, keeping) })
+		moved := r.at
+		moved.RolledUpTo = to
+		return r.write(ctx, moved, func(tx *sqlx.Tx) error {
+			if err := noteKeeping(ctx, tx, keeping, from); err != nil {
+				return err
+			}
+			if err := r.writeZones(ctx, tx, hour, sums, true); err != nil {
+				return err
+			}
+			return r.writeBuckets(ctx, tx, hour, buckets, true, buckets)
+		})
 	}
 }
 
@@ -55,29 +65,8 @@ func keeping(zones []service.Zone) (ids []any) {
 	return ids
 }
 
-// add writes an interval of an hour, which ends at to.
-func (r *run) add(ctx context.Context, tx *sqlx.Tx, hour, to time.Time, zones, buckets []row, keeping []any) error {
-	if err := r.noteKeeping(ctx, tx, keeping); err != nil {
-		return err
-	}
-	if err := r.writeZones(ctx, tx, hour, zones, true); err != nil {
-		return err
-	}
-	if err := r.writeBuckets(ctx, tx, string(service.SpanHour), hour, buckets, true); err != nil {
-		return err
-	}
-	if err := r.addBuckets(ctx, tx, hour, buckets); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, `
-UPDATE totals_progress
-   SET rolled_up_to = ?
- WHERE id = 1`, to)
-	return err
-}
-
 // noteKeeping notes since when zones have totals: for those that have them from now on, since the begin of this interval.
-func (r *run) noteKeeping(ctx context.Context, tx *sqlx.Tx, keeping []any) error {
+func noteKeeping(ctx context.Context, tx *sqlx.Tx, keeping []any, begin time.Time) error {
 	if len(keeping) == 0 {
 		_, err := tx.ExecContext(ctx, "DELETE FROM zone_totals_since")
 		return err
@@ -89,7 +78,7 @@ DELETE FROM zone_totals_since
 	}
 	var args []any
 	for _, id := range keeping {
-		args = append(args, id, r.at.RolledUpTo)
+		args = append(args, id, begin)
 	}
 	_, err := tx.ExecContext(ctx, `
 INSERT INTO zone_totals_since (zone_id, since)

@@ -21,36 +21,30 @@ const sums = `COALESCE(SUM(1 + COALESCE(repeats, 0)), 0) AS attempts,
 // counts are the columns of service.Totals.
 const counts = "attempts, allowed, blocked, would_block, successes, failures"
 
+// numbers are service.Totals with their columns.
+type numbers struct {
+	Attempts   int64 `db:"attempts"`
+	Allowed    int64 `db:"allowed"`
+	Blocked    int64 `db:"blocked"`
+	WouldBlock int64 `db:"would_block"`
+	Successes  int64 `db:"successes"`
+	Failures   int64 `db:"failures"`
+}
+
 // row is a row of sums, or one that is kept of them. Each statement reads some of its columns.
 type row struct {
-	ZoneID     int64           `db:"zone_id"`
-	Key        string          `db:"bucket_key"`
-	Span       string          `db:"span"`
-	BeginsAt   time.Time       `db:"begins_at"`
-	Attempts   int64           `db:"attempts"`
-	Allowed    int64           `db:"allowed"`
-	Blocked    int64           `db:"blocked"`
-	WouldBlock int64           `db:"would_block"`
-	Successes  int64           `db:"successes"`
-	Failures   int64           `db:"failures"`
-	LastAt     time.Time       `db:"last_at"`
-	Buckets    sql.Null[int64] `db:"buckets"`
+	ZoneID   int64     `db:"zone_id"`
+	Key      string    `db:"bucket_key"`
+	Span     string    `db:"span"`
+	BeginsAt time.Time `db:"begins_at"`
+	numbers
+	LastAt  time.Time       `db:"last_at"`
+	Buckets sql.Null[int64] `db:"buckets"`
 }
 
-func (r row) totals() service.Totals {
-	return service.Totals{
-		Attempts: r.Attempts, Allowed: r.Allowed, Blocked: r.Blocked, WouldBlock: r.WouldBlock, Successes: r.Successes, Failures: r.Failures,
-	}
-}
+func (r row) totals() service.Totals { return service.Totals(r.numbers) }
 
 func (r row) bucket() service.Bucket { return service.Bucket{ZoneID: r.ZoneID, Key: r.Key} }
-
-// with returns the row with other totals.
-func (r row) with(t service.Totals) row {
-	r.Attempts, r.Allowed, r.Blocked, r.WouldBlock, r.Successes, r.Failures =
-		t.Attempts, t.Allowed, t.Blocked, t.WouldBlock, t.Successes, t.Failures
-	return r
-}
 
 // values are the counts of the row, as arguments.
 func (r row) values() []any {

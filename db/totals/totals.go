@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -36,7 +38,7 @@ type progress struct {
 	RolledUpTo time.Time `db:"rolled_up_to"`
 	FinalTo    time.Time `db:"final_to"`
 	Part       int       `db:"part"`
-	Pass       int64     `db:"pass"`
+	Pass       int64     `db:"pass"` // counts the writes
 }
 
 const selectProgress = `
@@ -64,14 +66,23 @@ func readProgress(ctx context.Context, from session.Reader) (p progress, exists 
 	return p, false, nil
 }
 
-// TotalsFinalTo returns the end of the hours that are final. Txns from it on must be kept. The error wraps service.ErrBusy if the
-// engine is away.
-func (s *Book) TotalsFinalTo(ctx context.Context) (time.Time, error) {
-	p, _, err := readProgress(ctx, s.pool)
+// move writes p, unless another one has written since p was read: then the error is errOvertaken. It locks the row until
+// the transaction ends, so one roll-up writes at a time.
+func (p *progress) move(ctx context.Context, tx *sqlx.Tx) error {
+	done, err := tx.ExecContext(ctx, `
+UPDATE totals_progress
+   SET rolled_up_to = ?, final_to = ?, part = ?, pass = pass + 1
+ WHERE id = 1
+   AND pass = ?`, p.RolledUpTo, p.FinalTo, p.Part, p.Pass)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read the progress of totals: %w", session.LookupError(err))
+		return err
 	}
-	return p.FinalTo, nil
+	n, err := done.RowsAffected()
+	if err == nil && n == 0 {
+		return errOvertaken
+	}
+	p.Pass++
+	return err
 }
 
 // live returns when attempts begin that are counted for an answer, and end. They are none if nobody has rolled up for

@@ -63,28 +63,13 @@ type Setup struct {
 
 // Past are the settings as they were.
 type Past struct {
-	// Zones and Overrides are those of the begin, and Changes the later ones, in any order.
+	// Zones and Overrides are those of the begin, and Edits came later, in any order.
 	Zones     []service.Zone
 	Overrides []service.Override
-	Changes   []Change
-	// IsPresent says that the changes could not be read: zones and overrides are those of now.
+	Edits     []service.Edit
+	// IsPresent says that the edits could not be read: zones and overrides are those of now.
 	IsPresent bool
 }
-
-// Change is one change of the settings, or a release. One of its members is set besides At.
-type Change struct {
-	At time.Time
-	// Zone is a zone as it became. A zone that was deleted has ID alone, and Rate −1.
-	Zone *service.Zone
-	// Override is an override as it became, and Gone one that was deleted.
-	Override *service.Override
-	Gone     *service.Override
-	// Released is a bucket whose lockout ended, and whose places were given back.
-	Released *service.Bucket
-}
-
-// Deleted returns the Zone of a Change by which a zone was deleted.
-func Deleted(id int64) *service.Zone { return &service.Zone{ID: id, Rate: -1} }
 
 // Grid is a question about several values of several settings: each value is tried with each of the others. An empty list
 // is the value that the zone has.
@@ -208,8 +193,8 @@ func (s Setup) everyZone() iter.Seq[service.Zone] {
 				}
 			}
 		}
-		for _, c := range s.Changes {
-			if c.Zone != nil && !yield(c.Zone.WithDefaults()) {
+		for _, e := range s.Edits {
+			if e.ZoneAfter != nil && !yield(e.ZoneAfter.WithDefaults()) {
 				return
 			}
 		}
@@ -221,9 +206,9 @@ func (s Setup) longestOverride() (longest time.Duration) {
 	for _, o := range s.Overrides {
 		longest = max(longest, o.Window)
 	}
-	for _, c := range s.Changes {
-		if c.Override != nil {
-			longest = max(longest, c.Override.Window)
+	for _, e := range s.Edits {
+		if e.OverrideAfter != nil {
+			longest = max(longest, e.OverrideAfter.Window)
 		}
 	}
 	return longest

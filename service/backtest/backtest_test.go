@@ -182,24 +182,24 @@ func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
 func TestRowsBecomeAttemptsInTimeOrder(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
-	var rows []backtest.Row
+	var rows []service.Txn
 	for check := range uint64(500) {
 		at := begin().Add(time.Duration(random.IntN(300)) * time.Second)
 		width := 1 + random.IntN(3)
 		for place := range width {
-			row := backtest.Row{At: at, Place: backtest.Place{TxnID: check*3 + uint64(place) + 1}}
+			row := service.Txn{CreatedAt: at, ID: check*3 + uint64(place) + 1, Attempts: 1}
 			if width > 1 {
-				row.CheckID, row.Buckets = check+1, width
+				row.CheckID = check + 1
 			}
 			rows = append(rows, row)
 		}
 	}
 	behind := make(map[uint64]time.Duration)
 	for _, row := range rows {
-		behind[row.Place.TxnID] = time.Duration(random.Int64N(int64(backtest.Disorder)))
+		behind[row.ID] = time.Duration(random.Int64N(int64(backtest.Disorder)))
 	}
-	slices.SortFunc(rows, func(x, y backtest.Row) int {
-		return x.At.Add(behind[x.Place.TxnID]).Compare(y.At.Add(behind[y.Place.TxnID]))
+	slices.SortFunc(rows, func(x, y service.Txn) int {
+		return x.CreatedAt.Add(behind[x.ID]).Compare(y.CreatedAt.Add(behind[y.ID]))
 	})
 	var order backtest.Order
 	var last time.Time

@@ -24,7 +24,7 @@ type past struct {
 	zones    map[int64]service.Zone
 	begin    []service.Zone
 	attempts []backtest.Attempt
-	changes  []backtest.Change
+	changes  []service.Edit
 	checkOf  map[uint64]int // places of attempts by txn ids
 	wasOn    map[uint64]bool
 	targets  map[string]uint64
@@ -77,7 +77,7 @@ func (p *past) edit(t *testing.T, id int64) {
 		t.Fatal(err)
 	}
 	p.zones[id] = zone
-	p.changes = append(p.changes, backtest.Change{At: p.now, Zone: &zone})
+	p.changes = append(p.changes, service.Edit{At: p.now, ZoneAfter: &zone})
 }
 
 func randomZone(r *rand.Rand, id int64) service.Zone {
@@ -181,7 +181,7 @@ func (p *past) release(t *testing.T, b service.Bucket) {
 	if err := p.store.Release(t.Context(), b, "ann", "test"); err != nil {
 		t.Fatal(err)
 	}
-	p.changes = append(p.changes, backtest.Change{At: p.now, Released: &b})
+	p.changes = append(p.changes, service.Edit{At: p.now, Released: &b})
 }
 
 // override sets an override of a bucket or its network, or removes all of its zone.
@@ -191,7 +191,7 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 		p.subject.DeleteOverrides(t, b.ZoneID)
 		for target, id := range p.targets {
 			if gone := (service.Override{ID: id, ZoneID: b.ZoneID}); target[0] == byte('0'+b.ZoneID) {
-				p.changes = append(p.changes, backtest.Change{At: p.now, Gone: &gone})
+				p.changes = append(p.changes, service.Edit{At: p.now, OverrideBefore: &gone})
 				delete(p.targets, target)
 			}
 		}
@@ -217,7 +217,7 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 		p.targets[target] = uint64(len(p.changes) + 1)
 	}
 	o.ID = p.targets[target]
-	p.changes = append(p.changes, backtest.Change{At: p.now, Override: &o})
+	p.changes = append(p.changes, service.Edit{At: p.now, OverrideAfter: &o})
 }
 
 // look notes which places were given back by the last operation.
@@ -242,7 +242,7 @@ func (p *past) look(t *testing.T) {
 // replay replays the whole timeline.
 func (p *past) replay(t *testing.T, zone int64, proposals ...service.Zone) backtest.Result {
 	t.Helper()
-	r, err := backtest.New(backtest.Setup{ZoneID: zone, Proposals: proposals, Past: backtest.Past{Zones: p.begin, Changes: p.changes}})
+	r, err := backtest.New(backtest.Setup{ZoneID: zone, Proposals: proposals, Past: backtest.Past{Zones: p.begin, Edits: p.changes}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,17 +343,17 @@ type event struct {
 }
 
 // repeat makes a change again.
-func (p *past) repeat(t *testing.T, subject servicetest.Subject, c backtest.Change) {
+func (p *past) repeat(t *testing.T, subject servicetest.Subject, c service.Edit) {
 	t.Helper()
 	switch {
 	case c.Released != nil:
 		if err := subject.Release(t.Context(), *c.Released, "ann", "test"); err != nil {
 			t.Fatal(err)
 		}
-	case c.Override != nil:
-		subject.SetOverride(t, *c.Override)
-	case c.Gone != nil:
-		subject.DeleteOverrides(t, c.Gone.ZoneID)
+	case c.OverrideAfter != nil:
+		subject.SetOverride(t, *c.OverrideAfter)
+	case c.OverrideBefore != nil:
+		subject.DeleteOverrides(t, c.OverrideBefore.ZoneID)
 	}
 }
 

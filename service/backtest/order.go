@@ -7,42 +7,34 @@ import (
 	"velocityd/service"
 )
 
-// Row is one recorded txn: a place of an attempt. CheckID and Buckets are 0 for an attempt in one bucket; otherwise its
-// txns share CheckID, and there are Buckets of them.
-type Row struct {
-	At      time.Time
-	CheckID uint64
-	Buckets int
-	Blocked bool
-	Outcome service.Outcome
-	Place   Place
-}
-
 // Disorder is how far the instants of txns may be behind those of txns with lower ids: txns of several batches that are
 // recorded at once get their ids in any order.
 const Disorder = 10 * time.Second
 
-// Order makes attempts in time order of rows that come by id. It holds those of the last Disorder.
+// Order makes attempts in time order of txns that come by id. It holds those of the last Disorder.
 type Order struct {
 	waiting []waitingAttempt // by time and id
 	newest  time.Time
 }
 
-// waitingAttempt is an attempt, and what its rows share.
+// waitingAttempt is an attempt, and what its txns share.
 type waitingAttempt struct {
 	Attempt
 	checkID uint64
 }
 
-// Add adds the next row, and calls yield for each attempt that no later row belongs to or comes before.
-func (o *Order) Add(row Row, yield func(Attempt)) {
-	if row.At.After(o.newest) {
-		o.newest = row.At
+// Add adds the next txn, and calls yield for each attempt that no later txn belongs to or comes before.
+func (o *Order) Add(txn service.Txn, yield func(Attempt)) {
+	if txn.CreatedAt.After(o.newest) {
+		o.newest = txn.CreatedAt
 	}
-	if !o.join(row) {
-		o.insert(waitingAttempt{checkID: row.CheckID, Attempt: Attempt{
-			ID: row.Place.TxnID, At: row.At, Blocked: row.Blocked, Outcome: row.Outcome,
-			Places: append(make([]Place, 0, max(row.Buckets, 1)), row.Place),
+	place := Place{
+		Bucket: txn.Bucket, TxnID: txn.ID, WouldBlock: txn.WouldBlock, Reason: txn.Reason, UncountedAt: txn.UncountedAt,
+		Repeats: txn.Attempts - 1,
+	}
+	if !o.join(txn, place) {
+		o.insert(waitingAttempt{checkID: txn.CheckID, Attempt: Attempt{
+			ID: txn.ID, At: txn.CreatedAt, Blocked: txn.Blocked, Outcome: txn.Outcome, Places: []Place{place},
 		}})
 	}
 	ripe := 0
@@ -61,16 +53,16 @@ func (o *Order) drop(ripe int) {
 	o.waiting = o.waiting[ripe:]
 }
 
-// join adds a row to the attempt of its check, if another row of it came before.
-func (o *Order) join(row Row) bool {
-	if row.CheckID == 0 {
+// join adds a place to the attempt of its check, if another txn of it came before.
+func (o *Order) join(txn service.Txn, place Place) bool {
+	if txn.CheckID == 0 {
 		return false
 	}
-	for i := len(o.waiting) - 1; i >= 0 && !o.waiting[i].At.Before(row.At); i-- {
+	for i := len(o.waiting) - 1; i >= 0 && !o.waiting[i].At.Before(txn.CreatedAt); i-- {
 		w := &o.waiting[i]
-		if w.checkID == row.CheckID && w.At.Equal(row.At) {
-			w.Places = append(w.Places, row.Place)
-			w.ID = min(w.ID, row.Place.TxnID)
+		if w.checkID == txn.CheckID && w.At.Equal(txn.CreatedAt) {
+			w.Places = append(w.Places, place)
+			w.ID = min(w.ID, txn.ID)
 			return true
 		}
 	}
@@ -86,7 +78,7 @@ func (o *Order) insert(a waitingAttempt) {
 	o.waiting = slices.Insert(o.waiting, i, a)
 }
 
-// Flush calls yield for the attempts that are left, when there are no more rows.
+// Flush calls yield for the attempts that are left, when there are no more txns.
 func (o *Order) Flush(yield func(Attempt)) {
 	for _, w := range o.waiting {
 		yield(w.Attempt)

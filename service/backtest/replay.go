@@ -84,7 +84,7 @@ func (r *Replay) Add(a Attempt) {
 	}
 }
 
-// advance makes the changes up to an instant, and gives places back.
+// advance makes the edits up to an instant, and gives places back.
 func (r *Replay) advance(now time.Time) {
 	for {
 		at, ok := r.settings.due(now)
@@ -92,12 +92,12 @@ func (r *Replay) advance(now time.Time) {
 			break
 		}
 		r.giveBack(at.UnixMicro())
-		c := r.settings.change()
-		if c.Released == nil {
+		e := r.settings.edit()
+		if e.Released == nil {
 			continue
 		}
-		if b := r.buckets[*c.Released]; b != nil {
-			r.empty(*c.Released, b, r.proposed(), c.At)
+		if b := r.buckets[*e.Released]; b != nil {
+			r.empty(*e.Released, b, r.proposed(), e.At)
 			b.locks = nil
 		}
 	}

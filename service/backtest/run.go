@@ -49,7 +49,7 @@ type Source interface {
 	// SettingsSince returns the settings at an instant, and their changes since.
 	SettingsSince(ctx context.Context, since time.Time) (Past, error)
 	// Replay calls take for the txns of a time, by id, until it returns false.
-	Replay(ctx context.Context, since, until time.Time, take func(Row) (goesOn bool)) error
+	Replay(ctx context.Context, since, until time.Time, take func(service.Txn) (goesOn bool)) error
 }
 
 // Progress says how far a back-test is: how many txns were read, and the instant of the last one. The first ones may be
@@ -109,14 +109,14 @@ func prepare(ctx context.Context, source Source, q Query) (s Setup, begin time.T
 func (r *Replay) read(ctx context.Context, source Source, q Query, at Progress, progress func(Progress)) (Result, error) {
 	var order Order
 	isCut := false
-	err := source.Replay(ctx, at.Since, q.Until, func(row Row) bool {
+	err := source.Replay(ctx, at.Since, q.Until, func(txn service.Txn) bool {
 		if at.Rows == int64(q.MostRows) {
 			isCut = true
 			return false
 		}
-		order.Add(row, r.Add)
+		order.Add(txn, r.Add)
 		if at.Rows++; at.Rows%progressRows == 0 {
-			at.At = row.At
+			at.At = txn.CreatedAt
 			progress(at)
 		}
 		return ctx.Err() == nil

@@ -14,7 +14,7 @@ type settings struct {
 	proposals []service.Zone
 	zones     map[int64]service.Zone
 	overrides map[int64]exceptions
-	changes   []Change // later ones
+	edits     []service.Edit // later ones
 	// planned are the zones of all plans by the ids of planID, as Decide asks for them, and terms theirs by plan. Zones that
 	// changed are missing, and made anew when they are asked for.
 	planned   map[int64]service.Zone
@@ -33,9 +33,9 @@ func newSettings(s Setup) *settings {
 	now := &settings{
 		tested: s.ZoneID, zones: map[int64]service.Zone{}, overrides: map[int64]exceptions{},
 		planned: map[int64]service.Zone{}, terms: map[int64][]service.Term{},
-		changes: slices.Clone(s.Changes),
+		edits: slices.Clone(s.Edits),
 	}
-	slices.SortStableFunc(now.changes, func(x, y Change) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(now.edits, func(x, y service.Edit) int { return x.At.Compare(y.At) })
 	for _, proposal := range s.Proposals {
 		proposal.Mode = service.ModeEnforce
 		now.proposals = append(now.proposals, proposal.WithDefaults())
@@ -58,36 +58,36 @@ func planID(zone int64, plan int) int64 { return zone | int64(plan)<<32 }
 // planOf returns the zone and the plan of an id.
 func planOf(id int64) (zone int64, plan int) { return id & (1<<32 - 1), int(id >> 32) }
 
-// due returns the instant of the next change, if it is not later than another one.
+// due returns the instant of the next edit, if it is not later than another one.
 func (s *settings) due(now time.Time) (at time.Time, ok bool) {
-	if len(s.changes) == 0 || s.changes[0].At.After(now) {
+	if len(s.edits) == 0 || s.edits[0].At.After(now) {
 		return at, false
 	}
-	return s.changes[0].At, true
+	return s.edits[0].At, true
 }
 
-// change makes the next change, and returns it.
-func (s *settings) change() (c Change) {
-	c, s.changes = s.changes[0], s.changes[1:]
+// edit makes the next edit, and returns it.
+func (s *settings) edit() (e service.Edit) {
+	e, s.edits = s.edits[0], s.edits[1:]
 	switch {
-	case c.Zone != nil:
-		s.setZone(*c.Zone)
-	case c.Override != nil:
-		s.remove(*c.Override)
-		s.add(*c.Override)
-	case c.Gone != nil:
-		s.remove(*c.Gone)
+	case e.ZoneAfter != nil:
+		s.setZone(*e.ZoneAfter)
+	case e.ZoneBefore != nil:
+		delete(s.terms, e.ZoneBefore.ID)
+		delete(s.zones, e.ZoneBefore.ID)
+		s.isChanged = true
+	case e.OverrideAfter != nil:
+		s.remove(*e.OverrideAfter)
+		s.add(*e.OverrideAfter)
+	case e.OverrideBefore != nil:
+		s.remove(*e.OverrideBefore)
 	}
-	return c
+	return e
 }
 
 func (s *settings) setZone(zone service.Zone) {
 	delete(s.terms, zone.ID)
 	s.isChanged = true
-	if zone.Rate < 0 {
-		delete(s.zones, zone.ID)
-		return
-	}
 	s.zones[zone.ID] = zone.WithDefaults()
 }
 

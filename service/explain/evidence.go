@@ -4,6 +4,8 @@
 package explain
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -13,8 +15,8 @@ const (
 	// MostRows is how many txns an explanation looks at, in all buckets of the check together: so many that count, and so
 	// many that do not.
 	MostRows = 20_000
-	// MostChanges is how many rows of zone_audit it looks at, the newest of the check's zones.
-	MostChanges = 20_000
+	// MostEdits is how many rows of zone_audit it looks at, the newest of the check's zones.
+	MostEdits = 20_000
 	// MostListed is how many of the rows that counted it lists, the newest.
 	MostListed = 1000
 	// Lag is how much older than its commit the instant of a row of zone_audit may be. A decision that came in
@@ -43,46 +45,26 @@ type Evidence struct {
 
 // Past is one bucket as its rows tell of it.
 type Past struct {
-	// Rows are the txns that may have counted: they count now, or stopped at the instant of the check or later.
-	Rows []service.Txn
-	// Lockouts are the txns with which lockouts began, the oldest first. They were read from LockoutsSince on.
-	Lockouts      []service.Txn
-	LockoutsSince time.Time
+	// Rows are the txns that may have counted, and those with which lockouts began, in any order. Others among them do no
+	// harm. Those that do not count now were read from Since on.
+	Rows  []service.Txn
+	Since time.Time
 	// Last is the bucket's last lockout now.
 	Last service.Lockout
 	// Cut is not the zero time if there were more than MostRows allows: rows up to this instant were not looked at.
 	Cut time.Time
 }
 
-// Records are zones and overrides as they are now, and the changes by which they became so.
+// Records are zones and overrides as they are now, and the edits by which they became so.
 type Records struct {
 	Zones     map[int64]service.Zone
 	Overrides []service.Override // those that may hold for a bucket of the check
-	// Changes are the newest of the zones and of such overrides, the newest first.
-	Changes []Change
-	// Releases are those of the check's buckets, in any order.
-	Releases []Release
-	// Since is the instant since which Changes and Releases hold all that there were. The zero time is for ever.
+	// Edits are the newest of the zones, of such overrides, and of buckets, the newest first.
+	Edits []service.Edit
+	// Since is the instant since which Edits hold all that there were. The zero time is for ever.
 	Since time.Time
 	// KeepDays is for how many days txns are kept at least, in zones that do not want more; 0 is for ever.
 	KeepDays int
-}
-
-// Change is one change of a zone or an override.
-type Change struct {
-	At     time.Time
-	ZoneID int64
-	// OverrideID is 0 if the zone itself was changed.
-	OverrideID uint64
-	// Zone and Override are as they were before. Both are nil if there was none.
-	Zone     *service.Zone
-	Override *service.Override
-}
-
-// Release is one release of a bucket.
-type Release struct {
-	At     time.Time
-	Bucket service.Bucket
 }
 
 // world is the settings at an instant.
@@ -91,35 +73,22 @@ type world struct {
 	overrides []service.Override
 }
 
-// at returns the settings as they were before all changes after an instant. isKnown is false if there were changes
-// since that the records do not hold.
+// at returns the settings as they were before all edits after an instant. isKnown is false if there were edits since
+// that the records do not hold.
 func (r Records) at(instant time.Time) (w world, isKnown bool) {
 	w = world{zones: map[int64]service.Zone{}}
 	overrides := map[uint64]service.Override{}
-	for id, zone := range r.Zones {
-		w.zones[id] = zone
-	}
+	maps.Copy(w.zones, r.Zones)
 	for _, o := range r.Overrides {
 		overrides[o.ID] = o
 	}
-	for _, c := range r.Changes {
-		if !c.At.After(instant) {
+	for _, e := range r.Edits {
+		if !e.At.After(instant) {
 			break
 		}
-		switch {
-		case c.OverrideID != 0 && c.Override == nil:
-			delete(overrides, c.OverrideID)
-		case c.OverrideID != 0:
-			overrides[c.OverrideID] = *c.Override
-		case c.Zone == nil:
-			delete(w.zones, c.ZoneID)
-		default:
-			w.zones[c.ZoneID] = *c.Zone
-		}
+		e.Undo(w.zones, overrides)
 	}
-	for _, o := range overrides {
-		w.overrides = append(w.overrides, o)
-	}
+	w.overrides = slices.Collect(maps.Values(overrides))
 	return w, !instant.Before(r.Since)
 }
 
@@ -129,9 +98,10 @@ func (r Records) ofZone(id int64) Records {
 	if zone, exists := r.Zones[id]; exists {
 		own.Zones[id] = zone
 	}
-	for _, c := range r.Changes {
-		if c.ZoneID == id && c.OverrideID == 0 {
-			own.Changes = append(own.Changes, c)
+	is := func(z *service.Zone) bool { return z != nil && z.ID == id }
+	for _, e := range r.Edits {
+		if is(e.ZoneBefore) || is(e.ZoneAfter) {
+			own.Edits = append(own.Edits, e)
 		}
 	}
 	return own
@@ -147,12 +117,13 @@ func (r Records) keptSince(now time.Time, zoneID int64) time.Time {
 }
 
 // begins returns the instants from which the settings of a check at an instant may have been in force: that one, and
-// for each change shortly before it the last instant without it.
+// for each edit of a setting shortly before it the last instant without it.
 func (r Records) begins(instant time.Time) []time.Time {
 	begins := []time.Time{instant}
-	for _, c := range r.Changes {
-		if !c.At.After(instant) && instant.Sub(c.At) <= Lag && len(begins) < mostBegins {
-			begins = append(begins, c.At.Add(-time.Microsecond))
+	for _, e := range r.Edits {
+		isEdit := e.Released == nil
+		if isEdit && !e.At.After(instant) && instant.Sub(e.At) <= Lag && len(begins) < mostBegins {
+			begins = append(begins, e.At.Add(-time.Microsecond))
 		}
 	}
 	return begins
@@ -160,9 +131,9 @@ func (r Records) begins(instant time.Time) []time.Time {
 
 // released returns the last release of a bucket up to an instant, or the zero time.
 func (r Records) released(bucket service.Bucket, instant time.Time) (last time.Time) {
-	for _, release := range r.Releases {
-		if release.Bucket == bucket && !release.At.After(instant) && release.At.After(last) {
-			last = release.At
+	for _, e := range r.Edits {
+		if e.Released != nil && *e.Released == bucket && !e.At.After(instant) && e.At.After(last) {
+			last = e.At
 		}
 	}
 	return last

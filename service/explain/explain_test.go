@@ -316,11 +316,12 @@ func TestAChangeThatWasCommittedAfterTheAttemptIsUndone(t *testing.T) {
 	e := blocked()
 	before := e.Records.Zones[1]
 	e.Records.Zones[1] = service.Zone{ID: 1, Rate: 5, Window: time.Minute}
-	e.Records.Changes = []explain.Change{{At: e.Txn.CreatedAt.Add(-2 * time.Second), ZoneID: 1, Zone: &before}}
+	after := e.Records.Zones[1]
+	e.Records.Edits = []service.Edit{{At: e.Txn.CreatedAt.Add(-2 * time.Second), ZoneBefore: &before, ZoneAfter: &after}}
 	if x := explain.Of(e); !x.Agrees || x.Rate != 2 {
 		t.Errorf("a change of two seconds before: %+v", x)
 	}
-	e.Records.Changes[0].At = e.Txn.CreatedAt.Add(-2 * explain.Lag)
+	e.Records.Edits[0].At = e.Txn.CreatedAt.Add(-2 * explain.Lag)
 	if x := explain.Of(e); x.Agrees {
 		t.Errorf("a change of long before: %+v", x)
 	}

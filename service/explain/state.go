@@ -137,7 +137,7 @@ func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
 		if !isKnown || !exists {
 			return lockedOut{}
 		}
-		if reach := zone.LockoutMax + zone.LockoutDecay; i == 0 && zone.Lockout > 0 && txn.CreatedAt.Add(-reach).Before(p.LockoutsSince) {
+		if reach := zone.LockoutMax + zone.LockoutDecay; i == 0 && zone.Lockout > 0 && txn.CreatedAt.Add(-reach).Before(p.Since) {
 			found.isKnown = false
 		}
 		if i < len(before) {
@@ -158,14 +158,17 @@ func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn
 			before = append(before, txn)
 		}
 	}
-	for _, txn := range p.Lockouts {
+	for _, txn := range p.Rows {
+		if txn.Reason != service.ReasonLockout {
+			continue
+		}
 		add(txn)
 		if txn.Attempts > 1 {
 			txn.CreatedAt = txn.LastAt
 			add(txn)
 		}
 	}
-	slices.SortStableFunc(before, func(a, b service.Txn) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	slices.SortFunc(before, func(a, b service.Txn) int { return newestFirst(b, a) })
 	return before
 }
 

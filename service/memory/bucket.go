@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/explain"
 )
 
 // Peek returns the view of a bucket, or the error of service.NewPeek.
@@ -42,7 +41,7 @@ func (m *Store) Release(_ context.Context, bucket service.Bucket, principal, rea
 	m.uncount(m.now(), bucket)
 	delete(m.lockouts, bucket)
 	m.tellRelease(m.now(), bucket)
-	m.releases = append(m.releases, explain.Release{At: m.now(), Bucket: bucket})
+	m.note(service.Edit{Released: &bucket})
 	m.audit(Audit{
 		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,
 	})

@@ -19,11 +19,11 @@ func (m *Store) Explain(_ context.Context, id uint64) (explain.Explanation, erro
 	named := m.txns[id-1]
 	e := explain.Evidence{
 		Now: m.now(), Txn: named.Txn, Oldest: m.txns[0].Txn,
-		Records: explain.Records{Zones: m.zones, Overrides: m.overrides, Changes: slices.Clone(m.changes), Releases: m.releases},
+		Records: explain.Records{Zones: m.zones, Overrides: m.overrides, Edits: slices.Clone(m.edits)},
 	}
-	slices.Reverse(e.Records.Changes)
+	slices.Reverse(e.Records.Edits)
 	for _, txn := range m.txns[named.first:named.end] {
-		e.Check, e.Buckets = append(e.Check, txn.Txn), append(e.Buckets, m.past(txn.Txn))
+		e.Check, e.Buckets = append(e.Check, txn.Txn), append(e.Buckets, explain.Past{Last: m.lockouts[txn.Bucket], Rows: m.txnsOf(txn.Bucket)})
 	}
 	of := m.indexes[named.Bucket]
 	place := slices.Index(of, int(id-1))
@@ -36,44 +36,25 @@ func (m *Store) Explain(_ context.Context, id uint64) (explain.Explanation, erro
 	return explain.Of(e), nil
 }
 
-// past returns all that a bucket has recorded.
-func (m *Store) past(own service.Txn) explain.Past {
-	p := explain.Past{Last: m.lockouts[own.Bucket]}
-	for _, txn := range m.txnsOf(own.Bucket) {
-		switch {
-		case txn.Reason == service.ReasonLockout && txn.ID <= own.ID:
-			p.Lockouts = append(p.Lockouts, txn)
-		case txn.Counted || !txn.UncountedAt.Before(own.CreatedAt):
-			p.Rows = append(p.Rows, txn)
-		}
+// note records an edit, for explanations.
+func (m *Store) note(e service.Edit) {
+	e.At = m.now()
+	m.edits = append(m.edits, e)
+}
+
+// zoneNow returns a zone, or nil.
+func (m *Store) zoneNow(id int64) *service.Zone {
+	if zone, exists := m.zones[id]; exists {
+		return &zone
 	}
-	return p
-}
-
-// changedZone records that a zone is about to change or to go.
-func (m *Store) changedZone(id int64) {
-	change := explain.Change{At: m.now(), ZoneID: id}
-	if before, exists := m.zones[id]; exists {
-		change.Zone = &before
-	}
-	m.changes = append(m.changes, change)
-}
-
-// madeOverride records that an override was made.
-func (m *Store) madeOverride(o service.Override) {
-	m.changes = append(m.changes, explain.Change{At: m.now(), ZoneID: o.ZoneID, OverrideID: o.ID})
-}
-
-// changedOverride records that an override is about to change or to go.
-func (m *Store) changedOverride(before service.Override) {
-	m.changes = append(m.changes, explain.Change{At: m.now(), ZoneID: before.ZoneID, OverrideID: before.ID, Override: &before})
+	return nil
 }
 
 // dropOverrides removes the overrides that fulfil a condition.
 func (m *Store) dropOverrides(isGoing func(service.Override) bool) {
 	for _, o := range m.overrides {
 		if isGoing(o) {
-			m.changedOverride(o)
+			m.note(service.Edit{OverrideBefore: &o})
 		}
 	}
 	m.overrides = slices.DeleteFunc(m.overrides, isGoing)

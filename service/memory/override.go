@@ -99,7 +99,7 @@ func (m *Store) add(o service.Override) service.Override {
 	o.ID = m.lastOverride
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.overrides = append(m.overrides, o)
-	m.madeOverride(o)
+	m.note(service.Edit{OverrideAfter: &o})
 	return o
 }
 
@@ -150,7 +150,7 @@ func (m *Store) replace(ctx context.Context, o service.Override, principal strin
 	}
 	o.CreatedBy = cmp.Or(o.CreatedBy, m.overrides[i].CreatedBy)
 	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
-	m.changedOverride(m.overrides[i])
+	m.note(service.Edit{OverrideBefore: new(m.overrides[i]), OverrideAfter: &o})
 	m.overrides[i] = o
 	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return o, nil

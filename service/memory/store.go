@@ -13,7 +13,6 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/event"
-	"velocityd/service/explain"
 	"velocityd/service/webhook"
 )
 
@@ -34,8 +33,7 @@ type Store struct {
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
 	audits       []Audit
-	changes      []explain.Change // the oldest first
-	releases     []explain.Release
+	edits        []service.Edit // the oldest first
 	rolledUp     rolledUp
 	retention    []service.RetentionTask
 	events       []event.Event

@@ -50,7 +50,7 @@ func (m *Store) PutZone(ctx context.Context, zone service.Zone, match service.Ma
 func (m *Store) put(zone service.Zone) service.Zone {
 	zone = zone.WithDefaults()
 	zone.Revision = m.zones[zone.ID].Revision + 1
-	m.changedZone(zone.ID)
+	m.note(service.Edit{ZoneBefore: m.zoneNow(zone.ID), ZoneAfter: &zone})
 	m.zones[zone.ID] = zone
 	return zone
 }
@@ -81,7 +81,7 @@ func (m *Store) DeleteZone(ctx context.Context, id int64, match service.Match, p
 
 func (m *Store) drop(id int64) {
 	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == id })
-	m.changedZone(id)
+	m.note(service.Edit{ZoneBefore: m.zoneNow(id)})
 	delete(m.zones, id)
 }
 

@@ -30,11 +30,7 @@ func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := len(m.txns) - 1; i >= 0; i-- {
-		row := service.ZoneReportRow{Txn: m.txns[i].Txn}
-		if txn := m.txns[i]; txn.end-txn.first > 1 {
-			row.CheckID = uint64(txn.first + 1)
-		}
-		if !reporter.Add(row) {
+		if !reporter.Add(m.txns[i].Txn) {
 			break
 		}
 	}

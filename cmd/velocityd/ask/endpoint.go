@@ -53,6 +53,7 @@ type Endpoint struct {
 	handlers.Writer
 	service.Checker
 	Txns     txn.Source
+	Origin   func(key string) *service.Origin // of a bucket key in Txns; nil if there are no files of networks
 	EventLog events.Source
 	Webhooks events.Webhooks
 	timeout  time.Duration // of checks and reports

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
 	"velocityd/geoip"
 )
@@ -29,6 +28,6 @@ func (f LocatedFlags) Open(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	store.Reader = daemon.Locating{Reader: store.Reader, Origins: origins}
-	store.Txns = txn.Located{Source: store.Txns, Of: origins.Of}
+	store.Origin = origins.Of
 	return store, nil
 }

@@ -29,10 +29,10 @@ func sample(t *testing.T, hours int) View {
 			reason = service.ReasonFull
 		}
 		for i, bucket := range []service.Bucket{{ZoneID: 1, Key: user}, {ZoneID: 2, Key: address}} {
-			reporter.Add(service.ZoneReportRow{CheckID: id, Txn: service.Txn{
-				ID: id + uint64(i), Bucket: bucket, CreatedAt: at, LastAt: at, Attempts: 1, Blocked: blocked, WouldBlock: blocked, Reason: reason,
-				Counted: !blocked, Outcome: outcome,
-			}})
+			reporter.Add(service.Txn{
+				ID: id + uint64(i), CheckID: id, Bucket: bucket, CreatedAt: at, LastAt: at, Attempts: 1, Blocked: blocked, WouldBlock: blocked,
+				Reason: reason, Counted: !blocked, Outcome: outcome,
+			})
 		}
 	}
 	for hour := range hours {

@@ -26,19 +26,23 @@ type Writer struct {
 	to        io.Writer
 	output    Output
 	printable func(string) string
+	origin    func(key string) *service.Origin
 	hasBegun  bool
 	line      []byte
 }
 
-// NewWriter returns a writer. printable makes keys harmless for a terminal.
-func NewWriter(to io.Writer, output Output, printable func(string) string) *Writer {
-	return &Writer{to: to, output: output, printable: printable}
+// NewWriter returns a writer. printable makes keys harmless for a terminal, and origin tells where a key comes from, unless it is nil.
+func NewWriter(to io.Writer, output Output, printable func(string) string, origin func(key string) *service.Origin) *Writer {
+	return &Writer{to: to, output: output, printable: printable, origin: origin}
 }
 
 // Write writes a txn.
 func (w *Writer) Write(t service.Txn) (err error) {
 	if err := w.Begin(); err != nil {
 		return err
+	}
+	if w.origin != nil {
+		t.Origin = w.origin(t.Bucket.Key)
 	}
 	switch w.line = w.line[:0]; w.output {
 	case CSV:
