@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/replay"
+	"velocityd/api"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
@@ -320,7 +320,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 					}
 					args = append([]string{"replay", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)
 					r := command(env, strings.NewReader(log), args...)
-					var s replay.Summary
+					var s api.Backtest
 					if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitFine {
 						t.Fatalf("%s: %+v (%v)", way, r, err)
 					}
@@ -328,7 +328,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 					for _, n := range users {
 						allowed += n
 					}
-					if s.Attempts != attempts || s.Allowed != allowed || s.Blocked != attempts-allowed || !s.Complete || r.said() != "" {
+					if s.Attempts != int64(attempts) || s.Happened.Blocked != int64(attempts-allowed) || s.Cut || r.said() != "" {
 						t.Errorf("%s: got %+v, want %d attempts, %d allowed\n%s", way, s, attempts, allowed, r.stderr)
 					}
 					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
@@ -354,11 +354,11 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
 			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
 		})
-		var s replay.Summary
+		var s api.Backtest
 		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
 			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
 		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); s.Complete || s.Attempts != got {
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.Cut || s.Attempts != int64(got) {
 			t.Errorf("told %+v, but %d txns are recorded", s, got)
 		}
 	})

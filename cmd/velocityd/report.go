@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/cmd/velocityd/report"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -35,7 +33,7 @@ type reportCmd struct {
 func (reportCmd) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
 
-It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at: where these are not all of the time, it says from when on. Keys are as they are recorded. Changes nothing.
+It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at, which begin at 'from'; without both zones, no 'sprays' and 'targets' are looked for. Keys are as they are recorded. Changes nothing.
 
 Example:
 
@@ -90,14 +88,5 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewZoneReport(found))
-	}
-	view := report.View{Zone: zone, Report: found, Key: func(key string) string {
-		if o, isKnown := found.Origins[key]; isKnown {
-			return shell.Printable(key) + " (" + shell.Printable(o.String()) + ")"
-		}
-		return shell.Printable(key)
-	}}
-	return view.Table(p.Stdout)
+	return shell.Print(p.Stdout, c.JSON, api.NewZoneReport(found))
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -27,9 +26,7 @@ type reader struct {
 	lastHost string
 	time     string // of the last line, as it has it; "" if the line's form is not known
 
-	unread      int    // lines that look like attempts and could not be read
-	firstUnread string // of them
-	binary      bool   // whether a line has a zero byte: the log is no text
+	skipped Skipped
 }
 
 // process is one of sshd's, which has one login to look after.
@@ -38,7 +35,8 @@ type process struct{ host, pid string }
 // read returns the attempts that a line adds to those of the lines before; times is 0 if it adds none.
 func (r *reader) read(line string) attempt {
 	line = strings.TrimRight(line, "\r\n")
-	r.binary = r.binary || strings.Contains(line, "\x00")
+	r.skipped.Lines++
+	r.skipped.isBinary = r.skipped.isBinary || strings.Contains(line, "\x00")
 	h, known := splitHead(line)
 	r.time = h.time
 	if !known {
@@ -99,18 +97,9 @@ func (r *reader) miss(line string, found []string) {
 	if found == nil || found[1] == "none" {
 		return
 	}
-	if r.unread++; r.unread == 1 {
-		r.firstUnread = line[:min(len(line), maxShown)]
+	if r.skipped.Unread++; r.skipped.Unread == 1 {
+		r.skipped.FirstUnread = line[:min(len(line), maxShown)]
 	}
-}
-
-// notRead returns an error that wraps ErrUnread if there are such lines, or nil.
-func (r *reader) notRead() error {
-	if r.unread == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, r.unread,
-		r.firstUnread)
 }
 
 // recent is a map of bounded size: it keeps at least the recentSize keys that were put last.
