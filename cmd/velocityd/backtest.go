@@ -82,14 +82,8 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 // ofDatabase replays the attempts of a database.
 func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since, err = before(c.Since); err != nil {
-		return result, shell.Usagef("--since %w", err)
-	}
-	query.Until = time.Now()
-	if c.Until != "" {
-		if query.Until, err = before(c.Until); err != nil {
-			return result, shell.Usagef("--until %w", err)
-		}
+	if query.Since, query.Until, err = between(c.Since, c.Until); err != nil {
+		return result, err
 	}
 	if err := query.Validate(); err != nil {
 		return result, shell.UsageError{Err: err}
@@ -99,7 +93,7 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result 
 		return result, err
 	}
 	defer store.Close()
-	bar := newBar(p.Stderr, barLength, "back-test")
+	bar := shell.NewBar(p, "back-test", barLength)
 	result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
 		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
 		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))

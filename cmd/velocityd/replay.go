@@ -73,7 +73,7 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	bar := newBar(p.Stderr, size, "replay", progressbar.OptionShowBytes(true))
+	bar := shell.NewBar(p, "replay", size, progressbar.OptionShowBytes(true))
 	result, err := replay.Run(ctx, io.TeeReader(input, bar), options)
 	_ = bar.Finish()
 	switch {
@@ -156,12 +156,4 @@ func openLog(p *shell.Process, name string) (log io.ReadCloser, size int64, late
 		latest = at
 	}
 	return file, info.Size(), latest, nil
-}
-
-// newBar returns a progress bar that is visible only on a terminal.
-func newBar(stderr io.Writer, size int64, does string, more ...progressbar.Option) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(size, append(more, progressbar.OptionSetWriter(stderr),
-		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription(does),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
 }

@@ -33,7 +33,7 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
+func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -49,9 +49,13 @@ func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 			{gzipped(t, read+"noise\n") + gzipped(t, read), exitFine, 2, ""},
 			{read + unread + unread, exitError, 1, `not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`},
 			{unread, exitError, 0, "no login attempt in the log that could be read: not all attempts were read: 1 lines look"},
+			{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", exitError, 0, "cannot be a key"},
 			{"BZh91AY&SY\x00", exitError, 0, "it is no text"},
 		} {
 			r := command(env, strings.NewReader(c.log), "replay", "-", "--user-zone", "1", "--json")
+			if (c.attempts == 0) != (r.stdout == "") {
+				t.Errorf("%q prints %q", c.log, r.stdout)
+			}
 			var got api.Backtest
 			if r.stdout != "" && json.Unmarshal([]byte(r.stdout), &got) != nil {
 				t.Fatalf("%+v", r)
@@ -59,6 +63,12 @@ func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 			if r.code != c.code || got.Attempts != c.attempts || !strings.Contains(r.stderr, c.stderr) ||
 				(r.said() == "") != (c.stderr == "") {
 				t.Errorf("%q: got %+v", c.log, r)
+			}
+		}
+		for _, zones := range [][]string{{"--user-zone", "55"}, {"--user-zone", "1", "--ip-zone", "55"}} {
+			if r := command(env, strings.NewReader(read), append([]string{"replay", "-"}, zones...)...); r.code != exitError || r.stdout != "" ||
+				!strings.Contains(r.stderr, "zone 55: not found") || len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})) != 3 {
+				t.Errorf("%s: got %+v", zones, r)
 			}
 		}
 	})
@@ -113,14 +123,14 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 			users, ips, attempts, blocked := forgiving(log, userRate, ipRate)
 			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{
-					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
+					"at the database": {file}, "one by one, from a pipe": {"-", "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {
 					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)
 					}
-					r := command(env, nil, append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
+					r := command(env, strings.NewReader(log), append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
 					var got api.Backtest
 					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
 						t.Fatalf("%s: %+v (%v)", way, r, err)

@@ -41,9 +41,9 @@ Example:
 }
 
 // query returns the question, or a usageError.
-func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) {
+func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	q = service.ZoneReportQuery{
-		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows, Until: now,
+		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
 		Spray:   service.Threshold{Least: c.SprayUsers, Within: time.Duration(c.SprayWithin)},
 		Sources: service.Threshold{Least: c.Sources, Within: time.Duration(c.SourcesWithin)},
 	}
@@ -53,13 +53,8 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 	case q.UsersZone != 0 && q.AddressesZone == 0:
 		q.AddressesZone = c.Zone
 	}
-	if q.Since, err = before(c.Since); err != nil {
-		return q, shell.Usagef("--since %w", err)
-	}
-	if c.Until != "" {
-		if q.Until, err = before(c.Until); err != nil {
-			return q, shell.Usagef("--until %w", err)
-		}
+	if q.Since, q.Until, err = between(c.Since, c.Until); err != nil {
+		return q, err
 	}
 	if err := q.Validate(); err != nil {
 		return q, shell.UsageError{Err: err}
@@ -69,7 +64,7 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 
 // Run makes the report and prints it.
 func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := c.query(time.Now())
+	query, err := c.query()
 	if err != nil {
 		return err
 	}

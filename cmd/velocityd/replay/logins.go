@@ -67,17 +67,15 @@ func (s Skipped) nothing() error {
 // latest time that a line without a year can mean; a time without a zone is UTC. If the log or the context ends
 // too early, it takes the logins that were read until then. The error wraps ErrNoAttempt if there was none, is that of take, or that of the context.
 func Logins(ctx context.Context, log io.Reader, latest time.Time, take func(Login) error) (Skipped, error) {
-	reading, stop := context.WithCancel(ctx)
-	defer stop() // ends the reading goroutine
 	var lines reader
-	queue := queue{calendar: calendar{latest: latest}, take: take}
 	var fault error
-	for text := range until(ctx, readLines(reading, log)) {
-		if fault = text.err; fault != nil {
-			fault = fmt.Errorf("read log: %w", fault)
+	queue := queue{calendar: calendar{latest: latest}, take: take}
+	for text, err := range linesOf(ctx, log) {
+		if err != nil {
+			fault = fmt.Errorf("read log: %w", err)
 			break
 		}
-		a := lines.read(text.text)
+		a := lines.read(text)
 		if at, ok := queue.calendar.read(lines.time, a.times); ok && a.times > 0 {
 			if err := queue.add(at, Login{User: a.user, Address: a.address(), Outcome: a.outcome, Times: a.times}); err != nil {
 				return lines.skipped, err
@@ -92,50 +90,49 @@ func Logins(ctx context.Context, log io.Reader, latest time.Time, take func(Logi
 	return lines.skipped, err
 }
 
-// until yields the lines of a channel, until it or the context ends.
-func until(ctx context.Context, lines <-chan logLine) iter.Seq[logLine] {
-	return func(yield func(logLine) bool) {
+// linesOf yields the lines of a log, and its error as the last element, until the context ends. Another goroutine reads a few
+// lines ahead, because a read of a pipe cannot be interrupted.
+func linesOf(ctx context.Context, log io.Reader) iter.Seq2[string, error] {
+	type line struct {
+		text string
+		err  error
+	}
+	return func(yield func(string, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop() // ends the reading goroutine
+		lines := make(chan line, 64)
+		go func() {
+			defer close(lines)
+			in, err := unpacked(log)
+			for err == nil {
+				var text string
+				if text, err = nextLine(in); err != nil {
+					break
+				}
+				select {
+				case lines <- line{text: text}:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if !errors.Is(err, io.EOF) {
+				select {
+				case lines <- line{err: err}:
+				case <-ctx.Done():
+				}
+			}
+		}()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case line, more := <-lines:
-				if !more || !yield(line) {
+			case next, more := <-lines:
+				if !more || !yield(next.text, next.err) {
 					return
 				}
 			}
 		}
 	}
-}
-
-// logLine is a line of the log, or the error of reading it.
-type logLine struct {
-	text string
-	err  error
-}
-
-// readLines reads the log in another goroutine, because a read of a pipe cannot be
-// interrupted. It reads a few lines ahead.
-func readLines(ctx context.Context, log io.Reader) <-chan logLine {
-	lines := make(chan logLine, 64)
-	go func() {
-		defer close(lines)
-		for reader := newLineReader(log); ; {
-			text, err := reader.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			select {
-			case lines <- logLine{text, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return lines
 }
 
 // queue holds attempts back, because later lines tell the year of those before, and a log may go back in time.

@@ -119,28 +119,13 @@ func (m *recent[K, V]) put(key K, value V) {
 	m.newer[key] = value
 }
 
-// lineReader splits a log into lines, in constant memory. A log that is compressed by gzip is
-// unpacked first.
-type lineReader struct {
-	log *bufio.Reader
-	in  *bufio.Reader // nil before the first line
-}
-
-func newLineReader(log io.Reader) *lineReader {
-	return &lineReader{log: bufio.NewReaderSize(log, maxLine)}
-}
-
-// next returns the next line, or io.EOF. For a line longer than maxLine it returns "", which is
-// not an attempt.
-func (r *lineReader) next() (line string, err error) {
-	if err := r.open(); err != nil {
-		return "", err
-	}
-	piece, err := r.in.ReadSlice('\n')
+// nextLine returns the next line of a log, or io.EOF. For a line longer than maxLine it returns "", which is not an attempt.
+func nextLine(log *bufio.Reader) (line string, err error) {
+	piece, err := log.ReadSlice('\n')
 	size, line := len(piece), string(piece)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line = ""
-		piece, err = r.in.ReadSlice('\n')
+		piece, err = log.ReadSlice('\n')
 		size += len(piece)
 	}
 	if errors.Is(err, io.EOF) && size > 0 {
@@ -149,19 +134,12 @@ func (r *lineReader) next() (line string, err error) {
 	return line, err
 }
 
-// open looks at the first bytes of the log, once.
-func (r *lineReader) open() error {
-	if r.in != nil {
-		return nil
+// unpacked returns a log whose lines can be read in constant memory, without gzip if its first bytes are those of a gzip.
+func unpacked(log io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(log, maxLine)
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
+		return in, nil
 	}
-	r.in = r.log
-	if magic, _ := r.log.Peek(2); string(magic) != "\x1f\x8b" {
-		return nil
-	}
-	unpacked, err := gzip.NewReader(r.log)
-	if err != nil {
-		return err
-	}
-	r.in = bufio.NewReaderSize(unpacked, maxLine)
-	return nil
+	inner, err := gzip.NewReader(in)
+	return bufio.NewReaderSize(inner, maxLine), err
 }

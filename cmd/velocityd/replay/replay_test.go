@@ -230,20 +230,15 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 				o := asking(t, m, 2)
 				store := o.Store
 				o.Store = storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-					if calls++; calls == tries {
+					switch calls++; {
+					case calls == tries:
 						return store.CheckAll(ctx, checks)
-					}
-					decisions, _ := store.CheckAll(ctx, checks[:min(1, len(checks)-1)])
-					return append(decisions, c.decisions...), c.err
-				})
-				if c.err != nil {
-					o.Store = storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-						if calls++; calls == tries {
-							return store.CheckAll(ctx, checks)
-						}
+					case c.err != nil:
 						return nil, c.err
-					})
-				}
+					}
+					decisions, err := store.CheckAll(ctx, checks[:len(checks)-1])
+					return append(decisions, c.decisions...), err
+				})
 				result, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")), o)
 				switch {
 				case c.ends:
