@@ -196,7 +196,7 @@ func TestLoginsThatWereReadAreTakenWhenTheLogEndsEarly(t *testing.T) {
 			cancel()
 		})
 	}
-	if _, err := Logins(t.Context(), strings.NewReader(line+line), time.Time{}, func(Login) error { return io.EOF }); err != io.EOF {
+	if _, err := Logins(t.Context(), strings.NewReader(line+line), time.Time{}, func(Login) error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Errorf("a login that is not taken: %v", err)
 	}
 }

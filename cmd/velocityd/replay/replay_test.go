@@ -334,8 +334,11 @@ func TestReplayReportsAgainWhatMayHaveBeenLost(t *testing.T) {
 		refuse error
 		want   error
 	}{
-		{service.ErrBusy, 5, 6, nil, nil}, {service.ErrUndecided, 5, 6, nil, nil}, {io.ErrUnexpectedEOF, 1, 1, nil, io.ErrUnexpectedEOF},
-		{service.ErrBusy, 99, 6, nil, service.ErrBusy}, {nil, 0, 1, service.ErrConflict, service.ErrConflict},
+		{service.ErrBusy, 5, 6, nil, nil},
+		{service.ErrUndecided, 5, 6, nil, nil},
+		{io.ErrUnexpectedEOF, 1, 1, nil, io.ErrUnexpectedEOF},
+		{service.ErrBusy, 99, 6, nil, service.ErrBusy},
+		{nil, 0, 1, service.ErrConflict, service.ErrConflict},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, calls := loginZones(t), 0
