@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
-	view "velocityd/cmd/velocityd/backtest"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/backtest"
@@ -62,51 +60,41 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.SSHD == "" && c.Zone == 0 {
 		return shell.Usagef("name --zone, or a log with --sshd")
 	}
-	var shown view.View
+	var result backtest.Result
 	var err error
 	if c.SSHD != "" {
-		shown, err = c.ofLog(ctx, p)
+		result, err = c.ofLog(ctx, p)
 	} else {
-		shown, err = c.ofDatabase(ctx, p)
+		result, err = c.ofDatabase(ctx, p)
 	}
 	switch {
 	case err != nil && ctx.Err() == nil:
 		return err
-	case err != nil && shown.Result.Attempts == 0:
+	case err != nil && result.Attempts == 0:
 		return errors.New("interrupted: no attempt was replayed yet")
 	}
-	shown.Key = shell.Printable
 	if err != nil {
-		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(shown.Result.Attempts), "attempt"))
+		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(result.Attempts), "attempt"))
 	}
-	return errors.Join(err, c.print(p, shown))
+	return errors.Join(err, shell.Print(p.Stdout, c.JSON, api.NewBacktest(result)))
 }
 
 // ofDatabase replays the attempts of a database.
-func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown view.View, err error) {
+func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since, err = before(c.Since); err != nil {
-		return shown, shell.Usagef("--since %w", err)
-	}
-	query.Until = time.Now()
-	if c.Until != "" {
-		if query.Until, err = before(c.Until); err != nil {
-			return shown, shell.Usagef("--until %w", err)
-		}
+	if query.Since, query.Until, err = between(c.Since, c.Until); err != nil {
+		return result, err
 	}
 	if err := query.Validate(); err != nil {
-		return shown, shell.UsageError{Err: err}
+		return result, shell.UsageError{Err: err}
 	}
 	store, err := c.Open(ctx)
 	if err != nil {
-		return shown, err
+		return result, err
 	}
 	defer store.Close()
-	if shown.Zone, err = store.Zone(ctx, c.Zone); err != nil {
-		return shown, ask.ExplainNoZone(err)
-	}
-	bar := newBar(p.Stderr, barLength, "back-test")
-	shown.Result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
+	bar := shell.NewBar(p, "back-test", barLength)
+	result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
 		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
 		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))
 	})
@@ -114,16 +102,8 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (shown v
 	if errors.Is(err, service.ErrInvalid) {
 		err = shell.UsageError{Err: err}
 	}
-	return shown, err
+	return result, ask.ExplainNoZone(err)
 }
 
 // barLength is how long the progress bar is.
 const barLength = 1000
-
-// print prints the result in the form that the flags name.
-func (c *backtestCmd) print(p *shell.Process, shown view.View) error {
-	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewBacktest(shown.Result))
-	}
-	return shown.Table(p.Stdout)
-}

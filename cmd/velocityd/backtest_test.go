@@ -65,7 +65,8 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 			}
 		}
 		overHTTP(t, i.url, got)
-		if table := must(t, direct, args...); !strings.Contains(table, "1 in 1 hour, failures") {
+		if table := strings.Join(strings.Fields(must(t, direct, args...)), " "); !strings.Contains(table, "proposals rate window period counts lockout blocked") ||
+			!strings.Contains(table, " 1 3600 none failures 0 9 ") || !strings.Contains(table, "proposals 1: samples") {
 			t.Errorf("the table is %s", table)
 		}
 		if r := command(direct, nil, "backtest", "--zone", "7"); r.code != exitError || !strings.Contains(r.stderr, "zone list") {

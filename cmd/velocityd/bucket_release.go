@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/schollz/progressbar/v3"
+
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -129,15 +131,15 @@ func (r *releasing) allLocked(ctx context.Context) error {
 	if err := r.cmd.ConfirmTyped(ctx, r.p, question, strconv.Itoa(locked)); err != nil {
 		return err
 	}
-	progress := shell.NewCounter(r.p, "released", locked)
-	defer progress.End()
+	progress := shell.NewBar(r.p, "released", int64(locked), progressbar.OptionShowCount())
+	defer func() { _ = progress.Finish() }()
 	return r.pages(ctx, newest+1, func(page barred.Page) error {
 		for _, l := range page.Lockouts {
 			err := r.one(ctx, service.Bucket{ZoneID: r.cmd.Zone, Key: l.Key})
 			if ctx.Err() != nil || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound) {
 				return fmt.Errorf("%s were released: %w", shell.Counted(r.released, "bucket"), err)
 			}
-			progress.Set(r.released + r.failed)
+			_ = progress.Set(r.released + r.failed)
 		}
 		return nil
 	})

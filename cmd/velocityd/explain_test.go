@@ -35,7 +35,7 @@ func TestAnAttemptIsExplainedAtAShellAndOverHTTPWithItsNetwork(t *testing.T) {
 			if text := must(t, env, "txn", "list", "--output", "table"); strings.Count(text, "from DE, AS64500 Example") != 3 {
 				t.Errorf("%s: %s", name, text)
 			}
-			if text := must(t, env, "report", "--zone", "1"); !strings.Contains(text, "203.0.113.9 (DE, AS64500 Example)") {
+			if text := must(t, env, "report", "--zone", "1"); !strings.Contains(text, "203.0.113.9  DE       64500  Example") {
 				t.Errorf("%s: %s", name, text)
 			}
 		}

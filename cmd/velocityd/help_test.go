@@ -106,7 +106,7 @@ func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
 		"dev --help":         {"'outcome'", "'override'", "'bucket'"},
 		"migrate --help":     {"triggers", "log_bin_trust_function_creators = 1", "velocity_admin:"},
 		"bucket peek --help": {"Usage: velocityd bucket peek <zone> <key>"},
-		"replay --help":      {"would block"},
+		"replay --help":      {"made NOW"},
 	} {
 		r := command(nil, nil, strings.Fields(args)...)
 		text := strings.Join(strings.Fields(r.stdout), " ") // however it is wrapped

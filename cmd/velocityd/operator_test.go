@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/replay"
+	"velocityd/api"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
@@ -223,28 +222,6 @@ func members(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// greedy is an independent reading of an sshd log: who would be admitted by a
-// limit per user and one per address, all attempts within one window.
-func greedy(log string, userRate, ipRate int) (users, ips map[string]int, attempts int) {
-	users, ips = map[string]int{}, map[string]int{}
-	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(?:Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
-	for _, found := range line.FindAllStringSubmatch(log, -1) {
-		times, err := strconv.Atoi(found[1])
-		if err != nil {
-			times = 1
-		}
-		attempts += times
-		user, ip := found[2], found[3]
-		for range times {
-			if users[user] < userRate && ips[ip] < ipRate {
-				users[user]++
-				ips[ip]++
-			}
-		}
-	}
-	return users, ips, attempts
-}
-
 // admitted is what the database says of the same.
 func admitted(t *testing.T, d *dbtest.Database, zone int64) map[string]int {
 	t.Helper()
@@ -299,50 +276,6 @@ func sshLogs(t *testing.T) map[string]string {
 	return logs
 }
 
-func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
-	t.Parallel()
-	const userRate, ipRate = 5, 20
-	for name, log := range sshLogs(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "auth.log")
-			writeFile(t, file, log)
-			users, ips, attempts := greedy(log, userRate, ipRate)
-			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-				for way, args := range map[string][]string{
-					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "200"}, "over HTTP": {file, "--url"},
-				} {
-					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour},
-						service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
-					env := environment{"VELOCITY_DSN": d.DSN}
-					if way == "over HTTP" {
-						args = append(args, start(t, env, "serve").url)
-					}
-					args = append([]string{"replay", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)
-					r := command(env, strings.NewReader(log), args...)
-					var s replay.Summary
-					if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitFine {
-						t.Fatalf("%s: %+v (%v)", way, r, err)
-					}
-					allowed := 0
-					for _, n := range users {
-						allowed += n
-					}
-					if s.Attempts != attempts || s.Allowed != allowed || s.Blocked != attempts-allowed || !s.Complete || r.said() != "" {
-						t.Errorf("%s: got %+v, want %d attempts, %d allowed\n%s", way, s, attempts, allowed, r.stderr)
-					}
-					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
-						t.Errorf("%s: allowed per user:\n got %v\nwant %v", way, got, users)
-					}
-					if got := admitted(t, d, 2); !reflect.DeepEqual(got, ips) {
-						t.Errorf("%s: allowed per address:\n got %v\nwant %v", way, got, ips)
-					}
-				}
-			})
-		})
-	}
-}
-
 func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -354,38 +287,12 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
 			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
 		})
-		var s replay.Summary
+		var s api.Backtest
 		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
 			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
 		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); s.Complete || s.Attempts != got {
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.Cut || s.Attempts != int64(got) {
 			t.Errorf("told %+v, but %d txns are recorded", s, got)
-		}
-	})
-}
-
-func TestReplayThatCouldAskNothingIsAnError(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		direct := environment{"VELOCITY_DSN": d.DSN}
-		remote := environment{"VELOCITY_URL": start(t, direct, "serve").url}
-		const attempt = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"
-		for _, env := range []environment{direct, remote} {
-			for _, c := range []struct{ log, zone, want string }{
-				{"Dec 10 06:55:48 gate cron[1]: job\n", "1", "its 1 lines hold no"},
-				{"", "1", "the log is empty"},
-				{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", "1", "cannot be a key"},
-				{attempt, "55", "zone 55: not found"},
-			} {
-				r := command(env, strings.NewReader(c.log), "replay", "-", "--user-zone", c.zone)
-				if r.code != exitError || !strings.Contains(r.stderr, c.want) || r.stdout != "" {
-					t.Errorf("%q in zone %s: got %+v, want %q", c.log, c.zone, r, c.want)
-				}
-			}
-		}
-		if txns := d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"}); len(txns) != 0 {
-			t.Errorf("%d txns were recorded", len(txns))
 		}
 	})
 }

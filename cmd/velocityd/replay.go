@@ -1,41 +1,44 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
+	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/replay"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/backtest"
 )
 
 type replayCmd struct {
 	File      string `arg:"" help:"The sshd log; - reads it from standard input."`
 	UserZone  int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
 	IPZone    int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone whose bucket keys are addresses."`
-	Batch     int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order with any number."`
+	Batch     int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the order of their times with any number."`
 	Report    bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
-	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
+	JSON      bool   `name:"json" env:"VELOCITY_JSON" help:"Print the result as one JSON object, in the form of a back-test's."`
 	ask.Flags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (replayCmd) Help() string {
-	return `Reads the log of sshd and asks one check for every login attempt, in the log's order. The attempts count as made NOW: the times in the log are not used. Four hours of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have been then. It shows which keys a zone would meet, and what it does with them at this pace; it does not tell how many people a limit would have kept out.
+	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have been then. Beside these answers stands what the zone would have done at the times of the log.
 
-The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and 'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as 'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is undone.
+The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or JSON (-o json), or compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and 'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as 'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is undone.
 
-Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone and counted as partly asked, too. All other lines are counted as skipped. Those among them that look like attempts are counted as unread attempts, the first of them is shown, and the exit code is 1. The times of the first and the last attempt are told, and how many attempts have no time that can be read.
+Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone. An attempt whose time cannot be read is left out. If lines look like attempts and cannot be read, the first of them is shown, and the exit code is 1.
 
-'would block' counts the attempts for which at least one zone had no room: the blocked ones, and those that were allowed because that zone is in shadow mode. The summary lists the ten keys of each zone with the most of them.
+The result has the form of a back-test ('velocityd backtest --help') of the zone of users, or of addresses if it is alone: 'happened' are the answers of now, the proposal is the zone as it is, without its overrides, enforced at the times of the log. 'velocityd report' then shows the keys that were stopped.
 
 With --report-outcomes 'Accepted' is reported as success and all else as failure, for allowed attempts only: a blocked attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so consecutive attempts of one user or address cannot share a call.
 
@@ -48,15 +51,15 @@ If the service or database is busy, the replay asks again a few times. A lost an
 Example:
 
   velocityd replay /var/log/auth.log --user-zone 1 --ip-zone 2
-  journalctl -u ssh -o short-iso | velocityd replay - --user-zone 1`
+  journalctl -u ssh -o json | velocityd replay - --user-zone 1`
 }
 
-// Run replays the log and prints the summary, also if the replay ends early.
+// Run replays the log and prints the result, also if the replay ends early.
 func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	input, size, latest, err := c.input(p)
+	input, size, latest, err := openLog(p, c.File)
 	if err != nil {
 		return err
 	}
@@ -66,39 +69,48 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	bar := newBar(p.Stderr, size, "replay", progressbar.OptionShowBytes(true))
-	r, err := c.replayer(ctx, store, latest)
+	options, err := c.options(ctx, store, latest)
 	if err != nil {
 		return err
 	}
-	s, err := r.Run(ctx, io.TeeReader(input, bar))
+	bar := shell.NewBar(p, "replay", size, progressbar.OptionShowBytes(true))
+	result, err := replay.Run(ctx, io.TeeReader(input, bar), options)
 	_ = bar.Finish()
 	switch {
-	case errors.Is(err, replay.ErrNoAttempt) && !errors.Is(err, replay.ErrUnread):
-		return fmt.Errorf("replay %s: %w", c.File, err)
+	case errors.Is(err, replay.ErrNoAttempt), errors.Is(err, service.ErrNotFound) && result.Attempts == 0:
+		return fmt.Errorf("replay %s: %w", c.File, explainCheck(err))
 	case errors.Is(err, replay.ErrUnread):
 		err = fmt.Errorf("replay %s: %w", c.File, err)
 	case err != nil:
-		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, explainCheck(err))
+		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"), explainCheck(interrupted(err)))
 	}
-	return errors.Join(err, c.print(p.Stdout, s))
+	return errors.Join(err, shell.Print(p.Stdout, c.JSON, api.NewBacktest(result)))
 }
 
-// replayer returns a Replayer with the zones' key rules, or an error if a zone does
-// not exist.
-func (c *replayCmd) replayer(ctx context.Context, store ask.Endpoint, latest time.Time) (*replay.Replayer, error) {
-	zones, err := store.Zones(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read key rules: %w", err)
+// interrupted replaces the error of a context that ended by a word for people.
+func interrupted(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
 	}
-	o := replay.Options{
-		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Latest: latest,
-	}
+	return err
+}
+
+// options returns the settings of the replay. Its one proposal is the zone as it is.
+func (c *replayCmd) options(ctx context.Context, store ask.Endpoint, latest time.Time) (o replay.Options, err error) {
+	o = replay.Options{UserZone: c.UserZone, IPZone: c.IPZone, Latest: latest, Store: store, Batch: c.Batch}
 	if c.Report {
 		o.Outcomes = store
 	}
-	r, err := replay.New(o)
-	return r, explainCheck(err)
+	o.Setup.ZoneID = cmp.Or(c.UserZone, c.IPZone)
+	if o.Setup.Zones, err = store.Zones(ctx); err != nil {
+		return o, fmt.Errorf("read key rules: %w", err)
+	}
+	tested := slices.IndexFunc(o.Setup.Zones, func(z service.Zone) bool { return z.ID == o.Setup.ZoneID })
+	if tested < 0 {
+		return o, explainCheck(fmt.Errorf("zone %d: %w", o.Setup.ZoneID, service.ErrNotFound))
+	}
+	o.Setup.Proposals, err = backtest.Grid{}.Proposals(o.Setup.Zones[tested])
+	return o, err
 }
 
 func (c *replayCmd) validate() error {
@@ -119,13 +131,13 @@ func (c *replayCmd) validate() error {
 	return nil
 }
 
-// input returns the log, its size, or -1 if the size is not known, and the latest time in it: now, or when the file was changed.
-func (c *replayCmd) input(p *shell.Process) (log io.ReadCloser, size int64, latest time.Time, err error) {
+// openLog returns a log, its size, or -1 if the size is not known, and the latest time in it: now, or when the file was changed.
+func openLog(p *shell.Process, name string) (log io.ReadCloser, size int64, latest time.Time, err error) {
 	latest = time.Now()
-	if c.File == "-" {
+	if name == "-" {
 		return io.NopCloser(p.Stdin), -1, latest, nil
 	}
-	file, err := os.Open(c.File)
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, 0, latest, err
 	}
@@ -135,7 +147,7 @@ func (c *replayCmd) input(p *shell.Process) (log io.ReadCloser, size int64, late
 	}
 	switch {
 	case info.IsDir():
-		return nil, 0, latest, errors.Join(fmt.Errorf("read log: %s is a folder", c.File), file.Close())
+		return nil, 0, latest, errors.Join(fmt.Errorf("read log: %s is a folder", name), file.Close())
 	case !info.Mode().IsRegular():
 		return file, -1, latest, nil
 	}
@@ -144,44 +156,4 @@ func (c *replayCmd) input(p *shell.Process) (log io.ReadCloser, size int64, late
 		latest = at
 	}
 	return file, info.Size(), latest, nil
-}
-
-// newBar returns a progress bar that is visible only on a terminal.
-func newBar(stderr io.Writer, size int64, does string, more ...progressbar.Option) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(size, append(more, progressbar.OptionSetWriter(stderr),
-		progressbar.OptionSetVisibility(shell.IsTerminal(stderr)), progressbar.OptionSetDescription(does),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())...)
-}
-
-func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
-	if c.JSON {
-		return json.NewEncoder(w).Encode(s)
-	}
-	fmt.Fprintf(w, "All attempts were asked as if they came now, within %.2f s: the times in the log were not used.\n\n", s.ElapsedSeconds)
-	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nwould block    %d\n",
-		s.Attempts, s.Allowed, s.Blocked, s.WouldBlock)
-	for _, reason := range service.Reasons() {
-		if n := s.Reasons[reason]; n > 0 {
-			fmt.Fprintf(w, "  %-12s %d\n", reason, n)
-		}
-	}
-	fmt.Fprintf(w, "skipped lines  %d\npartly asked   %d\nunread         %d\n", s.SkippedLines, s.PartlyAsked, s.UnreadAttempts)
-	if !s.LogFrom.IsZero() {
-		fmt.Fprintf(w, "time in log    %s to %s\n", s.LogFrom.Format(time.RFC3339), s.LogUntil.Format(time.RFC3339))
-	}
-	fmt.Fprintf(w, "without time   %d\n", s.TimelessAttempts)
-	fmt.Fprintf(w, "checks/s       %.0f\n", s.ChecksPerSecond)
-	if s.ReportedSuccesses != nil {
-		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)
-	}
-	var zone int64
-	for _, key := range s.MostWouldBlock {
-		if key.ZoneID != zone {
-			zone = key.ZoneID
-			fmt.Fprintf(w, "\nwould block most in zone %d\n", zone)
-		}
-		fmt.Fprintf(w, "  %7d  %s\n", key.WouldBlock, shell.Printable(key.Key))
-	}
-	return nil
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/cmd/velocityd/report"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
@@ -35,7 +33,7 @@ type reportCmd struct {
 func (reportCmd) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
 
-It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at: where these are not all of the time, it says from when on. Keys are as they are recorded. Changes nothing.
+It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at, which begin at 'from'; without both zones, no 'sprays' and 'targets' are looked for. Keys are as they are recorded. Changes nothing.
 
 Example:
 
@@ -43,9 +41,9 @@ Example:
 }
 
 // query returns the question, or a usageError.
-func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) {
+func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	q = service.ZoneReportQuery{
-		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows, Until: now,
+		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
 		Spray:   service.Threshold{Least: c.SprayUsers, Within: time.Duration(c.SprayWithin)},
 		Sources: service.Threshold{Least: c.Sources, Within: time.Duration(c.SourcesWithin)},
 	}
@@ -55,13 +53,8 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 	case q.UsersZone != 0 && q.AddressesZone == 0:
 		q.AddressesZone = c.Zone
 	}
-	if q.Since, err = before(c.Since); err != nil {
-		return q, shell.Usagef("--since %w", err)
-	}
-	if c.Until != "" {
-		if q.Until, err = before(c.Until); err != nil {
-			return q, shell.Usagef("--until %w", err)
-		}
+	if q.Since, q.Until, err = between(c.Since, c.Until); err != nil {
+		return q, err
 	}
 	if err := q.Validate(); err != nil {
 		return q, shell.UsageError{Err: err}
@@ -71,7 +64,7 @@ func (c *reportCmd) query(now time.Time) (q service.ZoneReportQuery, err error) 
 
 // Run makes the report and prints it.
 func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := c.query(time.Now())
+	query, err := c.query()
 	if err != nil {
 		return err
 	}
@@ -90,14 +83,5 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewZoneReport(found))
-	}
-	view := report.View{Zone: zone, Report: found, Key: func(key string) string {
-		if o, isKnown := found.Origins[key]; isKnown {
-			return shell.Printable(key) + " (" + shell.Printable(o.String()) + ")"
-		}
-		return shell.Printable(key)
-	}}
-	return view.Table(p.Stdout)
+	return shell.Print(p.Stdout, c.JSON, api.NewZoneReport(found))
 }

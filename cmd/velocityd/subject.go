@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/schollz/progressbar/v3"
+
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
@@ -129,11 +131,11 @@ func (c *subjectEraseCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.ConfirmTyped(ctx, p, question, "erase"); err != nil {
 		return err
 	}
-	progress := shell.NewCounter(p, "rows", -1)
+	progress := shell.NewBar(p, "rows", -1, progressbar.OptionShowCount())
 	done, err := store.Subjects(subject.Options{}).Erase(ctx, subject.Order{
-		Targets: targets, Principal: p.Principal, Reason: c.Reason, Progress: func(rows int64) { progress.Set(int(rows)) },
+		Targets: targets, Principal: p.Principal, Reason: c.Reason, Progress: func(rows int64) { _ = progress.Set(int(rows)) },
 	})
-	progress.End()
+	_ = progress.Finish()
 	if err != nil {
 		return fmt.Errorf("the key is not erased everywhere, so give the command again: %w", err)
 	}

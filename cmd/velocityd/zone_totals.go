@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/cmd/velocityd/totals"
 	"velocityd/service"
 )
 
@@ -55,13 +53,10 @@ func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	found, err := store.ZoneTotals(ctx, c.ID, c.query())
-	switch {
-	case err != nil:
+	if err != nil {
 		return ask.ExplainNoZone(err)
-	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewZoneTotals(found))
 	}
-	return totals.Write(p.Stdout, found.Spans, found.By, found.CountedTo)
+	return shell.Print(p.Stdout, c.JSON, api.NewZoneTotals(found))
 }
 
 type bucketTotalsCmd struct {
@@ -86,14 +81,8 @@ func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	found, err := store.BucketTotals(ctx, bucket, c.query())
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewBucketTotals(found))
-	}
-	if err := totals.WriteAll(p.Stdout, found, shell.Printable(found.Bucket.Key)); err != nil {
+	if err != nil {
 		return err
 	}
-	return totals.Write(p.Stdout, found.Spans, found.By, found.CountedTo)
+	return shell.Print(p.Stdout, c.JSON, api.NewBucketTotals(found))
 }

@@ -3,28 +3,27 @@ package replay
 import (
 	"cmp"
 	"regexp"
-	"strconv"
+	"strings"
 	"time"
 )
 
-// The forms of times in heads of lines.
+// The forms of times in heads of lines that package time does not read as they are.
 var (
-	isoForm  = regexp.MustCompile(`^(?:\S+ )?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d+))? ?(\S*)$`)
-	bsdForm  = regexp.MustCompile(`^(?:(\S+) )?([A-Z][a-z]{2}) +(\d{1,2}) (?:(\d{4}) )?(\d\d:\d\d:\d\d)(?:[.,](\d+))?(?: (\d{4}))?$`)
-	unixForm = regexp.MustCompile(`^(\d{9,10})\.(\d+)$`)
+	isoForm    = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:[.,]\d+)?) ?(\S*)$`)
+	unixForm   = regexp.MustCompile(`^\d{9,10}\.\d+$`)
+	leapSecond = regexp.MustCompile(`(\d\d:\d\d):60`)
 )
 
-// zones are the hours by which abbreviated time zones are before UTC: those of RFC 5322, and others that stand for one zone alone.
-var zones = map[string]int{ //nolint:gochecknoglobals // a table that nothing changes
-	"": 0, "Z": 0, "UTC": 0, "UT": 0, "GMT": 0, "WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3,
-	"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "CST": -6,
-	"JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
+// zones are the offsets of abbreviated time zones: those of RFC 5322, and others that stand for one zone alone. Package time
+// knows an abbreviation in its own place alone.
+var zones = map[string]string{ //nolint:gochecknoglobals // a table that nothing changes
+	"": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "WET": "Z", "WEST": "+01", "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03",
+	"MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07",
+	"JST": "+09", "KST": "+09", "AEST": "+10", "AEDT": "+11", "NZST": "+12", "NZDT": "+13",
 }
 
 const (
 	day = 24 * time.Hour
-	// openYear is the year of times whose year is not known. It has all days.
-	openYear = 2000
 	// firstYear is the first of the system's clocks.
 	firstYear = 1970
 	// mostTurns is how many new years are between two lines without years, at most.
@@ -33,18 +32,19 @@ const (
 	yearsBack = 28
 )
 
-// moment is the time of a line. Without a year it is open: at is in openYear, turn is how many years it is after the first such
-// line, and weekday is its day of the week as the line has it, if in English.
+// moment is the time of a line. Without a year it is open: at is in the year 0, which has all days, turn is how many years it is
+// after the first such line, and weekday is its day of the week as the line has it, if in English.
 type moment struct {
 	at      time.Time
-	isOpen  bool
 	turn    int
 	weekday string
 }
 
+func (m moment) isOpen() bool { return m.at.Year() == 0 }
+
 // in returns the time of an open moment if turn 0 is in a year, or false if that is no real date.
 func (m moment) in(year int) (time.Time, bool) {
-	at := m.at.AddDate(year+m.turn-openYear, 0, 0)
+	at := m.at.AddDate(year+m.turn, 0, 0)
 	return at, at.Month() == m.at.Month() && (m.weekday == "" || m.weekday == at.Format("Mon"))
 }
 
@@ -72,12 +72,10 @@ type evidence struct{ lines, attempts int }
 func (c *calendar) read(text string, attempts int) (moment, bool) {
 	m, ok := parse(text)
 	switch {
-	case ok && m.at.Year() < firstYear:
-		ok = false
-	case ok && !m.isOpen:
-		c.decide(m)
-	case ok:
+	case ok && m.isOpen():
 		m, ok = c.place(m, attempts)
+	case ok:
+		c.decide(m)
 	}
 	if !ok {
 		c.timeless += attempts
@@ -89,10 +87,10 @@ func (c *calendar) read(text string, attempts int) (moment, bool) {
 
 // place gives a moment without a year its place behind the line before. If that one has a year, so has this.
 func (c *calendar) place(m moment, attempts int) (moment, bool) {
-	if m.turn = c.turn(m); m.turn > mostTurns && c.last.isOpen {
+	if m.turn = c.turn(m); m.turn > mostTurns && c.last.isOpen() {
 		return m, false
 	}
-	if !c.last.at.IsZero() && !c.last.isOpen {
+	if !c.last.at.IsZero() && !c.last.isOpen() {
 		if at, _ := m.in(0); at.After(c.latest.Add(day)) {
 			m.turn--
 		}
@@ -120,10 +118,10 @@ func (c *calendar) turn(m moment) int {
 		return 0
 	}
 	year := c.last.turn
-	if !c.last.isOpen {
+	if !c.last.isOpen() {
 		year = c.last.at.Year()
 	}
-	back := c.last.at.AddDate(openYear-c.last.at.Year(), 0, 0).Sub(m.at.AddDate(openYear-m.at.Year(), 0, 0))
+	back := c.last.at.AddDate(-c.last.at.Year(), 0, 0).Sub(m.at.AddDate(-m.at.Year(), 0, 0))
 	switch {
 	case back > 180*day:
 		return year + 1
@@ -160,61 +158,52 @@ func (c *calendar) decide(next moment) {
 	}
 	c.timeless += fewest.attempts
 	c.last.at, _ = c.settle(c.last)
-	c.last.isOpen = false
 }
 
 // settle returns the time of a moment when years are decided.
 func (c *calendar) settle(m moment) (time.Time, bool) {
-	if !m.isOpen {
+	if !m.isOpen() {
 		return m.at, true
 	}
 	return m.in(c.year)
 }
 
-// parse reads the time of a head. Its year may be open.
+// parse reads the time of a head, in front of which may be a day of the week. Its year may be open.
 func parse(text string) (m moment, ok bool) {
-	var err error
-	if parts := unixForm.FindStringSubmatch(text); parts != nil {
-		seconds, _ := strconv.ParseInt(parts[1], 10, 64) // ten digits that unixForm has found
-		return moment{at: time.Unix(seconds, 0).Add(fraction(parts[2])).UTC()}, true
+	if m.at, ok = date(text); ok {
+		return m, true
 	}
-	if parts := isoForm.FindStringSubmatch(text); parts != nil {
-		behind, known := offset(parts[4])
-		m.at, err = time.Parse(time.DateTime, parts[1]+" "+parts[2])
-		m.at = m.at.Add(fraction(parts[3]) - behind)
-		return m, known && err == nil
-	}
-	parts := bsdForm.FindStringSubmatch(text)
-	if parts == nil {
+	first, rest, _ := strings.Cut(text, " ")
+	if m.at, ok = date(rest); !ok {
 		return m, false
 	}
-	year := cmp.Or(parts[4], parts[7], strconv.Itoa(openYear))
-	m.at, err = time.Parse("2006 Jan 2 15:04:05", year+" "+parts[2]+" "+parts[3]+" "+parts[5])
-	m.at = m.at.Add(fraction(parts[6]))
-	if m.isOpen = parts[4]+parts[7] == ""; m.isOpen {
-		if _, isWeekday := time.Parse("Mon", parts[1]); isWeekday == nil {
-			m.weekday = parts[1]
-		}
+	if _, err := time.Parse("Mon", first); err == nil {
+		m.weekday = first
 	}
-	return m, err == nil
+	return m, true
 }
 
-// offset returns by how much a time zone is before UTC, or false if it is not known.
-func offset(zone string) (time.Duration, bool) {
-	if hours, known := zones[zone]; known {
-		return time.Duration(hours) * time.Hour, true
+// date reads a time, which is in the year 0 if it has none. Second 60 is the first of the next minute.
+func date(text string) (at time.Time, ok bool) {
+	var behind time.Duration
+	if leapSecond.MatchString(text) {
+		text, behind = leapSecond.ReplaceAllString(text, "$1:59"), time.Second
 	}
-	for _, form := range []string{"-07", "-0700", "-07:00"} {
-		if at, err := time.Parse(form, zone); err == nil {
-			_, seconds := at.Zone()
-			return time.Duration(seconds) * time.Second, true
+	layouts := []string{"Jan _2 2006 15:04:05", "Jan _2 15:04:05 2006"}
+	if parts := isoForm.FindStringSubmatch(text); parts != nil {
+		text = parts[1] + " " + parts[2] + cmp.Or(zones[parts[3]], parts[3])
+		layouts = []string{"2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05Z07:00"}
+	}
+	for _, layout := range layouts {
+		if at, err := time.Parse(layout, text); err == nil {
+			at = at.Add(behind).UTC().Truncate(time.Microsecond)
+			return at, at.Year() >= firstYear
 		}
 	}
-	return 0, false
-}
-
-// fraction reads the digits behind the seconds.
-func fraction(digits string) time.Duration {
-	nanoseconds, _ := strconv.ParseInt((digits + "000000000")[:9], 10, 64) // digits alone
-	return time.Duration(nanoseconds).Truncate(time.Microsecond)
+	if since, err := time.ParseDuration(text + "s"); err == nil && unixForm.MatchString(text) {
+		return time.Unix(0, int64(since)).UTC().Truncate(time.Microsecond), true
+	}
+	at, err := time.Parse("Jan _2 15:04:05", text)
+	at = at.Add(behind).Truncate(time.Microsecond)
+	return at.AddDate(-at.Year(), 0, 0), err == nil
 }

@@ -37,6 +37,7 @@ func FuzzReader(f *testing.F) {
 		"2026-02-28T23:59:59Z gate sshd-session[7]: Failed password for invalid user  from ::1 port 1 ssh2\r\n",
 		"<86>1 2026-11-22T10:00:01Z bsd sshd 1 ID47 [a@1 x=\"y\"] error: PAM: x for y from ::1",
 		"Nov 26 09:08:09 gate last message repeated 2 times",
+		`{"__REALTIME_TIMESTAMP":"1795341602123456","_HOSTNAME":"gate","SYSLOG_IDENTIFIER":"sshd","MESSAGE":[70,97]}`,
 	} {
 		f.Add(text)
 	}

@@ -46,6 +46,9 @@ var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing 
 // splitHead returns the parts of a line without its line end, or false if its form is not known.
 // The program's name is looked for there alone: anybody can have it written elsewhere in a line.
 func splitHead(line string) (head, bool) {
+	if strings.HasPrefix(line, "{") {
+		return journalHead(line)
+	}
 	for _, form := range heads {
 		if m := form.FindStringSubmatch(line); m != nil {
 			return head{m[1], m[2], m[3], m[4], m[5]}, true

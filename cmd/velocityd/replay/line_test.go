@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-func TestLineReaderCutsOverlongLinesOnly(t *testing.T) {
+func TestOverlongLinesAloneAreEmpty(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*maxLine)
 	input := "one\n" + long + "\n\r\ntwo\r\n" + long + "\nlast"
@@ -19,37 +19,39 @@ func TestLineReaderCutsOverlongLinesOnly(t *testing.T) {
 		"gzip":                iotest.OneByteReader(bytes.NewReader(zipped(t, input))),
 		"gzip of two members": bytes.NewReader(append(zipped(t, input[:20]), zipped(t, input[20:])...)),
 	} {
-		reader := newLineReader(log)
+		reader, err := unpacked(log)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i, want := range []string{"one\n", "", "\r\n", "two\r\n", "", "last"} {
-			line, err := reader.next()
+			line, err := nextLine(reader)
 			if err != nil || line != want {
 				t.Fatalf("%s, line %d: got %.20q (%v), want %q", name, i, line, err, want)
 			}
 		}
-		if _, err := reader.next(); !errors.Is(err, io.EOF) {
+		if _, err := nextLine(reader); !errors.Is(err, io.EOF) {
 			t.Errorf("%s: at the end: %v", name, err)
 		}
 	}
 }
 
-func TestLineReaderTellsABrokenFile(t *testing.T) {
+func TestABrokenFileIsTold(t *testing.T) {
 	t.Parallel()
 	half := zipped(t, strings.Repeat(stamp, 100))
 	for name, log := range map[string]io.Reader{
 		"text": iotest.ErrReader(io.ErrUnexpectedEOF), "half a gzip": bytes.NewReader(half[:len(half)-9]),
 		"the first bytes of a gzip": bytes.NewReader(half[:5]),
 	} {
-		reader := newLineReader(log)
 		var err error
-		for err == nil {
-			_, err = reader.next()
+		for _, fault := range linesOf(t.Context(), log) {
+			err = fault
 		}
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := newLineReader(strings.NewReader("")).next(); !errors.Is(err, io.EOF) {
-		t.Errorf("an empty file: %v", err)
+	for line, err := range linesOf(t.Context(), strings.NewReader("")) {
+		t.Errorf("an empty file: %q, %v", line, err)
 	}
 }
 

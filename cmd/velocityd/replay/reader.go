@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -27,9 +26,7 @@ type reader struct {
 	lastHost string
 	time     string // of the last line, as it has it; "" if the line's form is not known
 
-	unread      int    // lines that look like attempts and could not be read
-	firstUnread string // of them
-	binary      bool   // whether a line has a zero byte: the log is no text
+	skipped Skipped
 }
 
 // process is one of sshd's, which has one login to look after.
@@ -38,7 +35,8 @@ type process struct{ host, pid string }
 // read returns the attempts that a line adds to those of the lines before; times is 0 if it adds none.
 func (r *reader) read(line string) attempt {
 	line = strings.TrimRight(line, "\r\n")
-	r.binary = r.binary || strings.Contains(line, "\x00")
+	r.skipped.Lines++
+	r.skipped.isBinary = r.skipped.isBinary || strings.Contains(line, "\x00")
 	h, known := splitHead(line)
 	r.time = h.time
 	if !known {
@@ -99,18 +97,9 @@ func (r *reader) miss(line string, found []string) {
 	if found == nil || found[1] == "none" {
 		return
 	}
-	if r.unread++; r.unread == 1 {
-		r.firstUnread = line[:min(len(line), maxShown)]
+	if r.skipped.Unread++; r.skipped.Unread == 1 {
+		r.skipped.FirstUnread = line[:min(len(line), maxShown)]
 	}
-}
-
-// notRead returns an error that wraps ErrUnread if there are such lines, or nil.
-func (r *reader) notRead() error {
-	if r.unread == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, r.unread,
-		r.firstUnread)
 }
 
 // recent is a map of bounded size: it keeps at least the recentSize keys that were put last.
@@ -130,28 +119,13 @@ func (m *recent[K, V]) put(key K, value V) {
 	m.newer[key] = value
 }
 
-// lineReader splits a log into lines, in constant memory. A log that is compressed by gzip is
-// unpacked first.
-type lineReader struct {
-	log *bufio.Reader
-	in  *bufio.Reader // nil before the first line
-}
-
-func newLineReader(log io.Reader) *lineReader {
-	return &lineReader{log: bufio.NewReaderSize(log, maxLine)}
-}
-
-// next returns the next line, or io.EOF. For a line longer than maxLine it returns "", which is
-// not an attempt.
-func (r *lineReader) next() (line string, err error) {
-	if err := r.open(); err != nil {
-		return "", err
-	}
-	piece, err := r.in.ReadSlice('\n')
+// nextLine returns the next line of a log, or io.EOF. For a line longer than maxLine it returns "", which is not an attempt.
+func nextLine(log *bufio.Reader) (line string, err error) {
+	piece, err := log.ReadSlice('\n')
 	size, line := len(piece), string(piece)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line = ""
-		piece, err = r.in.ReadSlice('\n')
+		piece, err = log.ReadSlice('\n')
 		size += len(piece)
 	}
 	if errors.Is(err, io.EOF) && size > 0 {
@@ -160,19 +134,12 @@ func (r *lineReader) next() (line string, err error) {
 	return line, err
 }
 
-// open looks at the first bytes of the log, once.
-func (r *lineReader) open() error {
-	if r.in != nil {
-		return nil
+// unpacked returns a log whose lines can be read in constant memory, without gzip if its first bytes are those of a gzip.
+func unpacked(log io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(log, maxLine)
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {
+		return in, nil
 	}
-	r.in = r.log
-	if magic, _ := r.log.Peek(2); string(magic) != "\x1f\x8b" {
-		return nil
-	}
-	unpacked, err := gzip.NewReader(r.log)
-	if err != nil {
-		return err
-	}
-	r.in = bufio.NewReaderSize(unpacked, maxLine)
-	return nil
+	inner, err := gzip.NewReader(in)
+	return bufio.NewReaderSize(inner, maxLine), err
 }

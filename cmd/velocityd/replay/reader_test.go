@@ -101,8 +101,8 @@ func TestReaderReadsEveryWayInWhichALoginFailsOrSucceeds(t *testing.T) {
 			"]": "a ] 203.0.113.9 failure x2",
 		"message repeated 2 times: [ error: PAM: Authentication failure for carol from 203.0.113.9]": "carol 203.0.113.9 failure x2",
 	} {
-		if got, r := story(stamp + message); len(got) != 1 || got[0] != want || r.unread != 0 {
-			t.Errorf("%q:\n got %q and %d unread\nwant %q", message, got, r.unread, want)
+		if got, r := story(stamp + message); len(got) != 1 || got[0] != want || r.skipped.Unread != 0 {
+			t.Errorf("%q:\n got %q and %d unread\nwant %q", message, got, r.skipped.Unread, want)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestReaderKnowsTheHeadsOfManyLoggers(t *testing.T) {
 	} {
 		got, r := story(head + "Failed password for root from 203.0.113.9 port 22 ssh2")
 		if len(got) != 1 || got[0] != "root 203.0.113.9 failure" {
-			t.Errorf("%s: %q: got %q, %d unread", name, head, got, r.unread)
+			t.Errorf("%s: %q: got %q, %d unread", name, head, got, r.skipped.Unread)
 		}
 	}
 }
@@ -194,8 +194,8 @@ func TestReaderPassesOverWhatIsNoAttempt(t *testing.T) {
 		"Dec 10 06:55:48 gate sudo: ann : COMMAND=/bin/grep Failed password for root from 203.0.113.9 port 22 ssh2",
 		"<86>1 2026-11-22T10:00:01Z gate su 1 - - sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2",
 	} {
-		if got, r := story(line); len(got) != 0 || r.unread != 0 {
-			t.Errorf("%q: read as %q, %d unread", line, got, r.unread)
+		if got, r := story(line); len(got) != 0 || r.skipped.Unread != 0 {
+			t.Errorf("%q: read as %q, %d unread", line, got, r.skipped.Unread)
 		}
 	}
 }
@@ -206,6 +206,8 @@ func TestReaderCountsWhatLooksLikeAnAttemptAndIsNotRead(t *testing.T) {
 	for _, line := range []string{
 		message,
 		"{\"MESSAGE\":\"" + message + "\"}",
+		`{"__REALTIME_TIMESTAMP":"1795341602123456","SYSLOG_IDENTIFIER":"openssh","MESSAGE":"` + message + `"}`,
+		`{"__REALTIME_TIMESTAMP":"1795341602123456","SYSLOG_IDENTIFIER":["sshd","sshd"],"MESSAGE":"` + message + `"}`,
 		"26.11.2026 10:00:00 gate sshd[1]: " + message,
 		"error: PAM: Authentication failure for carol from 203.0.113.9",
 		"Accepted publickey for ann from 2001:db8::7 port 4 ssh2: ED25519 SHA256:abc",
@@ -220,8 +222,8 @@ func TestReaderCountsWhatLooksLikeAnAttemptAndIsNotRead(t *testing.T) {
 		stamp + "message repeated 2 times: [ " + message,
 		stamp + "message repeated 2 times: [ message repeated 2 times: [ " + message + "]]",
 	} {
-		if got, r := story("noise", line, line); len(got) != 0 || r.unread != 2 || r.firstUnread != line || !errors.Is(r.notRead(), ErrUnread) {
-			t.Errorf("%q: read as %q, %d unread, first %q", line, got, r.unread, r.firstUnread)
+		if got, r := story("noise", line, line); len(got) != 0 || r.skipped.Unread != 2 || r.skipped.FirstUnread != line || !errors.Is(r.skipped.notRead(), ErrUnread) {
+			t.Errorf("%q: read as %q, %d unread, first %q", line, got, r.skipped.Unread, r.skipped.FirstUnread)
 		}
 	}
 }
@@ -277,7 +279,7 @@ func TestReaderCountsOneFailureThatPAMAndSSHDTell(t *testing.T) {
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 success"},
 		},
 	} {
-		if got, r := story(c.lines...); !reflect.DeepEqual(got, c.want) || r.unread != 0 {
+		if got, r := story(c.lines...); !reflect.DeepEqual(got, c.want) || r.skipped.Unread != 0 {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
@@ -322,7 +324,7 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 		} else if times > 1 {
 			want = append(want, fmt.Sprintf("%s x%d", want[0], times))
 		}
-		if got, r := story(failed, again); !reflect.DeepEqual(got, want) || r.unread != 0 {
+		if got, r := story(failed, again); !reflect.DeepEqual(got, want) || r.skipped.Unread != 0 {
 			t.Errorf("%s: got %q, want %q", again, got, want)
 		}
 	}

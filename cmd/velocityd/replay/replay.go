@@ -1,7 +1,6 @@
-// Package replay reads login attempts out of sshd's logs, asks a store about each
-// of them in the log's order, and sums up the answers. It must not know where the
-// answers come from nor how a summary is printed. Of this project it imports only
-// package service.
+// Package replay reads login attempts out of sshd's logs, and replays them: under proposed limits at their own times, by package
+// backtest, and, if there is a store, by a check for each now. It must not know where the answers come from, nor how the result
+// is printed. Of this project it imports only package service and package backtest.
 package replay
 
 import (
@@ -14,214 +13,135 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/backtest"
 )
 
 // busyTries is how often one batch is asked before the replay gives up on a busy store.
 const busyTries = 6
 
-var (
-	// ErrInterrupted says that the context of a replay ended before its log did.
-	ErrInterrupted = errors.New("interrupted")
-	// ErrNoAttempt says that nothing was asked, because the log holds no login
-	// attempt that could be asked about.
-	ErrNoAttempt = errors.New("no login attempt in the log")
-	// ErrUnread says that a log holds lines that look like attempts and could not be read.
-	ErrUnread = errors.New("not all attempts were read")
-	// errRulesChanged says that the store normalised keys in another way than the
-	// replay.
-	errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another " +
-		"order; replay again")
-)
+// errRulesChanged says that the store normalised keys in another way than the replay.
+var errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another " +
+	"order; replay again")
 
-// Options are the settings of a Replayer. Store is required, and a zone.
+// Options are the settings of a replay. Setup is required, and a zone.
 type Options struct {
-	// Store answers the checks.
+	// Setup has the proposals. It must have the zones, whose key rules tell which keys are one bucket.
+	Setup backtest.Setup
+	// UserZone is the zone whose keys are users, IPZone the zone whose keys are
+	// addresses. One of them may be 0: then it is left out.
+	UserZone, IPZone int64
+	// Latest is the latest time that a line without a year can mean.
+	Latest time.Time
+	// Store answers a check for each attempt, as one of now. Without it, all attempts passed.
 	Store service.Checker
 	// Outcomes gets the outcome of each allowed attempt, before the next attempt in
 	// one of its buckets is asked about. Nil means that outcomes are not reported.
 	Outcomes service.OutcomeStore
-	// UserZone is the zone whose keys are users, IPZone the zone whose keys are
-	// addresses. One of them may be 0: then it is left out.
-	UserZone, IPZone int64
-	// Zones are the zones that exist. Their key rules tell which keys are one bucket.
-	Zones []service.Zone
 	// Batch is how many checks may be asked in one call, 1 to service.MaxChecks.
 	Batch int
-	// Latest is the latest time that a line without a year can mean.
-	Latest time.Time
 }
 
-// Replayer asks a store about every attempt in one log. Its memory does not grow
-// with the log, but with the number of keys that had no room. It is for one
-// goroutine.
-type Replayer struct {
-	store    service.Checker
-	userZone int64 // 0: users are not asked about
-	ipZone   int64 // 0: addresses are not asked about
-	batch    int
-	outcomes service.OutcomeStore // nil: outcomes are not reported
-	// rules are the key rules of the zones, by which the store normalises keys.
-	rules  map[int64]service.KeyRule
-	reader reader
-	tally  *tally
-	// calendar has the times of the log, which are told and not used: first and last are those of the attempts.
-	calendar    calendar
-	first, last moment
-
-	pending []question
-}
-
-// New returns a Replayer for one log. The error wraps service.ErrNotFound if UserZone
-// or IPZone is not among the zones. New asks the store nothing.
-func New(o Options) (*Replayer, error) {
-	r := &Replayer{
-		store: o.Store, userZone: o.UserZone, ipZone: o.IPZone, batch: o.Batch, outcomes: o.Outcomes,
-		rules: map[int64]service.KeyRule{}, tally: newTally(),
-		calendar: calendar{latest: o.Latest},
+// Run replays a log, and returns the result, whose record are the answers of the store. With an error it returns the result of
+// the attempts before it. If ctx ends, Run finishes the running call and returns its error. The error wraps ErrNoAttempt if
+// nothing in the whole log could be replayed, ErrUnread if a store was asked and there are attempts that could not be read, and
+// service.ErrNotFound if a zone is not in the setup: then nothing was asked.
+func Run(ctx context.Context, log io.Reader, o Options) (backtest.Result, error) {
+	record, err := backtest.New(o.Setup)
+	if err != nil {
+		return backtest.Result{}, err
 	}
-	for _, zone := range o.Zones {
+	r := &replayer{Options: o, record: record, rules: map[int64]service.KeyRule{}}
+	for _, zone := range o.Setup.Zones {
 		r.rules[zone.ID] = zone.Keys
 	}
 	for _, zone := range []int64{o.UserZone, o.IPZone} {
 		if _, exists := r.rules[zone]; zone != 0 && !exists {
-			return nil, fmt.Errorf("zone %d: %w", zone, service.ErrNotFound)
+			return backtest.Result{}, fmt.Errorf("zone %d: %w", zone, service.ErrNotFound)
 		}
 	}
-	return r, nil
-}
-
-// Run asks about each attempt in log, and returns the summary of the answers. With an
-// error it returns the summary of the answers before it. If ctx ends, Run finishes the
-// running call and returns ErrInterrupted. The error wraps ErrNoAttempt if the whole
-// log was read and nothing in it could be asked, and ErrUnread if there are attempts that
-// could not be read.
-func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
-	began := time.Now()
-	err := cmp.Or(r.run(ctx, log), r.nothing(), r.reader.notRead())
-	s := r.tally.summary(time.Since(began), err == nil)
-	s.UnreadAttempts, s.FirstUnread = r.reader.unread, r.reader.firstUnread
-	r.calendar.decide(moment{})
-	s.TimelessAttempts = r.calendar.timeless
-	s.LogFrom, _ = r.calendar.settle(r.first)
-	s.LogUntil, _ = r.calendar.settle(r.last)
-	if r.outcomes != nil {
-		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
-		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
-	}
-	return s, err
-}
-
-// question is one attempt to ask about.
-type question struct {
-	check   service.Check
-	buckets []service.Bucket // of the check, with normalised keys
-	outcome service.Outcome
-}
-
-// run asks about the attempts in the log's order. When ctx ends, it finishes the
-// running call and returns ErrInterrupted. Attempts that were not asked about do not
-// count in the summary.
-func (r *Replayer) run(ctx context.Context, log io.Reader) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // ends the reading goroutine
-	for lines := readLines(ctx, log); ; {
-		select {
-		case <-ctx.Done():
-			return ErrInterrupted
-		case line, more := <-lines:
-			if line.err != nil {
-				return errors.Join(r.ask(ctx), fmt.Errorf("read log: %w", line.err))
-			}
-			if !more {
-				return r.ask(ctx)
-			}
-			if err := r.take(ctx, line.text); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// logLine is a line of the log, or the error of reading it.
-type logLine struct {
-	text string
-	err  error
-}
-
-// readLines reads the log in another goroutine, because a read of a pipe cannot be
-// interrupted. It reads a few lines ahead.
-func readLines(ctx context.Context, log io.Reader) <-chan logLine {
-	lines := make(chan logLine, 64)
-	go func() {
-		defer close(lines)
-		for reader := newLineReader(log); ; {
-			text, err := reader.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			select {
-			case lines <- logLine{text, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return lines
-}
-
-// take adds the attempts that a line stands for to the pending checks. It asks the pending ones
-// when the batch is full, or when the next one depends on their outcomes.
-func (r *Replayer) take(ctx context.Context, line string) error {
-	attempt := r.reader.read(line)
-	if at, ok := r.calendar.read(r.reader.time, attempt.times); ok && attempt.times > 0 {
-		if r.last = at; r.first.at.IsZero() {
-			r.first = at
-		}
-	}
-	next := r.question(attempt)
+	skipped, err := Logins(ctx, log, o.Latest, func(l Login) error { return r.take(ctx, l) })
+	err = cmp.Or(err, r.ask(ctx))
+	result := record.Result()
+	result.IsCut = err != nil
+	result.Assumptions = append(result.Assumptions, r.assumptions(skipped)...)
 	switch {
-	case attempt.times == 0:
-		r.tally.skipped++
-		return nil
-	case len(next.buckets) == 0:
-		r.tally.skipped++
-		r.tally.keyless++
-		return nil
-	case r.userZone != 0 && r.ipZone != 0 && len(next.buckets) == 1:
-		r.tally.partly += attempt.times
+	case err != nil:
+	case r.asked == 0:
+		err = fmt.Errorf("%w that can be replayed: of its %d lines %d are attempts, and each has a user or an address that cannot be a key "+
+			"in its zone", ErrNoAttempt, skipped.Lines, r.keyless)
+	case o.Store != nil:
+		err = skipped.notRead()
 	}
-	for range attempt.times {
-		if r.mustAskBefore(next) {
+	return result, err
+}
+
+// replayer replays one log. It is for one goroutine.
+type replayer struct {
+	Options
+	record  *backtest.Replay
+	rules   map[int64]service.KeyRule // by which the store normalises keys
+	pending []*question               // to be asked together
+
+	asked    int // attempts that were replayed
+	keyless  int // attempts whose user and address cannot be keys
+	partly   int // attempts that were replayed in one of two zones, because the other cannot have their key
+	watched  int // attempts that passed only because a full zone is not enforced
+	reported int // outcomes
+}
+
+// question is an attempt to ask about. Its check has the keys as the log has them, and the attempt normalised ones.
+type question struct {
+	attempt  backtest.Attempt
+	check    service.Check
+	answered bool
+}
+
+// take replays the attempts that a login stands for, or adds them to the pending ones. It asks these
+// when the batch is full, or when the next one depends on their outcomes.
+func (r *replayer) take(ctx context.Context, l Login) error {
+	q := r.question(l)
+	switch {
+	case len(q.check.Buckets) == 0:
+		r.keyless += l.Times
+		return nil
+	case r.UserZone != 0 && r.IPZone != 0 && len(q.check.Buckets) == 1:
+		r.partly += l.Times
+	}
+	for range l.Times {
+		if r.Store == nil {
+			r.add(q.attempt)
+			continue
+		}
+		if len(r.pending) == r.Batch || r.mustAskBefore(q) {
 			if err := r.ask(ctx); err != nil {
 				return err
 			}
 		}
-		r.pending = append(r.pending, next)
-		if len(r.pending) < r.batch {
-			continue
-		}
-		if err := r.ask(ctx); err != nil {
-			return err
-		}
+		next := q
+		next.attempt.Places = slices.Clone(q.attempt.Places)
+		r.pending = append(r.pending, &next)
 	}
 	return nil
 }
 
-// question returns the check for an attempt. It leaves out a zone in which the attempt's user or address
+// add replays an attempt under the proposals.
+func (r *replayer) add(a backtest.Attempt) {
+	r.asked++
+	r.record.Add(a)
+}
+
+// question returns the question for a login. It leaves out a zone in which the login's user or address
 // cannot be a key, and so may have no bucket.
-func (r *Replayer) question(a attempt) question {
-	q := question{outcome: a.outcome}
-	for _, b := range []service.Bucket{{ZoneID: r.userZone, Key: a.user}, {ZoneID: r.ipZone, Key: a.address()}} {
+func (r *replayer) question(l Login) question {
+	q := question{attempt: backtest.Attempt{At: l.At, Outcome: l.Outcome}}
+	for _, b := range []service.Bucket{{ZoneID: r.UserZone, Key: l.User}, {ZoneID: r.IPZone, Key: l.Address}} {
 		key, err := r.rules[b.ZoneID].Normalize(b.Key)
 		normal := service.Bucket{ZoneID: b.ZoneID, Key: key}
 		if b.ZoneID == 0 || cmp.Or(err, b.Validate(), normal.Validate()) != nil {
 			continue
 		}
 		q.check.Buckets = append(q.check.Buckets, b)
-		q.buckets = append(q.buckets, normal)
+		q.attempt.Places = append(q.attempt.Places, backtest.Place{Bucket: normal})
 	}
 	return q
 }
@@ -230,117 +150,147 @@ func (r *Replayer) question(a attempt) question {
 // reported, before next is asked: one of them shares a bucket with next. Checks without
 // a common bucket do not depend on each other's outcomes, so they can be asked
 // together.
-func (r *Replayer) mustAskBefore(next question) bool {
-	if r.outcomes == nil {
+func (r *replayer) mustAskBefore(next question) bool {
+	if r.Outcomes == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.pending, func(q question) bool {
-		return slices.ContainsFunc(q.buckets, func(b service.Bucket) bool { return slices.Contains(next.buckets, b) })
+	return slices.ContainsFunc(r.pending, func(q *question) bool {
+		return slices.ContainsFunc(q.attempt.Places, func(of backtest.Place) bool { return slices.Contains(next.attempt.Places, of) })
 	})
 }
 
-// ask asks the store about the pending checks, and then reports the outcomes of those
-// that were allowed. Checks for which the store was busy were not decided, and are
-// asked again. Any other error ends the replay.
-func (r *Replayer) ask(ctx context.Context) error {
-	defer func() { r.pending = r.pending[:0] }()
-	for try := 1; len(r.pending) > 0; try++ {
-		if ctx.Err() != nil {
-			return ErrInterrupted
-		}
-		decisions, err := r.store.CheckAll(ctx, r.checks())
-		if err == nil {
-			var asked []question
-			asked, decisions, err = r.settle(decisions)
-			if err := cmp.Or(r.tally.count(decisions), r.report(ctx, asked, decisions)); err != nil {
-				return err
-			}
-		}
-		switch {
-		case err == nil:
-		case ctx.Err() != nil && errors.Is(err, service.ErrBusy):
-			return ErrInterrupted
-		case !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrNoKeys) || try == busyTries:
-			return fmt.Errorf("asked %d times: %w", try, err)
-		case !pause(ctx, service.BusyRetryAfter):
-			return ErrInterrupted
+// ask asks the store about the pending checks, and reports the outcomes of those that were allowed. Checks for which the store
+// was busy were not decided, and are asked again. Any other error ends the replay. Those that were answered are replayed.
+func (r *replayer) ask(ctx context.Context) error {
+	var refused error
+	isBusy := func(err error) bool { return errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrNoKeys) }
+	err := retry(ctx, "asked", isBusy, func() (err error) {
+		refused, err = r.askOnce(ctx)
+		return err
+	})
+	for _, q := range r.pending {
+		if q.answered {
+			r.add(q.attempt)
 		}
 	}
-	return nil
+	r.pending = r.pending[:0]
+	return cmp.Or(refused, err)
+}
+
+// retry does something until its error is none that another try could mend.
+func retry(ctx context.Context, does string, isMendable func(error) bool, do func() error) error {
+	for try := 1; ; try++ {
+		err := do()
+		switch {
+		case err == nil:
+			return nil
+		case !isMendable(err) || try == busyTries:
+			return fmt.Errorf("%s %d times: %w", does, try, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(service.BusyRetryAfter):
+		}
+	}
 }
 
 // errDegraded is the error of a check that was answered without the database: a replay wants
 // the records.
 var errDegraded = fmt.Errorf("%w: answered without the database", service.ErrBusy)
 
-// settle removes the answered questions from the pending ones and returns them with
-// their answers. The error is that of a check for which the store was busy or its
-// database away, if there is one.
-func (r *Replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
-	var again []question
-	for i, q := range r.pending {
-		if decisions[i].Degraded {
-			decisions[i].Err = errDegraded
+// askOnce asks about the pending checks that have no answer yet. It returns the error that ends the replay, or that of a question
+// that may be asked again.
+func (r *replayer) askOnce(ctx context.Context) (refused, err error) {
+	var open []*question
+	var checks []service.Check
+	for _, q := range r.pending {
+		if !q.answered {
+			open, checks = append(open, q), append(checks, q.check)
 		}
-		if errors.Is(decisions[i].Err, service.ErrBusy) {
-			again, err = append(again, q), decisions[i].Err
-			continue
-		}
-		asked, answers = append(asked, q), append(answers, decisions[i])
 	}
-	r.pending = append(r.pending[:0], again...)
-	return asked, answers, err
-}
-
-func (r *Replayer) checks() []service.Check {
-	checks := make([]service.Check, len(r.pending))
-	for i, q := range r.pending {
-		checks[i] = q.check
+	if len(open) == 0 || ctx.Err() != nil {
+		return ctx.Err(), nil
 	}
-	return checks
-}
-
-// report reports the outcomes of the allowed checks among asked, in order. It reports
-// again after a lost answer, because the same outcome twice changes nothing.
-func (r *Replayer) report(ctx context.Context, asked []question, decisions []service.Decision) error {
-	if r.outcomes == nil {
-		return nil
+	decisions, err := r.Store.CheckAll(ctx, checks)
+	if err != nil {
+		return nil, err
 	}
 	var reports []service.Report
-	var buckets error
 	for i, d := range decisions {
-		if d.Err == nil && !d.Blocked {
-			reports = append(reports, service.Report{TxnID: d.TxnID(), Outcome: asked[i].outcome})
-		}
-		for j, v := range d.Verdicts {
-			if v.Bucket != asked[i].buckets[j] {
-				buckets = errRulesChanged
+		switch {
+		case d.Degraded:
+			err = errDegraded
+		case errors.Is(d.Err, service.ErrBusy):
+			err = d.Err
+		case d.Err != nil:
+			refused = cmp.Or(refused, d.Err)
+		default:
+			if r.answer(open[i], d) && r.Outcomes != nil {
+				refused = cmp.Or(refused, errRulesChanged)
+			}
+			if !d.Blocked {
+				reports = append(reports, service.Report{TxnID: d.TxnID(), Outcome: open[i].attempt.Outcome})
 			}
 		}
 	}
-	for try := 1; len(reports) > 0; try++ {
-		results, err := r.outcomes.ReportAll(ctx, reports)
-		lost := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided)
-		switch {
-		case err == nil:
-			return cmp.Or(r.tally.countReports(reports, results), buckets)
-		case !lost || try == busyTries:
-			return fmt.Errorf("reported %d times: %w", try, err)
-		case !pause(ctx, service.BusyRetryAfter):
-			return ErrInterrupted
-		}
-	}
-	return buckets
+	return cmp.Or(r.report(ctx, reports), refused), err
 }
 
-// pause waits for d. It returns false as soon as ctx ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+// answer notes the answer to a question, and says whether the store has other buckets than the replay.
+func (r *replayer) answer(q *question, d service.Decision) (others bool) {
+	q.answered, q.attempt.ID, q.attempt.Blocked = true, d.TxnID(), d.Blocked
+	if d.WouldBlock && !d.Blocked {
+		r.watched++
 	}
+	for i, v := range d.Verdicts[:min(len(d.Verdicts), len(q.attempt.Places))] {
+		place := &q.attempt.Places[i]
+		others = others || v.Bucket != place.Bucket
+		place.TxnID, place.WouldBlock, place.Reason = v.TxnID, v.WouldBlock, v.Reason
+	}
+	return others
+}
+
+// report reports outcomes, in order. It reports again after a lost answer, because the same outcome twice changes nothing.
+func (r *replayer) report(ctx context.Context, reports []service.Report) error {
+	if r.Outcomes == nil || len(reports) == 0 {
+		return nil
+	}
+	var results []error
+	isLost := func(err error) bool { return errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) }
+	refused := retry(ctx, "reported", isLost, func() (err error) {
+		results, err = r.Outcomes.ReportAll(ctx, reports)
+		return err
+	})
+	for i, err := range results {
+		if err == nil {
+			r.reported++
+			continue
+		}
+		refused = cmp.Or(refused, fmt.Errorf("report outcome of txn %d: %w", reports[i].TxnID, err))
+	}
+	return refused
+}
+
+// assumptions returns the sentences about the limits of the result that come from the log and from the store.
+func (r *replayer) assumptions(s Skipped) (list []string) {
+	if r.Store != nil {
+		list = append(list, "All attempts were asked as if they came now: the times in the log are those of the proposals.")
+	}
+	for _, one := range []struct {
+		number int
+		text   string
+	}{
+		{r.reported, "The outcomes of %d attempts that passed were reported."},
+		{r.watched, "%d attempts passed that a zone would have blocked if it were enforced."},
+		{r.partly, "%d attempts are replayed in one zone alone, because their user or address cannot be a key in the other."},
+		{r.keyless, "%d attempts have no user or address that can be a key: they are not replayed."},
+		{s.Timeless, "%d attempts of the log have no time that can be read: they are not replayed."},
+		{s.Unread, "%d lines of the log look like attempts and could not be read."},
+	} {
+		if one.number > 0 {
+			list = append(list, fmt.Sprintf(one.text, one.number))
+		}
+	}
+	return list
 }

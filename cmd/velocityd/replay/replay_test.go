@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/backtest"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
 )
 
 // storeFunc is a store of a test's own.
@@ -23,18 +25,11 @@ func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 	return f(ctx, checks)
 }
 
-// memory is a reference store with a zone for users (1) and for addresses (2).
-func zonesOf(t *testing.T, userRate, ipRate int) *memory.Store {
-	t.Helper()
-	m := memory.New()
-	m.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: time.Hour})
-	m.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: time.Hour})
-	return m
-}
+// reportFunc is a store of outcomes of a test's own.
+type reportFunc func(context.Context, []service.Report) ([]error, error)
 
-// asking returns a replayer of zones that no test has told it of.
-func asking(store service.Checker, userZone, ipZone int64, batch int) *Replayer {
-	return &Replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, tally: newTally()}
+func (f reportFunc) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return f(ctx, reports)
 }
 
 // failed is the line of a failed attempt.
@@ -42,267 +37,384 @@ func failed(user, ip string) string {
 	return stamp + "Failed password for invalid user " + user + " from " + ip + " port 22 ssh2\r\n"
 }
 
-func TestReplayAsksInOrderAndCounts(t *testing.T) {
+// accepted is the line of a login.
+func accepted(user, ip string) string {
+	return stamp + "Accepted password for " + user + " from " + ip + " port 22 ssh2\n"
+}
+
+// loginZones are a zone of users (1) and one of addresses (2) in which every outcome matters, and several spellings are
+// one bucket.
+func loginZones(t *testing.T) *memory.Store {
+	t.Helper()
+	m := memory.New()
+	m.SetZone(t, service.Zone{
+		ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
+	m.SetZone(t, service.Zone{
+		ID: 2, Rate: 5, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP},
+	})
+	return m
+}
+
+// asking returns the options of a replay in both zones of a store.
+func asking(t *testing.T, m *memory.Store, batch int) Options {
+	t.Helper()
+	zones, err := m.Zones(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proposals, err := backtest.Grid{}.Proposals(zones[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Setup:    backtest.Setup{ZoneID: zones[0].ID, Proposals: proposals, Past: backtest.Past{Zones: zones}},
+		UserZone: 1, IPZone: 2, Latest: time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC), Batch: batch,
+		Store: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}),
+	}
+}
+
+// reporting returns the same, with outcomes.
+func reporting(t *testing.T, m *memory.Store, batch int) Options {
+	t.Helper()
+	o := asking(t, m, batch)
+	o.Outcomes = m
+	return o
+}
+
+// randomLog is a log of few users in several spellings, from few networks.
+func randomLog(random *rand.Rand, lines int) string {
+	var log strings.Builder
+	for range lines {
+		user := []string{"ann", "ANN", "Ann ", "bob", "eve", "zoë", "ZOË", "root"}[random.IntN(8)]
+		ip := []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}[random.IntN(5)]
+		switch random.IntN(4) {
+		case 0:
+			log.WriteString(accepted(user, ip))
+		case 1:
+			fmt.Fprintf(&log, "%smessage repeated %d times: [ Failed password for %s from %s port 22 ssh2]\n", stamp, random.IntN(3)+1, user, ip)
+		default:
+			log.WriteString(failed(user, ip))
+		}
+	}
+	return log.String()
+}
+
+// TestReplayInBatchesIsReplayOneByOne holds the replay against a loop that asks
+// and reports each attempt by itself.
+func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 	t.Parallel()
-	log := failed("ann", "192.0.2.1") + // allowed
-		"noise\n" +
-		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" + // 1 allowed, 2 blocked by the user
-		failed("bob", "192.0.2.1") + // allowed: the blocked ones charged no address
-		failed("eve", "192.0.2.1") + // blocked by the address
-		failed("", "192.0.2.1") + // the user is no key: asked about the address alone, and blocked
-		failed(strings.Repeat("x", 256), "192.0.2.1") + // this one, too
-		failed("joe", "UNKNOWN") + // the address is no key: asked about the user alone, and allowed
-		strings.Repeat("y", 2*maxLine) + "\n" +
-		strings.TrimRight(failed("ann", "192.0.2.2"), "\r\n") // blocked by the user
-	for _, batch := range []int{1, 2, 3, 100} {
-		var asked []service.Check
-		m := zonesOf(t, 2, 3)
-		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			if len(checks) > batch {
-				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
+	for seed := range uint64(20) {
+		log := randomLog(rand.New(rand.NewPCG(seed, 3)), 120)
+		var want []bool // which attempts were blocked
+		plain, lines := loginZones(t), &reader{}
+		single := asking(t, plain, 1).Store
+		for line := range strings.Lines(log) {
+			a := lines.read(line)
+			for range a.times {
+				decisions, err := single.CheckAll(t.Context(),
+					[]service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: a.user}, {ZoneID: 2, Key: a.addr.String()}}}})
+				if err != nil || decisions[0].Err != nil {
+					t.Fatal(decisions, err)
+				}
+				if want = append(want, decisions[0].Blocked); decisions[0].Blocked {
+					continue
+				}
+				if results, err := plain.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: a.outcome}}); err != nil || results[0] != nil {
+					t.Fatal(results, err)
+				}
 			}
-			asked = append(asked, checks...)
-			return m.CheckAll(ctx, service.Call{Checks: checks})
-		}), 1, 2, batch)
-		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-			t.Fatal(err)
 		}
-		got := r.tally.summary(time.Second, true)
-		want := Summary{
-			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, Reasons: map[service.Reason]int{service.ReasonFull: 6}, PartlyAsked: 3,
-			SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
-			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 3}},
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("batch %d:\n got %+v\nwant %+v", batch, got, want)
-		}
-		var users []string
-		for _, check := range asked {
-			users = append(users, check.Buckets[0].Key)
-		}
-		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve 192.0.2.1 192.0.2.1 joe ann" {
-			t.Errorf("batch %d: asked about %s", batch, got)
+		for _, batch := range []int{1, 2, 7, 1000} {
+			o, got := reporting(t, loginZones(t), batch), []bool{}
+			store := o.Store
+			o.Store = storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+				decisions, err := store.CheckAll(ctx, checks)
+				for _, d := range decisions {
+					got = append(got, d.Blocked)
+				}
+				return decisions, err
+			})
+			result, err := Run(t.Context(), strings.NewReader(log), o)
+			blocked := int64(len(slices.DeleteFunc(slices.Clone(want), func(b bool) bool { return !b })))
+			if err != nil || !slices.Equal(got, want) || result.Attempts != int64(len(want)) || result.Happened.Blocked != blocked || result.IsCut {
+				t.Errorf("seed %d, batch %d: %v\n got %v\nwant %v\n%+v", seed, batch, err, got, want, result)
+			}
 		}
 	}
 }
 
-func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
+func TestReplayAsksInOrderAndTellsWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	log := failed("ann", "192.0.2.1") + "noise\n" +
+		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" +
+		failed("", "192.0.2.1") + failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // no key, and too long once it is spelt out
+		failed(`a\nb`, "2001:DB8::0:1") + failed("", "UNKNOWN") + failed("joe", "UNKNOWN") + strings.Repeat("y", 2*maxLine) + "\n" +
+		"[  1.5] gate sshd[1]: Failed password for eve from 192.0.2.1 port 22 ssh2\n" + strings.TrimRight(failed("bob", "192.0.2.2"), "\r\n")
+	for zones, want := range map[[2]int64][]string{
+		{1, 2}: {
+			"ann ann ann ann 192.0.2.1 192.0.2.1 2001:db8::1 joe bob", "4 attempts are replayed in one zone alone", "1 attempts have no user or address",
+			"1 attempts of the log have no time",
+		},
+		{1, 0}: {"ann ann ann ann joe bob", "4 attempts have no user or address", "1 attempts of the log have no time"},
+		{0, 2}: {
+			"192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 2001:db8::1 192.0.2.2", "2 attempts have no user or address",
+			"1 attempts of the log have no time",
+		},
+	} {
+		for _, batch := range []int{1, 2, 3, 100} {
+			o := asking(t, loginZones(t), batch)
+			o.UserZone, o.IPZone = zones[0], zones[1]
+			var keys []string
+			store := o.Store
+			o.Store = storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+				if len(checks) > batch {
+					t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
+				}
+				for _, check := range checks {
+					keys = append(keys, check.Buckets[0].Key)
+				}
+				return store.CheckAll(ctx, checks)
+			})
+			result, err := Run(t.Context(), strings.NewReader(log), o)
+			if got := strings.Join(keys, " "); err != nil || got != want[0] {
+				t.Errorf("zones %v, batch %d: %v, asked about %s", zones, batch, err, got)
+			}
+			for _, sentence := range want[1:] {
+				if !strings.Contains(strings.Join(result.Assumptions, "\n"), sentence) {
+					t.Errorf("zones %v: %q lacks %q", zones, result.Assumptions, sentence)
+				}
+			}
+		}
+	}
+}
+
+func TestReplayTellsTheAnswersOfNowAndOfThen(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
 	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
-	r := asking(servicetest.Asking(m), 1, 2, 3)
-	log := strings.Repeat(failed("ann", "192.0.2.1"), 5) + failed("bob", "192.0.2.2") // the fifth is blocked by the address
-	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-		t.Fatal(err)
+	var log strings.Builder
+	for hour := range 6 {
+		fmt.Fprintf(&log, "2026-11-22T%02d:00:00Z gate sshd[1]: Failed password for ann from 192.0.2.1 port 22 ssh2\n", 10+hour/2)
 	}
-	got := r.tally.summary(0, true)
-	want := Summary{
-		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Reasons: map[service.Reason]int{service.ReasonFull: 4}, Complete: true,
-		MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+	result, err := Run(t.Context(), strings.NewReader(log.String()), asking(t, m, 3))
+	happened, then := result.Happened, result.Proposals[0]
+	if err != nil || result.Attempts != 6 || happened.Blocked != 2 || happened.Buckets != 1 || then.Blocked != 0 || then.NewlyPassed != 2 ||
+		result.First.Hour() != 10 || result.Last.Hour() != 12 {
+		t.Errorf("%v: %+v", err, result)
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
-	t.Parallel()
-	log := failed("ann", "192.0.2.1") + failed("", "192.0.2.1") + failed("ann", "2001:DB8::0:1")
-	for _, c := range []struct {
-		user, ip int64
-		keys     string
-		skipped  int
-		partly   int
-	}{
-		{1, 0, "ann ann", 1, 0},
-		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0, 0}, // an empty user harms nobody here
-		{1, 2, "ann 192.0.2.1 192.0.2.1 ann 2001:db8::1", 0, 1},
-	} {
-		m := zonesOf(t, 9, 9)
-		var keys []string
-		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			for _, check := range checks {
-				for _, b := range check.Buckets {
-					keys = append(keys, b.Key)
-				}
-			}
-			return m.CheckAll(ctx, service.Call{Checks: checks})
-		}), c.user, c.ip, 10)
-		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(keys, " "); got != c.keys || r.tally.skipped != c.skipped || r.tally.partly != c.partly {
-			t.Errorf("zones %d and %d: asked %s, %+v", c.user, c.ip, got, r.tally)
-		}
+	if told := strings.Join(result.Assumptions, "\n"); !strings.Contains(told, "2 attempts passed that a zone would have blocked") ||
+		!strings.Contains(told, "as if they came now") {
+		t.Errorf("%s", told)
 	}
 }
 
+// TestReplayAsksABusyStoreAgain asks a store that is busy for a call, for a check of it, or away, and once for too long.
 func TestReplayAsksABusyStoreAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m, calls, began := zonesOf(t, 9, 9), 0, time.Now()
-		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			if calls++; calls%busyTries != 0 {
-				return nil, fmt.Errorf("%w: away", service.ErrBusy)
-			}
-			return m.CheckAll(ctx, service.Call{Checks: checks})
-		}), 1, 2, 1)
-		err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")))
-		if err != nil || calls != 2*busyTries || r.tally.allowed != 2 {
-			t.Errorf("%v after %d calls, allowed %d", err, calls, r.tally.allowed)
-		}
-		if got, want := time.Since(began), 2*(busyTries-1)*service.BusyRetryAfter; got != want {
-			t.Errorf("waited %s, want %s", got, want)
-		}
-	})
-}
-
-func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
-	t.Parallel()
-	for kind, tries := range map[error]int{
-		service.ErrBusy: busyTries, service.ErrUndecided: 1, io.ErrUnexpectedEOF: 1,
+	busy := []service.Decision{{Err: service.ErrBusy}}
+	for name, c := range map[string]struct {
+		decisions []service.Decision // of the last check
+		err       error
+		ends      bool
+	}{
+		"busy": {err: service.ErrBusy}, "one check is busy": {decisions: busy}, "one check is degraded": {decisions: []service.Decision{{Degraded: true}}},
+		"undecided": {err: service.ErrUndecided, ends: true}, "broken": {err: io.ErrUnexpectedEOF, ends: true},
+		"without keys": {err: fmt.Errorf("%w: %w", service.ErrBusy, service.ErrNoKeys), ends: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m, calls := zonesOf(t, 9, 9), 0
-			r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-				if calls++; calls > 1 {
-					return nil, fmt.Errorf("%w: on purpose", kind)
+			for _, tries := range []int{2, busyTries, busyTries + 1} {
+				m, calls, began := loginZones(t), 0, time.Now()
+				o := asking(t, m, 2)
+				store := o.Store
+				o.Store = storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+					switch calls++; {
+					case calls == tries:
+						return store.CheckAll(ctx, checks)
+					case c.err != nil:
+						return nil, c.err
+					}
+					decisions, err := store.CheckAll(ctx, checks[:len(checks)-1])
+					return append(decisions, c.decisions...), err
+				})
+				result, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")), o)
+				switch {
+				case c.ends:
+					if !errors.Is(err, c.err) || calls != 1 || result.Attempts != 0 {
+						t.Errorf("%s: %v after %d calls", name, err, calls)
+					}
+				case tries > busyTries:
+					if !errors.Is(err, service.ErrBusy) || calls != busyTries || !result.IsCut || result.Attempts != int64(len(c.decisions)) {
+						t.Errorf("%s: %v after %d calls: %+v", name, err, calls, result)
+					}
+				case err != nil || calls != tries || result.Attempts != 2 || len(m.Txns(service.Bucket{ZoneID: 2, Key: "192.0.2.1"})) != 2:
+					t.Errorf("%s: %v after %d of %d calls: %+v", name, err, calls, tries, result)
+				case time.Since(began) != time.Duration(tries-1)*service.BusyRetryAfter:
+					t.Errorf("%s: waited %s", name, time.Since(began))
 				}
-				return m.CheckAll(ctx, service.Call{Checks: checks})
-			}), 1, 0, 2)
-			err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
-			if !errors.Is(err, kind) || calls != 1+tries || r.tally.allowed != 2 {
-				t.Errorf("%v: got %v after %d calls, allowed %d", kind, err, calls, r.tally.allowed)
 			}
 		})
-	}
-}
-
-func TestReplayEndsAtAnUnknownZone(t *testing.T) {
-	t.Parallel()
-	m := zonesOf(t, 9, 9)
-	r := asking(servicetest.Asking(m), 1, 7, 2)
-	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
-	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
-		t.Errorf("got %v, %+v", err, r.tally)
 	}
 }
 
 func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	zones := []service.Zone{{ID: 1}, {ID: 2}}
+	for _, zones := range [][2]int64{{55, 2}, {1, 55}} {
+		o := asking(t, loginZones(t), 1)
+		o.UserZone, o.IPZone = zones[0], zones[1]
+		o.Store = nil
+		if _, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")), o); !errors.Is(err, service.ErrNotFound) ||
+			!strings.Contains(err.Error(), "zone 55") {
+			t.Errorf("zones %v: %v", zones, err)
+		}
+	}
+}
+
+func TestAReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
+	t.Parallel()
+	const unread = "Nov/26 gate sshd[1]: Failed password for bob from 192.0.2.2 port 22 ssh2\n"
+	o := asking(t, loginZones(t), 9)
+	result, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+unread+unread), o)
+	if !errors.Is(err, ErrUnread) || errors.Is(err, ErrNoAttempt) || result.Attempts != 1 || result.IsCut {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	o.Store = nil
+	if result, err = Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+unread), o); err != nil ||
+		!strings.Contains(strings.Join(result.Assumptions, "\n"), "1 lines of the log look like attempts") {
+		t.Errorf("a back-test: %v, %q", err, result.Assumptions)
+	}
+	o.UserZone, o.IPZone = 0, 2
+	if _, err = Run(t.Context(), strings.NewReader("noise\n"+failed("ann", "UNKNOWN")), o); !errors.Is(err, ErrNoAttempt) ||
+		!strings.Contains(err.Error(), "of its 2 lines 1 are attempts") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+func TestReplayReportsBeforeTheNextAttemptInABucket(t *testing.T) {
+	t.Parallel()
+	log := failed("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + // together
+		failed("ANN", "192.0.2.3") + accepted("eve", "2001:db8::1") + // the first shares a user with those before
+		failed("joe", "2001:db8::2") + // and this one a network
+		failed("ann", "192.0.2.9") + accepted("ann", "192.0.2.8") // the fourth is blocked, and has no outcome
+	m := loginZones(t)
+	o := reporting(t, m, 100)
+	var events []string
+	store := o.Store
+	o.Store = storeFunc(func(ctx context.Context, asked []service.Check) ([]service.Decision, error) {
+		events = append(events, fmt.Sprintf("ask %d", len(asked)))
+		return store.CheckAll(ctx, asked)
+	})
+	o.Outcomes = reportFunc(func(ctx context.Context, reports []service.Report) ([]error, error) {
+		text := "report"
+		for _, report := range reports {
+			text += fmt.Sprintf(" %d=%s", report.TxnID, report.Outcome)
+		}
+		events = append(events, text)
+		return m.ReportAll(ctx, reports)
+	})
+	result, err := Run(t.Context(), strings.NewReader(log), o)
+	want := []string{
+		"ask 2", "report 1=failure 3=success", "ask 2", "report 5=failure 7=success", "ask 2", "report 9=failure 11=failure", "ask 1",
+	}
+	if err != nil || !reflect.DeepEqual(events, want) || result.Happened.Successes != 1 ||
+		!slices.Contains(result.Assumptions, "The outcomes of 6 attempts that passed were reported.") {
+		t.Errorf("%v: got %q\nwant %q\n%+v", err, events, want, result)
+	}
+}
+
+// TestReplayReportsAgainWhatMayHaveBeenLost also reports until it gives up, and is refused.
+func TestReplayReportsAgainWhatMayHaveBeenLost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
-		user, ip int64
-		missing  string
+		kind   error
+		mends  int // after so many calls
+		calls  int
+		refuse error
+		want   error
 	}{
-		{1, 2, ""}, {1, 0, ""}, {0, 2, ""}, {55, 2, "zone 55"}, {1, 56, "zone 56"}, {57, 0, "zone 57"},
+		{service.ErrBusy, 5, 6, nil, nil},
+		{service.ErrUndecided, 5, 6, nil, nil},
+		{io.ErrUnexpectedEOF, 1, 1, nil, io.ErrUnexpectedEOF},
+		{service.ErrBusy, 99, 6, nil, service.ErrBusy},
+		{nil, 0, 1, service.ErrConflict, service.ErrConflict},
 	} {
-		_, err := New(Options{UserZone: c.user, IPZone: c.ip, Zones: zones, Batch: 1})
-		if errors.Is(err, service.ErrNotFound) != (c.missing != "") || err != nil && !strings.Contains(err.Error(), c.missing) {
-			t.Errorf("zones %d and %d: got %v, want it to name %q", c.user, c.ip, err, c.missing)
-		}
-	}
-}
-
-func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
-	t.Parallel()
-	m := memory.New()
-	users, addresses := service.Zone{ID: 1, Rate: 9, Window: time.Hour},
-		service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
-	m.SetZone(t, users)
-	m.SetZone(t, addresses)
-	for log, want := range map[string]string{
-		"": "the log is empty",
-		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n": "its 2 lines hold no",
-		"noise\n" + failed("ann", "192.0.2.1"):       "of its 2 lines 1 are attempts",
-		"noise\n" + failed("ann", "192.0.2.1")[21:]: "1 lines look like login attempts, and their form is not known; the first is " +
-			"\"sshd[24200]: Failed",
-		"\xfd7zXZ\x00\x00\x04noise":                            "it is no text",
-		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
-	} {
-		r, err := New(Options{Store: servicetest.Asking(m), UserZone: 2, Zones: []service.Zone{users, addresses}, Batch: 9}) // users as addresses
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.Run(t.Context(), strings.NewReader(log))
-		if errors.Is(err, ErrNoAttempt) != (want != "") || s.Complete == (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %+v, %v, want %q", log, s, err, want)
-		}
-	}
-}
-
-func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
-	t.Parallel()
-	m := zonesOf(t, 9, 9)
-	r, err := New(Options{Store: servicetest.Asking(m), UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const unread = "Nov/26 gate sshd[1]: Failed password for bob from 192.0.2.2 port 22 ssh2"
-	s, err := r.Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+unread+"\n"+unread+"\n"+failed("eve", "192.0.2.3")))
-	if !errors.Is(err, ErrUnread) || errors.Is(err, ErrNoAttempt) || s.Attempts != 2 || s.UnreadAttempts != 2 || s.FirstUnread != unread ||
-		s.Complete {
-		t.Errorf("got %+v, %v", s, err)
-	}
-}
-
-func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
-	t.Parallel()
-	for _, refused := range []service.Decision{{Err: service.ErrBusy}, {Degraded: true}} {
 		synctest.Test(t, func(t *testing.T) {
-			m := zonesOf(t, 9, 9)
-			calls := 0
-			r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-				calls++
-				decisions, err := m.CheckAll(ctx, service.Call{Checks: checks[:len(checks)-min(calls%2, 1)]}) // the last one, each other time
-				if len(decisions) < len(checks) {
-					decisions = append(decisions, refused)
+			m, calls := loginZones(t), 0
+			o := reporting(t, m, 100)
+			o.Outcomes = reportFunc(func(ctx context.Context, reports []service.Report) ([]error, error) {
+				if calls++; calls <= c.mends {
+					return nil, fmt.Errorf("%w: on purpose", c.kind)
 				}
-				return decisions, err
-			}), 1, 2, 4)
-			if err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 4))); err != nil {
-				t.Fatal(err)
-			}
-			txns := m.Txns(service.Bucket{ZoneID: 1, Key: "ann"})
-			if r.tally.allowed != 4 || calls != 2 || len(txns) != 4 {
-				t.Errorf("%+v: asked %d times for %d txns: %+v", refused, calls, len(txns), r.tally)
+				results, err := m.ReportAll(ctx, reports)
+				if c.refuse != nil {
+					results[0] = c.refuse
+				}
+				return results, err
+			})
+			result, err := Run(t.Context(), strings.NewReader(accepted("ann", "192.0.2.1")+accepted("bob", "192.0.2.2")), o)
+			if calls != c.calls || !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || result.Attempts != 2 {
+				t.Errorf("%+v: got %v after %d calls, %+v", c, err, calls, result)
 			}
 		})
 	}
 }
 
-func TestReplayEndsWhenToldTo(t *testing.T) {
+// TestReplayFinishesTheCallAtWhichItIsInterrupted also holds that outcomes of that call are reported.
+func TestReplayFinishesTheCallAtWhichItIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	m := zonesOf(t, 9, 9)
-	r := asking(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	m := loginZones(t)
+	o := reporting(t, m, 2)
+	store := o.Store
+	o.Store = storeFunc(func(ctx context.Context, asked []service.Check) ([]service.Decision, error) {
 		cancel()
-		return m.CheckAll(context.Background(), service.Call{Checks: checks}) // the call at work is finished
-	}), 1, 2, 2)
-	reader, writer := io.Pipe() // never ends, like a pipe from a command that goes on
-	defer writer.Close()
-	go func() { _, _ = io.WriteString(writer, strings.Repeat(failed("ann", "192.0.2.1"), 4)) }()
-	if err := r.run(ctx, reader); !errors.Is(err, ErrInterrupted) || r.tally.allowed != 2 {
-		t.Errorf("got %v, %+v", err, r.tally)
+		return store.CheckAll(context.WithoutCancel(ctx), asked)
+	})
+	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("eve", "192.0.2.3") + accepted("joe", "192.0.2.4")
+	result, err := Run(ctx, strings.NewReader(log), o)
+	if !errors.Is(err, context.Canceled) || result.Attempts != 2 || !result.IsCut ||
+		!slices.Contains(result.Assumptions, "The outcomes of 2 attempts that passed were reported.") {
+		t.Errorf("got %v, %+v", err, result)
 	}
-	_ = reader.Close()
 }
 
-func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
+func TestReplayNoticesThatBucketsAreOthersThanItKeptApart(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
-	for i := range 15 {
-		tally.keys[service.Bucket{ZoneID: 1, Key: fmt.Sprintf("k%02d", i)}] = i / 2
-		tally.keys[service.Bucket{ZoneID: 2, Key: "x"}] = 99
+	m := loginZones(t)
+	o := reporting(t, m, 100)
+	m.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+	result, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.2")), o)
+	if !errors.Is(err, errRulesChanged) || !slices.Contains(result.Assumptions, "The outcomes of 2 attempts that passed were reported.") {
+		t.Errorf("got %v, %+v", err, result)
 	}
-	s := tally.summary(0, false)
-	var got []string
-	for _, key := range s.MostWouldBlock {
-		got = append(got, fmt.Sprintf("%d/%s=%d", key.ZoneID, key.Key, key.WouldBlock))
+}
+
+// TestReplayHasTheKeysOfLiveChecks replays what a real sshd (OpenSSH 9.2, UsePAM) writes of password and
+// keyboard-interactive logins.
+func TestReplayHasTheKeysOfLiveChecks(t *testing.T) {
+	t.Parallel()
+	const log = `Nov 26 09:07:57 gate sshd[100]: error: PAM: Authentication failure for carol from 127.0.0.1
+Nov 26 09:07:59 gate sshd[108]: error: PAM: Authentication failure for illegal user oracle from 127.0.0.1
+Nov 26 09:07:59 gate sshd[108]: Failed keyboard-interactive/pam for invalid user oracle from 127.0.0.1 port 46288 ssh2
+Nov 26 09:08:10 gate sshd[156]: Accepted keyboard-interactive/pam for carol from 127.0.0.1 port 49706 ssh2
+Nov 26 09:08:19 gate sshd[189]: Failed password for invalid user zo\303\253 from ::1 port 47104 ssh2
+Nov 26 09:08:23 gate sshd[196]: Failed password for invalid user ZO\303\213 from ::1 port 54118 ssh2
+Nov 26 09:08:27 gate sshd[203]: Failed password for invalid user CORP\\zoe from 127.0.0.1 port 60130 ssh2
+Nov 26 09:08:32 gate sshd[217]: Failed password for carol from fe80::1234%lo port 48732 ssh2
+`
+	m := loginZones(t)
+	result, err := Run(t.Context(), strings.NewReader(log), reporting(t, m, 100))
+	if err != nil || result.Attempts != 7 || result.Successes != 1 || result.Failures != 6 {
+		t.Errorf("got %v, %+v", err, result)
 	}
-	want := "1/k14=7 1/k12=6 1/k13=6 1/k10=5 1/k11=5 1/k08=4 1/k09=4 1/k06=3 1/k07=3 1/k04=2 2/x=99"
-	if strings.Join(got, " ") != want {
-		t.Errorf("got %s\nwant %s", got, want)
+	for key, want := range map[service.Bucket]int{
+		{ZoneID: 1, Key: "carol"}: 3, {ZoneID: 1, Key: "oracle"}: 1, {ZoneID: 1, Key: "zoë"}: 2, {ZoneID: 1, Key: `corp\zoe`}: 1,
+		{ZoneID: 2, Key: "127.0.0.1"}: 4, {ZoneID: 2, Key: "::/64"}: 2, {ZoneID: 2, Key: "fe80::/64"}: 1,
+	} {
+		if got := len(m.Txns(key)); got != want {
+			t.Errorf("%+v: %d txns, want %d", key, got, want)
+		}
 	}
 }
