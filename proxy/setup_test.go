@@ -39,9 +39,9 @@ type direct struct {
 	reported chan service.Report
 }
 
-func newDirect(t testing.TB) *direct {
-	t.Helper()
-	return &direct{reported: make(chan service.Report, 100), Service: fake.New(t,
+func newDirect(tb testing.TB) *direct {
+	tb.Helper()
+	return &direct{reported: make(chan service.Report, 100), Service: fake.New(tb,
 		service.Zone{
 			ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
 		},
@@ -111,20 +111,20 @@ func rules(tb testing.TB, texts ...string) (list []proxy.Rule) {
 }
 
 // newOptions returns the settings of a proxy whose users log in by a form at /login.
-func newOptions(t testing.TB, app string) proxy.Options {
-	t.Helper()
+func newOptions(tb testing.TB, app string) proxy.Options {
+	tb.Helper()
 	upstream, err := url.Parse(app)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	pages, err := proxy.ParsePages("", "")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return proxy.Options{
-		Service: newDirect(t), Upstream: upstream, Logins: logins(t, "POST /login"), Users: []gate.Source{place(t, gate.Form, "user")},
+		Service: newDirect(tb), Upstream: upstream, Logins: logins(tb, "POST /login"), Users: []gate.Source{place(tb, gate.Form, "user")},
 		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience, AnswerTimeout: patience,
-		Rules:     proxy.Rules{Success: rules(t, "status:200"), Failure: rules(t, "status:401")},
+		Rules:     proxy.Rules{Success: rules(tb, "status:200"), Failure: rules(tb, "status:401")},
 		AccessLog: true, MaxRequests: 100,
 	}
 }
