@@ -67,7 +67,6 @@ type options struct {
 	history      int
 	overrides    int
 	report       string
-	chart        string
 	only         string
 	args         []string // as they were given
 }
@@ -85,7 +84,6 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.history, "history", 20_000_000, "txns of each history")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
 	flags.StringVar(&o.report, "report", filepath.Join("bench", "report.md"), "report to write")
-	flags.StringVar(&o.chart, "chart", filepath.Join("bench", "report.svg"), "chart to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
 	if err := flags.Parse(args); err != nil {
 		return o, err

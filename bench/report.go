@@ -12,8 +12,7 @@ import (
 // enoughRows rows make a file's length tell theirs: files grow in large steps.
 const enoughRows = 200_000
 
-// publish writes the report and the chart, or prints the report if the run was not
-// complete.
+// publish writes the report, or prints it if the run was not complete.
 func (m *measured) publish(o options) error {
 	text := m.report(time.Now())
 	if !o.whole() {
@@ -23,10 +22,7 @@ func (m *measured) publish(o options) error {
 	if err := os.WriteFile(o.report, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if err := os.WriteFile(o.chart, []byte(m.chart()), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	m.stage.progress("wrote %s and %s", o.report, o.chart)
+	m.stage.progress("wrote %s", o.report)
 	return nil
 }
 
@@ -47,7 +43,6 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 	fmt.Fprintf(b, "# Against other limiters\n\n")
 	fmt.Fprintf(b, "Written by `%s` on %s, at commit %s, in %s.\n\n", m.command(), now.UTC().Format(time.DateOnly), h.commit,
 		m.took.Round(time.Second))
-	fmt.Fprintf(b, "![Throughput of the contenders](report.svg)\n\n")
 	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
 		"Load average before the run: %s. Everything runs on these cores: the database, Redis, the services and the load generator.\n\n",
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)

@@ -1,11 +1,6 @@
 package main
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -123,61 +118,5 @@ func TestNumbersAreWrittenAsPeopleReadThem(t *testing.T) {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-}
-
-func TestTheChartIsAnImageWithBarsToScale(t *testing.T) {
-	t.Parallel()
-	text := draw("Checks & more", []panel{{title: "a", bars: []bar{
-		{label: "<one>", found: spread{100, 90, 200, 3}}, {label: "two", ours: true, found: spread{50, 50, 50, 1}},
-	}}, {title: "nobody"}})
-	decoder := xml.NewDecoder(strings.NewReader(text))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("not XML: %v\n%s", err, text)
-		}
-	}
-	widths := regexp.MustCompile(`<rect class="bar[^"]*" x="\d+" y="\d+" width="([0-9.]+)"`).FindAllStringSubmatch(text, -1)
-	if len(widths) != 2 {
-		t.Fatalf("%d bars in\n%s", len(widths), text)
-	}
-	one, _ := strconv.ParseFloat(widths[0][1], 64)
-	two, _ := strconv.ParseFloat(widths[1][1], 64)
-	if one <= 0 || one < 1.99*two || one > 2.01*two {
-		t.Errorf("100 is %v wide and 50 is %v", one, two)
-	}
-	if most := float64(chartWidth - labelWidth - valueWidth); one > most/2+1 {
-		t.Errorf("the median is drawn %v wide, of %v for the most of twice as many", one, most)
-	}
-	for _, want := range []string{
-		"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`,
-		"forgets every attempt", "from the slowest to the fastest", "Not measured here: &lt;one&gt;; two.",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the chart lacks %q", want)
-		}
-	}
-}
-
-func TestTheChartTellsWhatTheReportTells(t *testing.T) {
-	t.Parallel()
-	text := sample().chart()
-	for _, want := range []string{"30,000", "24,000", "10,000", "Not measured here: textbook", "velocityd &lt;HTTP&gt;"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the chart lacks %q", want)
-		}
-	}
-	if strings.Contains(text, "lone caller") {
-		t.Error("a lone caller has a panel")
-	}
-}
-
-func TestAChartOfNothingIsStillAnImage(t *testing.T) {
-	t.Parallel()
-	text := draw("nothing", []panel{{title: "a", bars: []bar{{label: "one"}}}})
-	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-		t.Error(text)
 	}
 }
