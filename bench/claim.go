@@ -32,7 +32,7 @@ const (
 )
 
 // job runs a command of velocityd on a history, with one core, and reads its answer in JSON.
-func (p *past) job(ctx context.Context, s *stage, into any, command string, args ...string) (took time.Duration, ended *os.ProcessState, err error) {
+func (p *past) job(ctx context.Context, s *stage, into any, command string, args ...string) (time.Duration, *os.ProcessState, error) {
 	if err := s.settle(ctx); err != nil {
 		return 0, nil, err
 	}
@@ -40,7 +40,7 @@ func (p *past) job(ctx context.Context, s *stage, into any, command string, args
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	began := time.Now()
 	text, err := output(ctx, jobLimit, cmd)
-	took = time.Since(began).Round(time.Second / 10)
+	took := time.Since(began).Round(time.Second / 10)
 	if err != nil {
 		return took, nil, fmt.Errorf("%s: %w", p.title(), err)
 	}
@@ -95,7 +95,7 @@ func (m *pastMeasured) audit(ctx context.Context, s *stage, histories []*past) e
 			return err
 		}
 		m.claim(s, claim{
-			fmt.Sprintf("an audit of %s txns: %s", grouped(read.Txns), p.title()), "no finding",
+			fmt.Sprintf("an audit of %s txns, on one core beside the engine: %s", grouped(read.Txns), p.title()), "no finding",
 			fmt.Sprintf("%v, %s txns a second, %v of processor time, %.0f MiB, %d readings, %d findings", took,
 				whole(float64(read.Txns)/took.Seconds()), (ended.UserTime() + ended.SystemTime()).Round(time.Second/10),
 				mebibytes(peakOf(ended)), read.Readings, read.Findings),

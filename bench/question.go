@@ -122,7 +122,7 @@ var errBusy = errors.New("status 503")
 func (q question) ask(ctx context.Context, p *past, turn, times int) (asked, error) {
 	a := asked{question: q.title, history: p, result: result{turn: turn}}
 	random := rand.New(rand.NewPCG(uint64(turn), uint64(len(q.title))))
-	var latencies round.Histogram
+	var latencies round.Latencies
 	for range times {
 		took, err := q.request(p.plan, random).send(ctx, p.address)
 		switch {
@@ -133,7 +133,7 @@ func (q question) ask(ctx context.Context, p *past, turn, times int) (asked, err
 		}
 		latencies.Record(took)
 	}
-	a.P50, a.P99, a.Max = latencies.Quantile(0.5), latencies.Quantile(0.99), latencies.Quantile(1)
+	latencies.Into(&a.Summary)
 	return a, nil
 }
 
@@ -148,13 +148,13 @@ func (r request) send(ctx context.Context, address string) (time.Duration, error
 	case strings.HasPrefix(r.path, "/console/"):
 		kind = "application/x-www-form-urlencoded"
 	}
-	asked, err := http.NewRequestWithContext(ctx, method, "http://"+address+r.path, strings.NewReader(r.body)) //nolint:gosec // a service of this program
+	asked, err := http.NewRequestWithContext(ctx, method, "http://"+address+r.path, strings.NewReader(r.body))
 	if err != nil {
 		return 0, fmt.Errorf("make a request: %w", err)
 	}
 	asked.Header.Set("Content-Type", kind)
 	began := time.Now()
-	response, err := http.DefaultClient.Do(asked) //nolint:gosec // as above
+	response, err := http.DefaultClient.Do(asked)
 	if err != nil {
 		return 0, fmt.Errorf("ask: %w", err)
 	}
