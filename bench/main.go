@@ -48,23 +48,22 @@ func main() {
 
 // options are the settings of the command line.
 type options struct {
-	quick, smoke bool
-	engines      []localdb.Engine
-	turns        int
-	seconds      float64
-	history      int
-	overrides    int
-	report       string
-	only         string
-	beside       string   // another checkout
-	args         []string // as they were given
+	smoke     bool
+	engines   []localdb.Engine
+	turns     int
+	seconds   float64
+	history   int
+	overrides int
+	report    string
+	only      string
+	beside    string   // another checkout
+	args      []string // as they were given
 }
 
 func parse(args []string) (options, error) {
 	o := options{args: args}
 	var engines string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.quick, "quick", false, "short and rough: one turn of one second, small seeds; does not write the report")
 	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
 	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
 	// The machine's pace changes from one second to the next, so many short turns tell more than few long ones.
@@ -79,16 +78,10 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.quick {
-		o.turns, o.seconds, o.history = 1, 1, min(o.history, 200_000)
-	}
 	if o.smoke {
-		o.turns, o.seconds, o.only = 3, 1, smokeScenarios
+		o.turns, o.seconds, o.only, o.overrides = 3, 1, smokeScenarios, min(o.overrides, 20_000)
 	}
-	if o.quick || o.smoke {
-		o.overrides = min(o.overrides, 20_000)
-	}
-	if o.quick || o.only != "" || o.beside != "" {
+	if o.only != "" || o.beside != "" {
 		o.report = ""
 	}
 	for name := range strings.SplitSeq(engines, ",") {

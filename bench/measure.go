@@ -262,7 +262,7 @@ func (m *measured) measureMemory(ctx context.Context, c *contender, connections 
 // and behind.
 func (m *measured) measureGap(ctx context.Context, c *contender) error {
 	seconds := float64(gapSeconds)
-	if m.options.quick || m.options.smoke {
+	if m.options.smoke {
 		seconds /= 10
 	}
 	first, err := m.askBesideGap(ctx, c, seconds/3, 1)

@@ -199,7 +199,6 @@ func TestOnlyAWholeRunWritesTheReport(t *testing.T) {
 	}{
 		{nil, true},
 		{[]string{"-history", "50000"}, true},
-		{[]string{"-quick"}, false},
 		{[]string{"-smoke"}, false},
 		{[]string{"-only", in64}, false},
 		{[]string{"-beside", "../before"}, false},
