@@ -98,6 +98,14 @@ func (o options) wants(scenario string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
 }
 
+// gapSeconds is how long a gap is locked.
+func (o options) gapSeconds() float64 {
+	if o.smoke {
+		return gapSeconds / 10
+	}
+	return gapSeconds
+}
+
 func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {

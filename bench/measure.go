@@ -261,10 +261,7 @@ func (m *measured) measureMemory(ctx context.Context, c *contender, connections 
 // as somebody does who deletes a bucket that is not there and does not commit. A shorter time without the lock comes before
 // and behind.
 func (m *measured) measureGap(ctx context.Context, c *contender) error {
-	seconds := float64(gapSeconds)
-	if m.options.smoke {
-		seconds /= 10
-	}
+	seconds := m.options.gapSeconds()
 	first, err := m.askBesideGap(ctx, c, seconds/3, 1)
 	if err != nil {
 		return err

@@ -231,9 +231,9 @@ func (m *measured) writeMemory(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", k.contender.name, grouped(k.connections), mebibytes(k.resident),
 			whole(k.PerSecond()), duration(k.P99), grouped(int(k.Busy)), grouped(int(k.Errors)))
 	}
-	fmt.Fprintf(b, "\n## A locked gap\n\n64 callers ask for known buckets, and %d for new ones in a gap that another session locks for %d s. "+
+	fmt.Fprintf(b, "\n## A locked gap\n\n64 callers ask for known buckets, and %d for new ones in a gap that another session locks for %s s. "+
 		"Figures are those of the 64.\n\n| | checks/s | without the lock | share | p99 | refused | without an answer |\n"+
-		"|---|---|---|---|---|---|---|\n", gapCallers, gapSeconds)
+		"|---|---|---|---|---|---|---|\n", gapCallers, decimal(m.options.gapSeconds()))
 	for _, g := range m.gaps {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", g.contender.name, whole(g.PerSecond()), whole(g.without), decimal(g.share()),
 			duration(g.P99), grouped(int(g.Busy)), grouped(int(g.Errors)))
