@@ -130,22 +130,20 @@ lint: toolchain ## hold the code against .golangci.yml (the first time builds th
 ## Measure
 
 .PHONY: bench
-bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS=-quick)
+bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS='-beside ../another-checkout')
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench $(ARGS)
 
 .PHONY: bench-history
-bench-history: toolchain ## fill long histories, keep them for the next run, and measure queries and retention (ARGS='-fill mysql:10000000')
+bench-history: toolchain ## fill long histories, and measure queries, back-tests, retention and audits (ARGS='-fill mysql:10000000')
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench history $(ARGS)
 
 .PHONY: bench-proof
-bench-proof: toolchain ## fill long histories, or use those that are kept, and measure the audit of them (ARGS='-fill mysql:20000000')
-	@scripts/engines.sh mysql mariadb
-	@go build -o bin/bench ./bench
-	@exec bin/bench proof $(ARGS)
+bench-proof: toolchain ## fill long histories, and measure the audit of them alone (ARGS='-fill mysql:20000000')
+	@$(MAKE) bench-history ARGS='-only audit $(ARGS)'
 
 .PHONY: bench-smoke
 bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing

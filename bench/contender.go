@@ -7,29 +7,34 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"velocityd/bench/history"
 	"velocityd/bench/round"
-	"velocityd/db/localdb"
 )
 
 // contender is one way of limiting that runs and can be asked.
 type contender struct {
-	kind     string  // the name that scenarios and targets use
+	kind     string  // the name that scenarios and ratios use
 	engine   *engine // the database that it uses; nil if it uses none
 	name     string  // for the report
 	protocol string
 	address  string
 	door     string    // host:port of its gRPC listener; "" if it has none
 	about    string    // a sentence on its kind and its setup
+	program  string    // its velocityd; "" for the others
+	isBefore bool      // its velocityd is that of the other checkout
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
 	database *database // the schema with a row for every attempt; nil if there is none
 	shares   bool      // its service and database are another contender's
-	records  bool      // it only records: it limits nothing and lets every attempt through
 	logBytes func() (int64, error)
+	known    []known // buckets of its new schema
+	seed     func(context.Context, *database) error
 	// run asks a contender that a load generator cannot ask, because it is a library. It
 	// returns the processor time of the asking process. nil for all other contenders.
 	run func(context.Context, round.Order) (round.Summary, time.Duration, error)
@@ -61,18 +66,19 @@ type stage struct {
 	dir        string // temporary, removed at the end
 	root       string // the checkout
 	progress   func(string, ...any)
-	turning    time.Time // when its turns began
+	began      time.Time
+	machine    machine
 	engines    []*engine
 	programs   programs
 	contenders []*contender // as the report lists them
 	absent     []absence
 	versions   []string
-	closing    sync.Mutex // engines are set up side by side
+	lock       sync.Mutex // engines are set up side by side
 	onClose    []func()
 }
 
 // newStage makes an empty stage in the checkout that is the current folder, with a temporary folder that close removes.
-func newStage() (*stage, error) {
+func newStage(ctx context.Context) (*stage, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("find the checkout: %w", err)
@@ -82,7 +88,7 @@ func newStage() (*stage, error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	began := time.Now()
-	s := &stage{dir: dir, root: root, progress: func(format string, args ...any) {
+	s := &stage{dir: dir, root: root, began: began, machine: describe(ctx, root, dir), progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
 	s.later(func() { _ = os.RemoveAll(dir) })
@@ -92,8 +98,8 @@ func newStage() (*stage, error) {
 // absence is a contender that could not be set up.
 type absence struct{ name, reason string }
 
-// programs are the binaries that were built from the checkout.
-type programs struct{ velocityd, load string }
+// programs are the binaries that were built from the checkout, and velocityd from the one before.
+type programs struct{ velocityd, load, before string }
 
 // close ends everything, in the reverse order of its start.
 func (s *stage) close() {
@@ -105,8 +111,8 @@ func (s *stage) close() {
 
 // later makes close call end.
 func (s *stage) later(end func()) {
-	s.closing.Lock()
-	defer s.closing.Unlock()
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	s.onClose = append(s.onClose, end)
 }
 
@@ -124,13 +130,18 @@ func (s *stage) of(kind string) (list []*contender) {
 
 // build makes the binaries of the main module.
 func (s *stage) build(ctx context.Context) error {
+	s.versions = append(s.versions, "Go "+strings.TrimPrefix(runtime.Version(), "go"))
 	s.programs = programs{velocityd: filepath.Join(s.dir, "velocityd"), load: filepath.Join(s.dir, "load")}
-	for path, pkg := range map[string]string{s.programs.velocityd: "./cmd/velocityd", s.programs.load: "./bench/load"} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
-		cmd.Dir = s.root
-		if _, err := output(ctx, buildLimit, cmd); err != nil {
-			return fmt.Errorf("build %s: %w", pkg, err)
-		}
+	return errors.Join(s.goBuild(ctx, s.root, s.programs.velocityd, "./cmd/velocityd"), s.goBuild(ctx, s.root, s.programs.load, "./bench/load"))
+}
+
+// goBuild builds a package of the module in a folder.
+func (s *stage) goBuild(ctx context.Context, folder, path, pkg string) error {
+	s.progress("building %s in %s", pkg, folder)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, pkg)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "CGO_ENABLED=0")
+	if _, err := output(ctx, buildLimit, cmd); err != nil {
+		return fmt.Errorf("build %s: %w", pkg, err)
 	}
 	return nil
 }
@@ -139,126 +150,101 @@ func (s *stage) build(ctx context.Context) error {
 // software. It does so on all engines at once.
 func (s *stage) addOurs(ctx context.Context, o options) error {
 	lists, errs := make([][]*contender, len(o.engines)), make([]error, len(o.engines))
-	s.engines = make([]*engine, len(o.engines))
 	var group sync.WaitGroup
 	for i, kind := range o.engines {
 		group.Go(func() {
-			if s.engines[i], errs[i] = startEngine(ctx, s.dir, kind, serverSettings()); errs[i] != nil {
-				return
+			e, err := s.startEngine(ctx, kind, serverSettings())
+			if err == nil {
+				lists[i], err = s.ours(ctx, e, o)
 			}
-			s.later(s.engines[i].stop)
-			lists[i], errs[i] = s.ours(ctx, s.engines[i], o)
+			errs[i] = err
 		})
 	}
 	group.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for i, e := range s.engines {
-		s.versions = append(s.versions, e.name()+" "+e.binary.Version)
-		s.add(lists[i]...)
-	}
-	return nil
+	slices.SortFunc(s.engines, func(a, b *engine) int { return strings.Compare(b.name(), a.name()) }) // MySQL first
+	s.add(slices.Concat(lists...)...)
+	return errors.Join(errs...)
 }
 
-// ours sets up the contenders that need only an engine: the textbook, velocityd's
-// procedure, the service, the service on a schema with a history if that is wanted, and
-// recording without a check. Each schema has one contender, but recording uses the
-// service's.
-func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, error) {
-	list, err := s.onNewSchemas(ctx, e, o)
-	if err != nil {
-		return nil, err
-	}
-	service := list[len(list)-1].database
-	if o.wants(inHistory) {
-		c, err := s.old(ctx, e, o)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	list = append(list, &contender{
-		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service, records: true,
-		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
-			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
-	})
-	for _, c := range list {
-		if err := s.connect(ctx, c, e); err != nil {
-			return nil, err
+// ours sets up the contenders that need only an engine. Each has a new schema, but those that share the service's.
+func (s *stage) ours(ctx context.Context, e *engine, o options) (list []*contender, err error) {
+	now, before := s.kinds(o), []contender(nil)
+	if o.beside != "" {
+		now = slices.DeleteFunc(now, func(c contender) bool { return c.program == "" })
+		for _, c := range now {
+			c.name, c.program, c.isBefore = c.name+" of "+o.beside, s.programs.before, true
+			before = append(before, c)
 		}
 	}
-	return append(list, besides(list)...), nil
+	for _, c := range slices.Concat(now, before) {
+		if err := s.setUp(ctx, &c, e); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		list = append(list, &c)
+		if c.kind == kindService {
+			list = append(list, besides(c, o)...)
+		}
+	}
+	return list, nil
 }
 
-// besides are the other ways to ask the service of a list: by package client, and over gRPC. They share its process and schema.
-func besides(list []*contender) []*contender {
-	served := *list[slices.IndexFunc(list, func(c *contender) bool { return c.kind == kindService })]
-	served.logBytes, served.shares = nil, true
-	plain, coalesced, door := served, served, served
-	plain.kind, plain.protocol, plain.name = kindClient, round.Client, served.name+", package client"
-	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
-		"its processor time is the generator's"
-	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, round.Coalesced, served.name+", client coalescing"
-	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
-	door.kind, door.protocol, door.name, door.address = kindDoor, round.RPC, "velocityd over gRPC, "+served.engine.name(), served.door
-	door.about = "the same service and schema, asked as Envoy asks its Rate Limit Service, at --grpc-listen"
-	return []*contender{&plain, &coalesced, &door}
-}
-
-// onNewSchemas makes the schemas without a history and returns their contenders, the
-// textbook first and the service last.
-func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*contender, error) {
-	textbook, err := s.schema(ctx, e, "bench_textbook", createTextbook, users())
-	if err != nil {
-		return nil, err
-	}
-	procedure, err := s.schema(ctx, e, "bench_procedure", s.migrate, users())
-	if err != nil {
-		return nil, err
-	}
-	lone, err := s.schema(ctx, e, "bench_"+kindLone, s.migrate, usersAndAddresses())
-	if err != nil {
-		return nil, err
-	}
-	service, err := s.schema(ctx, e, "bench_service", s.migrate, served())
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(service.setPeriods(ctx), service.seedOverrides(ctx, o.overrides)); err != nil {
-		return nil, err
-	}
-	return []*contender{{
-		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, database: textbook,
+// kinds returns the contenders with separate schemas, which are not set up yet.
+func (s *stage) kinds(o options) []contender {
+	velocityd := s.programs.velocityd
+	list := []contender{{
+		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, known: users(),
 		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
 	}, {
-		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
+		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, program: velocityd, known: users(),
 		about: "check_velocity called by SQL, one CALL a check, over the socket",
 	}, {
-		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: round.Service, database: lone,
+		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: round.Service, program: velocityd, known: usersAndAddresses(),
 		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as the textbook's",
 	}, {
-		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
+		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, program: velocityd, known: served(),
+		seed: func(ctx context.Context, d *database) error {
+			return errors.Join(d.setPeriods(ctx), d.seedOverrides(ctx, o.overrides))
+		},
 		about: "velocityd serve as it comes, with --grpc-listen, POST /v1/check",
-	}}, nil
+	}}
+	if o.wants(inHistory) {
+		list = append(list, contender{
+			kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: round.Service, program: velocityd, known: users(),
+			seed:  func(ctx context.Context, d *database) error { return d.fill(ctx, planOf(o.history), false) },
+			about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), history.Days, byDay),
+		})
+	}
+	return list
 }
 
-// connect completes a contender on an engine, and starts its service if it has one.
-func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
+// setUp makes a contender's schema on an engine, and starts its service if it has one.
+func (s *stage) setUp(ctx context.Context, c *contender, e *engine) (err error) {
+	id := c.kind
+	if c.isBefore {
+		id += "_before"
+	}
 	c.engine, c.server, c.logBytes, c.name = e, e.server.PID(), e.logBytes, c.name+", "+e.name()
+	s.progress("schema for %s", c.name)
+	if c.database, err = s.schema(ctx, e, "bench_"+id, c.program, c.known); err != nil {
+		return err
+	}
+	if c.seed != nil {
+		if err := c.seed(ctx, c.database); err != nil {
+			return err
+		}
+	}
 	if c.protocol != round.Service {
 		c.address = c.database.dsn
 		return nil
 	}
 	var flags []string
 	if c.kind == kindService {
-		door, err := freeAddress(ctx)
-		if err != nil {
+		if c.door, err = freeAddress(ctx); err != nil {
 			return err
 		}
-		c.door, flags = door, []string{"--grpc-listen", door}
+		flags = []string{"--grpc-listen", c.door}
 	}
-	process, address, err := s.serve(ctx, c.database, c.kind, flags...)
+	process, address, err := s.serve(ctx, c.program, c.database, id, flags...)
 	if err != nil {
 		return err
 	}
@@ -266,33 +252,44 @@ func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
 	return nil
 }
 
-// old sets up the service on a schema with a history.
-func (s *stage) old(ctx context.Context, e *engine, o options) (*contender, error) {
-	d, err := s.schema(ctx, e, "bench_"+kindHistory, s.migrate, users())
-	if err != nil {
-		return nil, err
+// besides are the other ways to ask a service: over gRPC and by package client. They share its process and schema, as
+// recording alone does, which has its table.
+func besides(served contender, o options) []*contender {
+	recording := &contender{
+		kind: kindRecording, engine: served.engine, server: served.server, name: "recording alone, " + served.engine.name(),
+		protocol: round.Recording, database: served.database, address: served.database.dsn,
+		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
+			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
 	}
-	s.progress("%s: %s txns of history, %s", e.name(), grouped(o.history), byDay)
-	if err := d.seedHistory(ctx, o.history); err != nil {
-		return nil, err
+	served.logBytes, served.shares = nil, true
+	plain, coalesced, door := served, served, served
+	plain.kind, plain.protocol, plain.name = kindClient, round.Client, served.name+", package client"
+	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
+		"its processor time is the generator's"
+	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, round.Coalesced, served.name+", client coalescing"
+	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
+	door.kind, door.protocol, door.address = kindDoor, round.RPC, served.door
+	door.name = strings.Replace(served.name, "over HTTP", "over gRPC", 1)
+	door.about = "the same service and schema, asked as Envoy asks its Rate Limit Service, at --grpc-listen"
+	if o.beside != "" { // the client is that of this checkout
+		return []*contender{&door}
 	}
-	return &contender{
-		kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: round.Service, database: d,
-		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, byDay),
-	}, nil
+	return []*contender{recording, &plain, &coalesced, &door}
 }
 
-// schema makes a database with the zones and known buckets.
-func (s *stage) schema(ctx context.Context, e *engine, name string, create func(context.Context, *database) error,
-	list []known,
-) (*database, error) {
-	s.progress("%s: schema %s", e.name(), name)
+// schema makes a database with the zones and known buckets: that of a velocityd, or of the textbook if there is no program.
+func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []known) (*database, error) {
 	d, err := e.create(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	s.later(func() { _ = d.sql.Close() })
-	if err := create(ctx, d); err != nil {
+	if program == "" {
+		err = createTextbook(ctx, d)
+	} else {
+		err = migrate(ctx, program, d)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return d, errors.Join(d.setZones(ctx), d.seedBuckets(ctx, list))
@@ -300,34 +297,31 @@ func (s *stage) schema(ctx context.Context, e *engine, name string, create func(
 
 // migrate makes velocityd's schema, as an operator does. Retention has just looked for idle buckets there, and looks
 // again hours later: known buckets have a lock row and no txn yet, so it would delete these rows during the run.
-func (s *stage) migrate(ctx context.Context, d *database) error {
-	if _, err := output(ctx, buildLimit, exec.CommandContext(ctx, s.programs.velocityd, "migrate", "up", "--dsn", d.dsn)); err != nil {
+func migrate(ctx context.Context, program string, d *database) error {
+	if _, err := output(ctx, buildLimit, exec.CommandContext(ctx, program, "migrate", "up", "--dsn", d.dsn)); err != nil {
 		return err
 	}
 	return d.session(ctx, `INSERT INTO retention_task (name, began_at, ended_at, succeeded_at)
 VALUES ('idle_buckets', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`)
 }
 
-// serve starts velocityd on a database. close stops it.
-func (s *stage) serve(ctx context.Context, d *database, name string, flags ...string) (process *child, address string, err error) {
-	if address, err = freeAddress(ctx); err != nil {
-		return nil, "", err
-	}
-	flags = append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)
-	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, flags...)
+// serve starts a velocityd on a database. close stops it.
+func (s *stage) serve(ctx context.Context, program string, d *database, name string, flags ...string) (*child, string, error) {
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	s.later(process.stop)
-	return process, address, process.awaitPort(ctx, "tcp", address)
+	process, err := s.start(ctx, d.engine.name()+"-"+name, "tcp", address, nil, program,
+		append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)...)
+	return process, address, err
 }
 
-// name returns the engine's name for people.
-func (e *engine) name() string { return engineName(e.binary.Engine) }
-
-func engineName(kind localdb.Engine) string {
-	if kind == localdb.MySQL {
-		return "MySQL"
+// start starts a process that close stops, and waits until it accepts connections.
+func (s *stage) start(ctx context.Context, name, network, address string, env []string, program string, args ...string) (*child, error) {
+	process, err := startChild(ctx, s.dir, name, env, program, args...)
+	if err != nil {
+		return nil, err
 	}
-	return "MariaDB"
+	s.later(process.stop)
+	return process, process.awaitPort(ctx, network, address)
 }

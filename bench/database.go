@@ -39,24 +39,35 @@ type engine struct {
 	data   string // its data folder
 }
 
-// startEngine starts a server in a folder of its kind's name in dir, with settings besides localdb's.
-func startEngine(ctx context.Context, dir string, kind localdb.Engine, settings []string) (*engine, error) {
+// startEngine starts a server in a folder of its kind's name, with settings besides localdb's. close stops it.
+func (s *stage) startEngine(ctx context.Context, kind localdb.Engine, settings []string) (*engine, error) {
 	binary, err := localdb.Find(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
-	home := filepath.Join(dir, string(kind))
+	home := filepath.Join(s.dir, string(kind))
 	server, err := localdb.Start(ctx, localdb.Options{Dir: home, Binary: binary, Args: settings})
 	if err != nil {
 		return nil, err
 	}
-	return &engine{server: server, binary: binary, data: filepath.Join(home, "data")}, nil
+	s.later(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), startWait)
+		defer cancel()
+		_ = server.Stop(ctx) // killed if it does not
+	})
+	e := &engine{server: server, binary: binary, data: filepath.Join(home, "data")}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.engines, s.versions = append(s.engines, e), append(s.versions, e.name()+" "+binary.Version)
+	return e, nil
 }
 
-func (e *engine) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), startWait)
-	defer cancel()
-	_ = e.server.Stop(ctx) // killed if it does not
+// name returns the engine's name for people.
+func (e *engine) name() string {
+	if e.binary.Engine == localdb.MySQL {
+		return "MySQL"
+	}
+	return "MariaDB"
 }
 
 // logBytes returns the length of the binary log.
@@ -232,4 +243,21 @@ func (d *database) tableSize(ctx context.Context, table string) (bytes, rows int
 		return 0, 0, fmt.Errorf("count rows: %w", err)
 	}
 	return bytes, rows, nil
+}
+
+// keeps measures the tables of a contender.
+func (d *database) keeps(ctx context.Context, c *contender) (k kept, err error) {
+	k.contender = c
+	for _, z := range []zone{zoneOf(zoneUser), zoneOf(zoneHot)} {
+		n, err := d.excess(ctx, z)
+		if err != nil {
+			return k, err
+		}
+		k.excess += n
+	}
+	if k.bytes, k.txns, err = d.tableSize(ctx, "zone_txn"); err != nil {
+		return k, err
+	}
+	k.lockBytes, k.locks, err = d.tableSize(ctx, "zone_bucket_lock")
+	return k, err
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,19 +23,19 @@ import (
 
 // Limits of time.
 const (
-	runLimit   = 45 * time.Minute
-	turnsLimit = 20 * time.Minute // of all turns; the preparation takes 5 to 11 minutes more
+	runLimit   = 55 * time.Minute
+	turnsLimit = 20 * time.Minute // of all turns; the rest takes 10 to 20 minutes more
 	buildLimit = 5 * time.Minute
-	roundLimit = time.Minute
-	// An engine is idle if it uses less than a tenth of the pause. After so many tries
-	// the benchmark does not wait any longer.
-	settlePause = 100 * time.Millisecond
-	settleTries = 10
+	roundLimit = 2 * time.Minute
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
+	command, args := run, os.Args[1:]
+	if len(args) > 0 && args[0] == "history" {
+		command, args = runPast, args[1:]
+	}
+	err := command(ctx, args)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("stopped: %w", context.Cause(ctx)) // names the signal
 	}
@@ -47,36 +46,24 @@ func main() {
 	}
 }
 
-// command runs the benchmark, or that of long histories, or that of their audits.
-func command(ctx context.Context, args []string) error {
-	switch {
-	case len(args) > 0 && args[0] == "history":
-		return runPast(ctx, args[1:])
-	case len(args) > 0 && args[0] == "proof":
-		return runProofs(ctx, args[1:])
-	}
-	return run(ctx, args)
-}
-
 // options are the settings of the command line.
 type options struct {
-	quick, smoke bool
-	engines      []localdb.Engine
-	turns        int
-	seconds      float64
-	history      int
-	overrides    int
-	report       string
-	chart        string
-	only         string
-	args         []string // as they were given
+	smoke     bool
+	engines   []localdb.Engine
+	turns     int
+	seconds   float64
+	history   int
+	overrides int
+	report    string
+	only      string
+	beside    string   // another checkout
+	args      []string // as they were given
 }
 
 func parse(args []string) (options, error) {
 	o := options{args: args}
 	var engines string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.quick, "quick", false, "short and rough: one turn of one second, small seeds; does not write the report")
 	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
 	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
 	// The machine's pace changes from one second to the next, so many short turns tell more than few long ones.
@@ -85,25 +72,23 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.history, "history", 20_000_000, "txns of each history")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
 	flags.StringVar(&o.report, "report", filepath.Join("bench", "report.md"), "report to write")
-	flags.StringVar(&o.chart, "chart", filepath.Join("bench", "report.svg"), "chart to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
+	flags.StringVar(&o.beside, "beside", "", "folder with another checkout: its velocityd by turns with this one, in place of other limiters; "+
+		"does not write the report")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.quick {
-		o.turns, o.seconds, o.history = 1, 1, min(o.history, 200_000)
-	}
 	if o.smoke {
-		o.turns, o.seconds, o.only = 3, 1, smokeScenarios
+		o.turns, o.seconds, o.only, o.overrides = 3, 1, smokeScenarios, min(o.overrides, 20_000)
 	}
-	if o.quick || o.smoke {
-		o.overrides = min(o.overrides, 20_000)
+	if o.only != "" || o.beside != "" {
+		o.report = ""
 	}
 	for name := range strings.SplitSeq(engines, ",") {
 		o.engines = append(o.engines, localdb.Engine(name))
 	}
-	if o.turns < 1 || o.seconds <= 0 || o.history < 1 || o.overrides < 1 {
-		return o, errors.New("turns, seconds, history and overrides must be above zero")
+	if o.turns < 1 || o.seconds <= 0 || o.history < leastPast || o.overrides < 1 {
+		return o, fmt.Errorf("turns, seconds and overrides must be above zero, and history %d or more", leastPast)
 	}
 	return o, nil
 }
@@ -113,8 +98,13 @@ func (o options) wants(scenario string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
 }
 
-// whole reports whether the run is complete, so that the report is written from it.
-func (o options) whole() bool { return !o.quick && o.only == "" }
+// gapSeconds is how long a gap is locked.
+func (o options) gapSeconds() float64 {
+	if o.smoke {
+		return gapSeconds / 10
+	}
+	return gapSeconds
+}
 
 func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
@@ -123,98 +113,95 @@ func run(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
-	began := time.Now()
-	s, err := newStage()
+	s, err := newStage(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	about := describe(ctx, s.root, s.dir)
-	if err := s.open(ctx, o); err != nil {
+	m := &measured{options: o, stage: s}
+	if err := m.open(ctx); err != nil {
 		return err
 	}
-	m, err := s.measureAll(ctx, o)
-	if err != nil {
+	if err := m.measureAll(ctx); err != nil {
 		return err
 	}
-	m.machine = about
-	m.took = time.Since(began)
-	return m.publish(o)
+	if err := m.finish(ctx); err != nil {
+		return err
+	}
+	return write(o.report, m.report(time.Now()))
 }
 
 // open builds and starts everything.
-func (s *stage) open(ctx context.Context, o options) error {
-	s.progress("building velocityd and the load generator")
+func (m *measured) open(ctx context.Context) error {
+	s, o := m.stage, m.options
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	s.versions = append(s.versions, "Go "+strings.TrimPrefix(runtime.Version(), "go"))
+	if o.beside != "" {
+		s.programs.before = filepath.Join(s.dir, "before")
+		if err := s.goBuild(ctx, o.beside, s.programs.before, "./cmd/velocityd"); err != nil {
+			return err
+		}
+	}
 	if err := s.addOurs(ctx, o); err != nil {
 		return err
 	}
-	if !o.smoke {
+	if !o.smoke && o.beside == "" {
 		s.addRivals(ctx)
 	}
 	for _, a := range s.absent {
 		s.progress("absent: %s: %s", a.name, a.reason)
 	}
+	for _, sc := range scenarios(o.overrides) {
+		if o.wants(sc.id) && len(s.turnOf(sc, 0)) > 0 {
+			m.scenarios = append(m.scenarios, sc)
+		}
+	}
 	return ctx.Err()
 }
 
 // measureAll warms every contender up and measures all scenarios in turns.
-func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
-	m := &measured{options: o, stage: s}
-	for _, sc := range scenarios(o.overrides) {
-		if o.wants(sc.id) {
-			m.scenarios = append(m.scenarios, sc)
-		}
-	}
+func (m *measured) measureAll(ctx context.Context) error {
+	s := m.stage
 	s.progress("warming up")
 	for i, c := range s.contenders {
-		if err := s.warmUp(ctx, c, scenarios(o.overrides)[0], uint64(i+1)); err != nil {
-			return nil, err
+		if err := s.warmUp(ctx, c, scenarios(m.options.overrides)[0], uint64(i+1)); err != nil {
+			return err
 		}
 	}
-	s.turning = time.Now()
-	for turn := range o.turns {
-		if !s.hasTime(turn) {
+	began := time.Now()
+	for turn := range m.options.turns {
+		if spent := time.Since(began); turn > 0 && spent+spent/time.Duration(turn) > turnsLimit {
 			m.options.turns = turn
 			s.progress("no time for another turn")
 			break
 		}
 		for i, sc := range m.scenarios {
-			if err := s.askAll(ctx, m, sc, turn, uint64(1000*(turn+1)+i)); err != nil {
-				return nil, err
+			if err := m.askAll(ctx, sc, turn, uint64(1000*(turn+1)+i)); err != nil {
+				return err
 			}
 		}
-	}
-	return m, s.finish(ctx, m)
-}
-
-// askAll measures all contenders of a scenario, one after the other.
-func (s *stage) askAll(ctx context.Context, m *measured, sc scenario, turn int, seed uint64) error {
-	for _, c := range s.turnOf(sc, turn) {
-		order := orderOf(c, sc, seed, m.options.seconds)
-		if !m.pace(c, &order) {
-			continue
-		}
-		r, err := s.measure(ctx, c, sc, order)
-		if err != nil {
-			return err
-		}
-		r.turn = turn
-		s.progress("turn %d, %-14s %-48s %7.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
-			r.PerSecond(), r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), firstOf(r.faults))
-		m.results = append(m.results, r)
 	}
 	return nil
 }
 
-// hasTime reports whether the run has time for another turn, if that takes as long as
-// those before.
-func (s *stage) hasTime(turns int) bool {
-	spent := time.Since(s.turning)
-	return turns == 0 || spent+spent/time.Duration(turns) < turnsLimit
+// askAll measures all contenders of a scenario, one after the other.
+func (m *measured) askAll(ctx context.Context, sc scenario, turn int, seed uint64) error {
+	for _, c := range m.stage.turnOf(sc, turn) {
+		order := orderOf(c, sc, seed, m.options.seconds)
+		if !m.pace(c, &order) {
+			continue
+		}
+		r, err := m.stage.measure(ctx, c, sc, order)
+		if err != nil {
+			return err
+		}
+		r.turn = turn
+		m.stage.progress("turn %d, %-14s %-48s %7.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
+			r.PerSecond(), r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), strings.Join(r.faults, "; "))
+		m.results = append(m.results, r)
+	}
+	return nil
 }
 
 // pace sets the order of recording alone, which is asked as the service was at 512 callers just
@@ -224,7 +211,7 @@ func (m *measured) pace(c *contender, order *round.Order) bool {
 	if c.kind != kindRecording {
 		return true
 	}
-	list := m.of(in512, kindService, c.engine.binary.Engine)
+	list := m.of(in512, kindService, c.engine)
 	if len(list) == 0 {
 		return false
 	}
@@ -251,13 +238,6 @@ func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint
 	return c.database.session(ctx, "ANALYZE NO_WRITE_TO_BINLOG TABLE zone_txn, zone_bucket_lock, zone_master")
 }
 
-func firstOf(texts []string) string {
-	if len(texts) == 0 {
-		return ""
-	}
-	return texts[0]
-}
-
 // turnOf returns the contenders of a scenario. Each turn begins with another one, so that
 // their order has no effect.
 func (s *stage) turnOf(sc scenario, turn int) []*contender {
@@ -278,23 +258,21 @@ func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Orde
 	}
 }
 
-// finish measures memory, exactness and disk, which is done once, at the end.
-func (s *stage) finish(ctx context.Context, m *measured) error {
-	crowded := scenarios(m.options.overrides)[0]
-	for _, c := range s.of(kindService) {
-		for _, connections := range crowds() {
-			s.progress("memory at %d connections, %s", connections, c.engine.name())
-			crowded.callers = connections
-			found, err := s.memory(ctx, c, crowded, m.options)
-			if err != nil {
+// finish measures memory, a locked gap, exactness and disk, which is done once, at the end.
+func (m *measured) finish(ctx context.Context) error {
+	for _, c := range m.stage.of(kindService) {
+		for _, connections := range []int{500, 2000} {
+			if err := m.measureMemory(ctx, c, connections); err != nil {
 				return err
 			}
-			m.memory = append(m.memory, found)
+		}
+		if err := m.measureGap(ctx, c); err != nil {
+			return err
 		}
 	}
-	s.progress("looking for attempts that were let through in excess")
-	for _, c := range s.contenders {
-		if c.database == nil || c.records || c.shares {
+	m.stage.progress("looking for attempts that were let through in excess")
+	for _, c := range m.stage.contenders {
+		if c.database == nil || c.kind == kindRecording || c.shares {
 			continue
 		}
 		k, err := c.database.keeps(ctx, c)
@@ -304,21 +282,4 @@ func (s *stage) finish(ctx context.Context, m *measured) error {
 		m.kept = append(m.kept, k)
 	}
 	return nil
-}
-
-// keeps measures the tables of a contender.
-func (d *database) keeps(ctx context.Context, c *contender) (k kept, err error) {
-	k.contender = c
-	for _, z := range []zone{zoneOf(zoneUser), zoneOf(zoneHot)} {
-		n, err := d.excess(ctx, z)
-		if err != nil {
-			return k, err
-		}
-		k.excess += n
-	}
-	if k.bytes, k.txns, err = d.tableSize(ctx, "zone_txn"); err != nil {
-		return k, err
-	}
-	k.lockBytes, k.locks, err = d.tableSize(ctx, "zone_bucket_lock")
-	return k, err
 }

@@ -10,15 +10,23 @@ import (
 	"time"
 
 	"velocityd/bench/round"
-	"velocityd/db/localdb"
+)
+
+const (
+	// An engine is idle if it uses less than a tenth of the pause. After so many tries
+	// the benchmark does not wait any longer.
+	settlePause = 100 * time.Millisecond
+	settleTries = 10
+	// gapSeconds is how long a gap is locked, and gapCallers how many callers ask for new buckets in it.
+	gapSeconds = 60
+	gapCallers = 8
 )
 
 // result is the measurement of one contender in one scenario and turn.
 type result struct {
 	turn      int
 	scenario  string
-	contender string         // its kind
-	engine    localdb.Engine // "" if it uses none
+	contender *contender
 	round.Summary
 	server   time.Duration // processor time of the database or Redis
 	service  time.Duration
@@ -56,10 +64,7 @@ type before struct {
 
 // measure asks one contender as sc says, and checks the answers.
 func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order round.Order) (result, error) {
-	r := result{scenario: sc.id, contender: c.kind}
-	if c.engine != nil {
-		r.engine = c.engine.binary.Engine
-	}
+	r := result{scenario: sc.id, contender: c}
 	if err := s.settle(ctx); err != nil {
 		return r, err
 	}
@@ -171,7 +176,7 @@ func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []strin
 	if r.Busy > 0 {
 		add("%d checks refused for want of capacity", r.Busy)
 	}
-	if sc.admits > 0 && !c.records && r.Admitted != sc.admits {
+	if sc.admits > 0 && r.Admitted != sc.admits {
 		add("%d admitted, not %d", r.Admitted, sc.admits)
 	}
 	if !c.shares && r.load.Seconds() > 0.9*r.Seconds { // package client is measured, and may use several cores
@@ -215,19 +220,19 @@ func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum round.Summary,
 	return sum, cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime(), nil
 }
 
-// memory asks a new instance of the service over many connections, and returns the most
-// memory that it held.
-func (s *stage) memory(ctx context.Context, c *contender, sc scenario, o options) (m memory, err error) {
-	process, address, err := s.serve(ctx, c.database, fmt.Sprintf("memory-%d", sc.callers))
+// measureMemory asks a new instance of the service over many connections, and notes the most memory that it held.
+func (m *measured) measureMemory(ctx context.Context, c *contender, connections int) error {
+	m.stage.progress("memory at %d connections, %s", connections, c.name)
+	sc := scenarios(m.options.overrides)[0]
+	sc.callers = connections
+	process, address, err := m.stage.serve(ctx, c.program, c.database, fmt.Sprintf("memory-%d-%v", connections, c.isBefore))
 	if err != nil {
-		return m, err
+		return err
 	}
 	defer process.stop()
-	m = memory{engine: c.engine.binary.Engine, connections: sc.callers}
-	order := orderOf(c, sc, 1, o.seconds)
+	order := orderOf(c, sc, 1, m.options.seconds)
 	order.Address = address
-	done := make(chan struct{})
-	peak := make(chan int64)
+	done, peak := make(chan struct{}), make(chan int64)
 	go func() {
 		var most int64
 		tick := time.NewTicker(pollEvery)
@@ -244,8 +249,54 @@ func (s *stage) memory(ctx context.Context, c *contender, sc scenario, o options
 			}
 		}
 	}()
-	m.Summary, _, err = s.ask(ctx, order)
+	found := memory{contender: c, connections: connections}
+	found.Summary, _, err = m.stage.ask(ctx, order)
 	close(done)
-	m.resident = <-peak
-	return m, err
+	found.resident = <-peak
+	m.memory = append(m.memory, found)
+	return err
+}
+
+// measureGap asks for known buckets while a few callers ask for new ones in a gap, which another session locks for a minute
+// as somebody does who deletes a bucket that is not there and does not commit. A shorter time without the lock comes before
+// and behind.
+func (m *measured) measureGap(ctx context.Context, c *contender) error {
+	seconds := m.options.gapSeconds()
+	first, err := m.askBesideGap(ctx, c, seconds/3, 1)
+	if err != nil {
+		return err
+	}
+	session, err := c.engine.open(c.database.name)
+	if err != nil {
+		return err
+	}
+	defer session.sql.Close()
+	// The gap is that behind the new buckets of the first time.
+	const lock = "SELECT 1 FROM zone_bucket_lock WHERE zone_id = %d AND bucket_key = 'user-00000-2' FOR UPDATE"
+	if err := session.session(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION",
+		fmt.Sprintf(lock, zoneUser)); err != nil {
+		return err
+	}
+	locked, err := m.askBesideGap(ctx, c, seconds, 2)
+	if err := errors.Join(err, session.session(ctx, "ROLLBACK")); err != nil {
+		return err
+	}
+	last, err := m.askBesideGap(ctx, c, seconds/3, 3)
+	m.gaps = append(m.gaps, gap{c, (first.PerSecond() + last.PerSecond()) / 2, locked})
+	m.stage.progress("beside a locked gap, %s: %.2f of the throughput", c.name, m.gaps[len(m.gaps)-1].share())
+	return err
+}
+
+// askBesideGap returns the answers for known buckets. Those for new buckets in the gap are not counted.
+func (m *measured) askBesideGap(ctx context.Context, c *contender, seconds float64, seed uint64) (round.Summary, error) {
+	known := orderOf(c, scenarios(m.options.overrides)[0], seed, seconds)
+	fresh := known
+	fresh.Callers, fresh.Draws = gapCallers, []round.Draw{zoneOf(zoneUser).draw(fmt.Sprintf("user-00000-%d-", seed), 0)}
+	asked := make(chan error, 1)
+	go func() {
+		_, _, err := m.stage.ask(ctx, fresh)
+		asked <- err
+	}()
+	sum, _, err := m.stage.ask(ctx, known)
+	return sum, errors.Join(err, <-asked)
 }

@@ -1,185 +1,116 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 )
 
-// publish writes the report, or prints it if no file was named.
-func (m *pastMeasured) publish() error {
-	text := m.report(time.Now())
-	if m.options.report == "" {
-		fmt.Print(text)
-		return nil
-	}
-	if err := os.WriteFile(m.options.report, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return nil
-}
-
 func (m *pastMeasured) report(now time.Time) string {
 	var b strings.Builder
-	m.writeHead(&b, now)
-	m.writeQuestions(&b)
-	m.writePartitions(&b)
+	m.stage.writeHead(&b, "Long histories", "make bench-history", m.options.args, now)
+	fmt.Fprintf(&b, "**How:** a history has the attempts of 60 days, made up from a seed by `bench/history`: logins with a check of user and "+
+		"address, lone checks of a device, and an address that guesses and has a tenth of all rows. Keys are drawn by Zipf's law. "+
+		"`zone_txn` has 64 partitions, one a day, and `zone_txn_mark` a mark an hour. A buffer pool has %s, so a longer history is read "+
+		"from the disk. One caller asks `velocityd serve` over HTTP, %d %s for each kind of request in each of %d turns (a tenth of that "+
+		"for pages that read 20,000 rows, and for those of the console), and draws other rows each time. A figure is the median of the "+
+		"turns' medians, and in brackets the median of their slowest requests. Ratios are made within a turn. An audit has limits that "+
+		"the rows keep: users have a window of a day, addresses and devices one of an hour. Of more than %s txns it proves the newest, "+
+		"and reads a day before them, too.\n\n",
+		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns, grouped(mostProven))
+	if len(m.asked) > 0 {
+		m.writeQuestions(&b)
+		m.writePartitions(&b)
+	}
 	m.writeClaims(&b)
 	return b.String()
 }
 
-func (m *pastMeasured) writeHead(b *strings.Builder, now time.Time) {
-	h := m.machine
-	fmt.Fprintf(b, "# Long histories\n\n")
-	fmt.Fprintf(b, "Written by `%s` on %s, at commit %s, in %s.\n\n", m.command(), now.UTC().Format(time.DateOnly), h.commit,
-		m.took.Round(time.Second))
-	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
-		"Load average before the run: %s. Engine, service and callers share these cores.\n\n",
-		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
-	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.versions, ", "))
-	fmt.Fprintf(b, "**How:** a history has the attempts of 60 days, made up from a seed by `bench/history`: logins with a check of user and "+
-		"address, lone checks of a device, and an address that guesses and has a tenth of all rows. Keys are drawn by Zipf's law. "+
-		"`zone_txn` has 64 partitions, one a day, and `zone_txn_mark` a mark an hour. A buffer pool has %s, so a longer history is read "+
-		"from the disk. One caller asks `velocityd serve` over HTTP, %d %s for each kind of request in each of %d turns (a tenth of that "+
-		"for pages that read 20,000 rows, and for those of the console), and draws other rows each time. A figure is the median of the turns' medians, and in brackets "+
-		"the median of their slowest requests. Ratios are made within a turn.\n\n",
-		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns)
-}
-
-// command returns the command that repeats the run, without the folder and the file of this machine.
-func (m *pastMeasured) command() string { return "make bench-history ARGS='" + m.options.fills() + "'" }
-
-// fills returns the options that name the histories.
-func (o pastOptions) fills() string {
-	var fills []string
-	for _, one := range o.sizes {
-		fills = append(fills, fmt.Sprintf("-fill %s:%d", one.engine, one.rows))
-	}
-	return strings.Join(fills, " ")
-}
-
-// of returns what a question took on a history, by turn.
-func (m *pastMeasured) of(question string, l *lentPast) (list []asked) {
+// of returns the results of a question on a history, by turn.
+func (m *pastMeasured) of(question string, p *past) (list []result) {
 	for _, a := range m.asked {
-		if a.question == question && a.history == l {
-			list = append(list, a)
+		if a.question == question && a.history == p {
+			list = append(list, a.result)
 		}
 	}
 	return list
 }
 
-// refused returns how many requests of a question the service refused, in words, or nothing.
-func (m *pastMeasured) refused(question string, l *lentPast) string {
-	var busy int64
-	for _, a := range m.of(question, l) {
-		busy += a.Busy
-	}
-	if busy == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", %d refused", busy)
-}
-
 // timesOf returns the median of a question's medians, and that of its slowest requests.
-func (m *pastMeasured) timesOf(question string, l *lentPast) (median, slowest time.Duration) {
-	var medians, most []float64
-	for _, a := range m.of(question, l) {
-		medians, most = append(medians, float64(a.P50)), append(most, float64(a.Max))
+func (m *pastMeasured) timesOf(question string, p *past) (median, slowest string) {
+	of := func(f func(result) float64) string {
+		return duration(time.Duration(spreadOf(values(m.of(question, p), f)).median))
 	}
-	return time.Duration(spreadOf(medians).median), time.Duration(spreadOf(most).median)
+	return of(medianTime), of(func(r result) float64 { return float64(r.Max) })
 }
 
-func (m *pastMeasured) writeQuestions(b *strings.Builder) {
-	fmt.Fprintf(b, "## Time of a request\n\n|")
-	var list []*lentPast
-	for _, l := range m.histories {
-		if l.isOrdinary() {
-			list = append(list, l)
-			fmt.Fprintf(b, " | %s", l.title())
-		}
+// writeTable writes a table with a line for each question and a column for each of some histories.
+func writeTable(b *strings.Builder, columns []*past, cell func(question string, p *past) string) {
+	b.WriteString("|")
+	for _, p := range columns {
+		fmt.Fprintf(b, " | %s", p.title())
 	}
-	fmt.Fprintf(b, " |\n|---|%s\n", strings.Repeat("---|", len(list)))
+	fmt.Fprintf(b, " |\n|---|%s\n", strings.Repeat("---|", len(columns)))
 	for _, q := range questions() {
 		fmt.Fprintf(b, "| %s", q.title)
-		for _, l := range list {
-			median, slowest := m.timesOf(q.id, l)
-			fmt.Fprintf(b, " | %s (%s)%s", duration(median), duration(slowest), m.refused(q.id, l))
+		for _, p := range columns {
+			b.WriteString(" | " + cell(q.title, p))
 		}
 		b.WriteString(" |\n")
 	}
 	b.WriteString("\n")
 }
 
-// ratioOf divides the medians of a question on one history by those on another, turn by turn.
-func (m *pastMeasured) ratioOf(question string, one, other *lentPast) spread {
-	results := func(l *lentPast) (list []result) {
-		for _, a := range m.of(question, l) {
-			list = append(list, result{turn: a.turn, Summary: a.Summary})
+func (m *pastMeasured) writeQuestions(b *strings.Builder) {
+	b.WriteString("## Time of a request\n\n")
+	ordinary := slices.DeleteFunc(slices.Clone(m.histories), func(p *past) bool { return !p.isOrdinary() })
+	writeTable(b, ordinary, func(question string, p *past) string {
+		var busy int64
+		for _, r := range m.of(question, p) {
+			busy += r.Busy
 		}
-		return list
-	}
-	return ratio(results(one), results(other), medianTime)
+		median, slowest := m.timesOf(question, p)
+		if busy > 0 {
+			slowest += fmt.Sprintf(", %d refused", busy)
+		}
+		return fmt.Sprintf("%s (%s)", median, slowest)
+	})
 }
 
 // writePartitions compares 64 partitions with one.
 func (m *pastMeasured) writePartitions(b *strings.Builder) {
-	fmt.Fprintf(b, "## 64 partitions against one\n\nMedians on 64 partitions as a multiple of those on one partition with the same txns. "+
-		"At most 1.3 is asked of a look-up, a report and a release.\n\n|")
-	var pairs [][2]*lentPast
-	for _, whole := range m.histories {
-		if whole.isWhole {
-			l := m.ordinary(whole)
-			pairs = append(pairs, [2]*lentPast{l, whole})
-			fmt.Fprintf(b, " | %s", l.title())
-		}
-	}
-	fmt.Fprintf(b, " |\n|---|%s\n", strings.Repeat("---|", len(pairs)))
-	for _, q := range questions() {
-		if q.id == qFloor {
-			continue
-		}
-		fmt.Fprintf(b, "| %s", q.title)
-		for _, pair := range pairs {
-			fmt.Fprintf(b, " | %s", m.ratioOf(q.id, pair[0], pair[1]).text(decimal))
-		}
-		b.WriteString(" |\n")
-	}
-	b.WriteString("\n")
+	b.WriteString("## 64 partitions against one\n\nMedians on 64 partitions as a multiple of those on one partition with the same txns. " +
+		"At most 1.3 is asked of a look-up, a report and a release.\n\n")
+	wholes := slices.DeleteFunc(slices.Clone(m.histories), func(p *past) bool { return !p.isWhole })
+	writeTable(b, wholes, func(question string, p *past) string {
+		return ratio(m.of(question, m.ordinary(p)), m.of(question, p), medianTime).text(decimal)
+	})
 }
 
 // ordinary returns the ordinary history that is as long as another one, on the same engine.
-func (m *pastMeasured) ordinary(as *lentPast) *lentPast {
-	return m.histories[slices.IndexFunc(m.histories, func(l *lentPast) bool {
-		return l.isOrdinary() && l.engine == as.engine && l.plan.Rows == as.plan.Rows
+func (m *pastMeasured) ordinary(as *past) *past {
+	return m.histories[slices.IndexFunc(m.histories, func(p *past) bool {
+		return p.isOrdinary() && p.engine == as.engine && p.plan.Rows == as.plan.Rows
 	})]
 }
 
 // writeClaims writes the claims that a long history must hold, with what was found.
 func (m *pastMeasured) writeClaims(b *strings.Builder) {
-	fmt.Fprintf(b, "## Claims\n\n| | asked | found |\n|---|---|---|\n")
-	for _, l := range m.histories {
-		if l.isOrdinary() {
-			median, slowest := m.timesOf(qNobody, l)
-			fmt.Fprintf(b, "| a key without rows: %s | at most 5 ms | %s, the slowest %s |\n", l.title(), duration(median), duration(slowest))
+	b.WriteString("## Claims\n\n| | asked | found |\n|---|---|---|\n")
+	var claims []claim
+	for _, p := range m.histories {
+		switch median, slowest := m.timesOf(qNobody, p); {
+		case len(m.asked) == 0 || p.isWhole:
+		case p.plan.Flood > 0:
+			times := ratio(m.of(qNewest, p), m.of(qNewest, m.ordinary(p)), medianTime).text(decimal)
+			claims = append(claims, claim{qNewest + " beside a flood of one address: " + p.title(), "as before the flood", times + " × the time"})
+		default:
+			claims = append(claims, claim{qNobody + ": " + p.title(), "at most 5 ms", median + ", the slowest " + slowest})
 		}
 	}
-	for _, r := range m.leavings {
-		fmt.Fprintf(b, "| p99 of 64 callers while %s txns leave by retention in %s: %s | at most 1.5 × of without, no error ",
-			grouped(r.removed), r.retention.Round(time.Second/10), r.history.title())
-		fmt.Fprintf(b, "| %s ×, the slowest %s, %s |\n", ratio(r.busy, r.quiet, longTime).text(decimal), duration(r.slowest()),
-			cmp.Or(r.fault(), "no error"))
-	}
-	for _, l := range m.histories {
-		if l.flood > 0 {
-			fmt.Fprintf(b, "| the newest 50 of a user beside a flood of one address: %s | as before the flood | %s × the time |\n",
-				l.title(), m.ratioOf(qNewest, l, m.ordinary(l)).text(decimal))
-		}
-	}
-	for _, r := range m.replays {
-		b.WriteString(r.row())
+	for _, c := range slices.Concat(claims, m.claims) {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.what, c.asked, c.found)
 	}
 	b.WriteString("\n")
 }

@@ -12,28 +12,27 @@ import (
 // enoughRows rows make a file's length tell theirs: files grow in large steps.
 const enoughRows = 200_000
 
-// publish writes the report and the chart, or prints the report if the run was not
-// complete.
-func (m *measured) publish(o options) error {
-	text := m.report(time.Now())
-	if !o.whole() {
+// write writes a report to a file, or prints it if there is none.
+func write(path, text string) error {
+	if path == "" {
 		fmt.Print(text)
 		return nil
 	}
-	if err := os.WriteFile(o.report, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if err := os.WriteFile(o.chart, []byte(m.chart()), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	m.stage.progress("wrote %s and %s", o.report, o.chart)
 	return nil
 }
 
 func (m *measured) report(now time.Time) string {
 	var b strings.Builder
-	m.writeHead(&b, now)
-	m.writeComparisons(&b)
+	m.stage.writeHead(&b, "Against other limiters", "make bench", m.options.args, now)
+	m.writeHow(&b)
+	if m.options.beside == "" {
+		m.writeComparisons(&b)
+	} else {
+		m.writeBeside(&b)
+	}
 	m.writeScenarios(&b)
 	m.writeAnswers(&b)
 	m.writeDisk(&b)
@@ -42,16 +41,21 @@ func (m *measured) report(now time.Time) string {
 	return b.String()
 }
 
-func (m *measured) writeHead(b *strings.Builder, now time.Time) {
-	h := m.machine
-	fmt.Fprintf(b, "# Against other limiters\n\n")
-	fmt.Fprintf(b, "Written by `%s` on %s, at commit %s, in %s.\n\n", m.command(), now.UTC().Format(time.DateOnly), h.commit,
-		m.took.Round(time.Second))
-	fmt.Fprintf(b, "![Throughput of the contenders](report.svg)\n\n")
+// writeHead writes the beginning of each report. command repeats the run with args.
+func (s *stage) writeHead(b *strings.Builder, title, command string, args []string, now time.Time) {
+	if len(args) > 0 {
+		command += " ARGS='" + strings.Join(args, " ") + "'"
+	}
+	h := s.machine
+	fmt.Fprintf(b, "# %s\n\nWritten by `%s` on %s, at commit %s, in %s.\n\n", title, command, now.UTC().Format(time.DateOnly), h.commit,
+		now.Sub(s.began).Round(time.Second))
 	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
-		"Load average before the run: %s. Everything runs on these cores: the database, Redis, the services and the load generator.\n\n",
+		"Load average before the run: %s. Everything runs on these cores: databases, services and callers.\n\n",
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
-	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
+	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(s.versions, ", "))
+}
+
+func (m *measured) writeHow(b *strings.Builder) {
 	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
 		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a "+
 		"closed loop, recording alone at the pace of the service, %d %s, "+
@@ -67,33 +71,43 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 	}
 }
 
-// command returns the command that repeats the run.
-func (m *measured) command() string {
-	if len(m.options.args) == 0 {
-		return "make bench"
-	}
-	return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
-}
-
 // writeComparisons writes the ratios, with a column for each engine.
 func (m *measured) writeComparisons(b *strings.Builder) {
-	head, line := "", ""
-	var columns [][]comparison
-	for _, e := range m.options.engines {
-		columns = append(columns, m.comparisons(e))
-		head += " " + engineName(e) + " |"
-		line += "---|"
+	fmt.Fprintf(b, "## Ratios\n\n|")
+	for _, e := range m.stage.engines {
+		fmt.Fprintf(b, " | %s", e.name())
 	}
-	fmt.Fprintf(b, "## Ratios\n\n| |%s\n|---|%s\n", head, line)
-	for i, one := range columns[0] {
-		if one.found.of == 0 {
+	fmt.Fprintf(b, " |\n|---|%s\n", strings.Repeat("---|", len(m.stage.engines)))
+	for _, c := range m.comparisons() {
+		if c.found(m, m.stage.engines[0]).of == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "| %s |", one.what)
-		for _, column := range columns {
-			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
+		fmt.Fprintf(b, "| %s |", c.what)
+		for _, e := range m.stage.engines {
+			fmt.Fprintf(b, " %s |", c.found(m, e).text(decimal))
 		}
 		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+}
+
+// writeBeside writes this checkout's figures as multiples of those of the other one.
+func (m *measured) writeBeside(b *strings.Builder) {
+	fmt.Fprintf(b, "## This checkout beside %s\n\nRatios within a turn: the figure of this checkout by that of the other one.\n\n"+
+		"| | | checks/s | p50 | p99 | CPU server | CPU service |\n|---|---|---|---|---|---|---|\n", m.options.beside)
+	for _, sc := range m.scenarios {
+		for _, before := range m.stage.contenders {
+			then := m.by(sc.id, before)
+			if !before.isBefore || len(then) == 0 {
+				continue
+			}
+			now := m.of(sc.id, before.kind, before.engine)
+			fmt.Fprintf(b, "| %s | %s, %s |", sc.id, before.kind, before.engine.name())
+			for _, figure := range []func(result) float64{perSecond, medianTime, longTime, serverCost, serviceCost} {
+				fmt.Fprintf(b, " %s |", ratio(now, then, figure).text(decimal))
+			}
+			b.WriteString("\n")
+		}
 	}
 	b.WriteString("\n")
 }
@@ -109,8 +123,8 @@ func (m *measured) writeScenarios(b *strings.Builder) {
 			}
 		}
 		b.WriteString("\n")
-		for _, c := range m.stage.contenders {
-			m.writeNote(b, sc, c)
+		if sc.id == in512 {
+			m.writeBatches(b)
 		}
 	}
 }
@@ -132,17 +146,14 @@ func writeLine(b *strings.Builder, c *contender, list []result) {
 		latency(medianTime), latency(longTime), server, service, load)
 }
 
-// writeNote writes facts that do not fit into a contender's line: the length of its batches, if that
-// matters.
-func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
-	list := m.by(sc.id, c)
-	if len(list) == 0 {
-		return
-	}
-	if c.kind == kindService && sc.id == in512 {
-		fmt.Fprintf(b, "%s: %s txns a COMMIT, over %s connections.\n\n", c.name,
-			spreadOf(values(list, func(r result) float64 { return float64(r.batch()) })).text(whole),
-			spreadOf(values(list, func(r result) float64 { return float64(r.lanes) })).text(whole))
+// writeBatches writes how long the service's batches were at 512 callers.
+func (m *measured) writeBatches(b *strings.Builder) {
+	for _, c := range m.stage.of(kindService) {
+		if list := m.by(in512, c); len(list) > 0 {
+			fmt.Fprintf(b, "%s: %s txns a COMMIT, over %s connections.\n\n", c.name,
+				spreadOf(values(list, func(r result) float64 { return float64(r.batch()) })).text(whole),
+				spreadOf(values(list, func(r result) float64 { return float64(r.lanes) })).text(whole))
+		}
 	}
 }
 
@@ -158,7 +169,7 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 		var checks, retried int64
 		first := ""
 		for _, r := range m.results {
-			if r.contender != c.kind || c.engine != nil && r.engine != c.engine.binary.Engine {
+			if r.contender != c {
 				continue
 			}
 			rounds++
@@ -217,8 +228,15 @@ func (m *measured) writeMemory(b *strings.Builder) {
 		"once.\n\n"+
 		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
 	for _, k := range m.memory {
-		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", engineName(k.engine), grouped(k.connections), mebibytes(k.resident),
+		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", k.contender.name, grouped(k.connections), mebibytes(k.resident),
 			whole(k.PerSecond()), duration(k.P99), grouped(int(k.Busy)), grouped(int(k.Errors)))
+	}
+	fmt.Fprintf(b, "\n## A locked gap\n\n64 callers ask for known buckets, and %d for new ones in a gap that another session locks for %s s. "+
+		"Figures are those of the 64.\n\n| | checks/s | without the lock | share | p99 | refused | without an answer |\n"+
+		"|---|---|---|---|---|---|---|\n", gapCallers, decimal(m.options.gapSeconds()))
+	for _, g := range m.gaps {
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", g.contender.name, whole(g.PerSecond()), whole(g.without), decimal(g.share()),
+			duration(g.P99), grouped(int(g.Busy)), grouped(int(g.Errors)))
 	}
 	b.WriteString("\n")
 }
@@ -229,7 +247,7 @@ func (m *measured) writeContenders(b *strings.Builder) {
 	for _, c := range m.stage.contenders {
 		name := c.name
 		if c.engine != nil {
-			name = strings.TrimSuffix(name, ", "+engineName(c.engine.binary.Engine))
+			name = strings.TrimSuffix(name, ", "+c.engine.name())
 		}
 		if !told[name] {
 			fmt.Fprintf(b, "- **%s**: %s.\n", name, c.about)

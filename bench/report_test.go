@@ -1,11 +1,6 @@
 package main
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,51 +16,31 @@ func sample() *measured {
 		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: round.Service, server: 1, service: 1,
 		logBytes: func() (int64, error) { return 0, nil },
 	}
-	s := &stage{
-		engines: []*engine{e},
-		contenders: []*contender{
-			{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: round.Procedure, server: 1},
-			service,
-			{kind: kindEcho, name: "Echo", about: "a floor", service: 1},
-			{kind: kindRecording, engine: e, name: "recording", about: "a floor", database: &database{}, records: true},
-		},
-		absent:   []absence{{name: "pigeons", reason: "none in the loft"}},
-		versions: []string{"MySQL 9.7"},
-	}
+	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: round.Procedure, server: 1}
+	echo := &contender{kind: kindEcho, name: "Echo", about: "a floor", service: 1}
+	recording := &contender{kind: kindRecording, engine: e, name: "recording", about: "a floor", database: &database{}}
+	before := &contender{kind: kindService, engine: e, name: "velocityd before", isBefore: true, service: 1}
 	m := &measured{
-		stage: s, scenarios: scenarios(1_000_000), took: 14 * time.Minute,
-		options: options{
-			engines: []localdb.Engine{localdb.MySQL, localdb.MariaDB}, turns: 2, seconds: 3, history: 20_000_000,
-			overrides: 1_000_000,
+		stage: &stage{
+			engines:    []*engine{e, {binary: localdb.Binary{Engine: localdb.MariaDB}}},
+			contenders: []*contender{textbook, service, echo, recording, before},
+			absent:     []absence{{name: "pigeons", reason: "none in the loft"}},
+			versions:   []string{"MySQL 9.7"},
 		},
-		memory: []memory{{engine: localdb.MySQL, connections: 2000, resident: 90 << 20}},
-		kept:   []kept{{contender: service, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
-	}
-	on := func(r result) result {
-		r.engine = localdb.MySQL
-		return r
+		scenarios: scenarios(1_000_000),
+		options:   options{turns: 2, seconds: 3, history: 20_000_000, overrides: 1_000_000},
+		memory:    []memory{{contender: service, connections: 2000, resident: 90 << 20}},
+		gaps:      []gap{{service, 100, round.Summary{Admitted: 180, Seconds: 2}}},
+		kept:      []kept{{contender: service, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
 	}
 	for turn := range 2 {
-		m.results = append(m.results, on(ran(turn, inHot, kindTextbook, 400)), on(ran(turn, inHot, kindService, 10_000)),
-			on(ran(turn, in512, kindService, 30_000)), ran(turn, in512, kindEcho, 40_000), on(ran(turn, in64, kindService, 24_000)),
-			on(ran(turn, inRecording, kindRecording, 50_000)), on(ran(turn, inPair512, kindService, 24_000)),
-			on(ran(turn, in512, kindDoor, 20_000)), ran(turn, in512, kindRPC, 40_000), on(ran(turn, in512, kindCoalesced, 30_000)),
-			on(ran(turn, in512, kindClient, 20_000)))
+		served, echoed, lone := ran(turn, in512, service, 30_000), ran(turn, in512, echo, 40_000), ran(turn, in64, service, 24_000)
+		served.txns, served.commits, served.lanes, served.service = 60_000, 300, 2, 6*time.Second
+		echoed.service, lone.logBytes = 4*time.Second, 48_000*70
+		m.results = append(m.results, ran(turn, inHot, textbook, 400), ran(turn, inHot, service, 10_000), served, echoed, lone,
+			ran(turn, inRecording, recording, 50_000), ran(turn, inPair512, service, 24_000), ran(turn, in512, before, 40_000))
 	}
 	m.results[0].faults = []string{"admitted 101, not 100"}
-	for i := range m.results {
-		if r := &m.results[i]; r.scenario == in512 && r.contender == kindService {
-			r.txns, r.commits, r.lanes, r.service = 60_000, 300, 2, 6*time.Second
-		} else if r.scenario == in512 && r.contender == kindCoalesced {
-			r.service = 3 * time.Second / 2
-		} else if r.scenario == in512 && r.contender == kindClient {
-			r.service = 2 * time.Second
-		} else if r.scenario == in512 {
-			r.service = 4 * time.Second
-		} else if r.scenario == in64 {
-			r.logBytes = 48_000 * 70
-		}
-	}
 	return m
 }
 
@@ -77,16 +52,14 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 		"**Absent:** pigeons could not be had here (none in the loft)",
 		"| the service's CPU for a check at 512, against Echo alone | 2 | – |",
 		"| one hot bucket, throughput against the textbook's | 25 | – |",
-		"| 512 callers over gRPC, throughput against envoyproxy/ratelimit over gRPC, Redis without persistence | 0.5 | – |",
-		"| the service's CPU for a check at 512, by a client that coalesces, against one that does not | 0.5 | – |",
 		"| the same, 512 connections | 0.8 | – |",
 		"| textbook | 400 | 1.00 ms | 3.00 ms | 0.000 | – | 0.000 |",
 		"| Echo | 40,000 | 1.00 ms | 3.00 ms | – | 0.050 | 0.000 |",
 		"velocityd <HTTP>: 200 txns a COMMIT, over 2 connections.",
 		"| textbook | 2 | 1,600 | 0 | 1 | 0 | hot: admitted 101, not 100 |",
-		"12 rounds with 712,000 checks were right, without a repeated call.",
+		"14 rounds with 872,000 checks were right, without a repeated call.",
 		"| velocityd <HTTP> | 70 | 100 | 200,000 | 90 | 200,000 |",
-		"| MySQL | 2,000 | 90 | 0 | 0.00 ms | 0 | 0 |",
+		"| velocityd <HTTP> | 2,000 | 90 | 0 | 0.00 ms | 0 | 0 |", "| velocityd <HTTP> | 90 | 100 | 0.9 |",
 		"- **textbook**: by the book.",
 	} {
 		if !strings.Contains(text, want) {
@@ -98,16 +71,20 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 	}
 }
 
-func TestTheCommandRepeatsTheRun(t *testing.T) {
+func TestTheReportComparesTwoCheckouts(t *testing.T) {
 	t.Parallel()
-	for want, o := range map[string]options{
-		"make bench":                         {},
-		"make bench ARGS='-quick'":           {args: []string{"-quick"}},
-		"make bench ARGS='-history 5000000'": {args: []string{"-history", "5000000"}},
+	m := sample()
+	m.options.beside, m.options.args = "../before", []string{"-beside", "../before"}
+	text := m.report(time.Now())
+	for _, want := range []string{
+		"Written by `make bench ARGS='-beside ../before'`", "| 512 | service, MySQL | 0.75 | 1 | 1 |",
 	} {
-		if got := (&measured{options: o}).command(); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q in\n%s", want, text)
 		}
+	}
+	if strings.Contains(text, "## Ratios") {
+		t.Error("it has ratios to contenders that were not asked")
 	}
 }
 
@@ -123,61 +100,5 @@ func TestNumbersAreWrittenAsPeopleReadThem(t *testing.T) {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-}
-
-func TestTheChartIsAnImageWithBarsToScale(t *testing.T) {
-	t.Parallel()
-	text := draw("Checks & more", []panel{{title: "a", bars: []bar{
-		{label: "<one>", found: spread{100, 90, 200, 3}}, {label: "two", ours: true, found: spread{50, 50, 50, 1}},
-	}}, {title: "nobody"}})
-	decoder := xml.NewDecoder(strings.NewReader(text))
-	for {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("not XML: %v\n%s", err, text)
-		}
-	}
-	widths := regexp.MustCompile(`<rect class="bar[^"]*" x="\d+" y="\d+" width="([0-9.]+)"`).FindAllStringSubmatch(text, -1)
-	if len(widths) != 2 {
-		t.Fatalf("%d bars in\n%s", len(widths), text)
-	}
-	one, _ := strconv.ParseFloat(widths[0][1], 64)
-	two, _ := strconv.ParseFloat(widths[1][1], 64)
-	if one <= 0 || one < 1.99*two || one > 2.01*two {
-		t.Errorf("100 is %v wide and 50 is %v", one, two)
-	}
-	if most := float64(chartWidth - labelWidth - valueWidth); one > most/2+1 {
-		t.Errorf("the median is drawn %v wide, of %v for the most of twice as many", one, most)
-	}
-	for _, want := range []string{
-		"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`,
-		"forgets every attempt", "from the slowest to the fastest", "Not measured here: &lt;one&gt;; two.",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the chart lacks %q", want)
-		}
-	}
-}
-
-func TestTheChartTellsWhatTheReportTells(t *testing.T) {
-	t.Parallel()
-	text := sample().chart()
-	for _, want := range []string{"30,000", "24,000", "10,000", "Not measured here: textbook", "velocityd &lt;HTTP&gt;"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the chart lacks %q", want)
-		}
-	}
-	if strings.Contains(text, "lone caller") {
-		t.Error("a lone caller has a panel")
-	}
-}
-
-func TestAChartOfNothingIsStillAnImage(t *testing.T) {
-	t.Parallel()
-	text := draw("nothing", []panel{{title: "a", bars: []bar{{label: "one"}}}})
-	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-		t.Error(text)
 	}
 }

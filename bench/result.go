@@ -2,22 +2,19 @@ package main
 
 import (
 	"slices"
-	"time"
 
 	"velocityd/bench/round"
-	"velocityd/db/localdb"
 )
 
 // measured is all that a run found.
 type measured struct {
 	options   options
 	stage     *stage
-	machine   machine
 	scenarios []scenario
 	results   []result
 	kept      []kept
 	memory    []memory
-	took      time.Duration
+	gaps      []gap
 }
 
 // kept describes a contender's tables at the end. bytes is the length of their files.
@@ -29,33 +26,46 @@ type kept struct {
 	locks       int64
 }
 
-// memory is the most memory that an instance of the service held, in bytes, at a number
+// memory is the most memory that an instance of a service held, in bytes, at a number
 // of connections.
 type memory struct {
-	engine      localdb.Engine
+	contender   *contender
 	connections int
 	resident    int64
 	round.Summary
 }
 
+// gap is the answers a second without a locked gap, and the answers beside one.
+type gap struct {
+	contender *contender
+	without   float64
+	round.Summary
+}
+
+// share is the part of the throughput that is left beside a locked gap.
+func (g gap) share() float64 { return g.PerSecond() / max(g.without, 1) }
+
 // of returns the results of a kind of contender in a scenario, by turn: those on an
 // engine, and those of contenders without an engine, such as rivals on Redis.
-func (m *measured) of(scenario, contender string, engine localdb.Engine) []result {
-	var list []result
-	for _, r := range m.results {
-		if r.scenario == scenario && r.contender == contender && (r.engine == engine || r.engine == "") {
-			list = append(list, r)
-		}
-	}
-	return list
+func (m *measured) of(scenario, kind string, e *engine) []result {
+	return m.where(func(r result) bool {
+		c := r.contender
+		return r.scenario == scenario && c.kind == kind && !c.isBefore && (c.engine == e || c.engine == nil)
+	})
 }
 
 // by returns the results of one contender in a scenario.
 func (m *measured) by(scenario string, c *contender) []result {
-	if c.engine == nil {
-		return m.of(scenario, c.kind, "")
+	return m.where(func(r result) bool { return r.scenario == scenario && r.contender == c })
+}
+
+func (m *measured) where(fits func(result) bool) (list []result) {
+	for _, r := range m.results {
+		if fits(r) {
+			list = append(list, r)
+		}
 	}
-	return m.of(scenario, c.kind, c.engine.binary.Engine)
+	return list
 }
 
 // spread is the median, the extremes and the number of some values.

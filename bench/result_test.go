@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"velocityd/bench/round"
-	"velocityd/db/localdb"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -34,8 +33,8 @@ func TestSpreadIsMedianAndExtremes(t *testing.T) {
 }
 
 // ran is a result with so many answers in a second.
-func ran(turn int, scenario, contender string, perSecond float64) result {
-	return result{turn: turn, scenario: scenario, contender: contender, Summary: round.Summary{
+func ran(turn int, scenario string, c *contender, perSecond float64) result {
+	return result{turn: turn, scenario: scenario, contender: c, Summary: round.Summary{
 		Admitted: int64(perSecond * 2), Seconds: 2, P50: time.Millisecond, P99: 3 * time.Millisecond,
 	}}
 }
@@ -44,8 +43,8 @@ func TestRatiosAreMadeWithinATurn(t *testing.T) {
 	t.Parallel()
 	// The machine halves its pace in the second turn; only the first one has no
 	// partner, and nothing answered in the last.
-	one := []result{ran(0, "", "", 999), ran(1, "", "", 300), ran(2, "", "", 100), ran(3, "", "", 200), ran(4, "", "", 10)}
-	other := []result{ran(3, "", "", 100), ran(2, "", "", 100), ran(1, "", "", 100), ran(4, "", "", 0)}
+	one := []result{ran(0, "", nil, 999), ran(1, "", nil, 300), ran(2, "", nil, 100), ran(3, "", nil, 200), ran(4, "", nil, 10)}
+	other := []result{ran(3, "", nil, 100), ran(2, "", nil, 100), ran(1, "", nil, 100), ran(4, "", nil, 0)}
 	if got := ratio(one, other, perSecond); !near(got.median, 2) || !near(got.least, 1) || !near(got.most, 3) {
 		t.Errorf("got %v, want 2 from 1 to 3", got)
 	}
@@ -56,10 +55,10 @@ func TestRatiosAreMadeWithinATurn(t *testing.T) {
 
 func TestCostIsForAThousandAnswers(t *testing.T) {
 	t.Parallel()
-	if got := ran(0, "", "", 2_000).cost(time.Second); !near(got, 0.25) {
+	if got := ran(0, "", nil, 2_000).cost(time.Second); !near(got, 0.25) {
 		t.Errorf("got %v, want 0.25", got)
 	}
-	if got := ran(0, "", "", 0).cost(time.Second); got != 0 {
+	if got := ran(0, "", nil, 0).cost(time.Second); got != 0 {
 		t.Errorf("without answers: %v", got)
 	}
 }
@@ -159,36 +158,35 @@ func TestTurnsBeginWithAnotherContender(t *testing.T) {
 
 func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	t.Parallel()
+	e := &engine{}
+	service := &contender{kind: kindService, engine: e}
 	last := result{
-		scenario: in512, contender: kindService, engine: localdb.MariaDB, txns: 4000, commits: 20, lanes: 2,
-		Summary: round.Summary{Admitted: 4000, Seconds: 2},
+		scenario: in512, contender: service, txns: 4000, commits: 20, lanes: 2, Summary: round.Summary{Admitted: 4000, Seconds: 2},
 	}
-	m := &measured{results: []result{{scenario: in512, contender: kindService, engine: localdb.MariaDB}, last}}
-	recording := func(kind localdb.Engine) *contender {
-		return &contender{kind: kindRecording, engine: &engine{binary: localdb.Binary{Engine: kind}}}
-	}
+	m := &measured{results: []result{{scenario: in512, contender: service}, last}}
 	var order round.Order
-	if !m.pace(recording(localdb.MariaDB), &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
+	recording := &contender{kind: kindRecording, engine: e}
+	if !m.pace(recording, &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
 		t.Errorf("200 txns a COMMIT over 2 connections at 2,000 a second: %+v", order)
 	}
-	if m.pace(recording(localdb.MySQL), &order) {
+	recording.engine = &engine{}
+	if m.pace(recording, &order) {
 		t.Error("on an engine where the service was not asked")
 	}
 }
 
 func TestResultsOnAnEngineAreThoseOfRivalsWithoutOne(t *testing.T) {
 	t.Parallel()
+	one, other := &engine{}, &engine{}
 	m := &measured{results: []result{
-		{scenario: in64, contender: kindService, engine: localdb.MySQL},
-		{scenario: in64, contender: kindService, engine: localdb.MariaDB},
-		{scenario: in64, contender: kindEnvoy},
+		{scenario: in64, contender: &contender{kind: kindService, engine: one}},
+		{scenario: in64, contender: &contender{kind: kindService, engine: other}},
+		{scenario: in64, contender: &contender{kind: kindService, engine: one, isBefore: true}},
+		{scenario: in64, contender: &contender{kind: kindEnvoy}},
 	}}
-	for _, engine := range []localdb.Engine{localdb.MySQL, localdb.MariaDB} {
-		if n := len(m.of(in64, kindService, engine)); n != 1 {
-			t.Errorf("%d results of the service on %s", n, engine)
-		}
-		if n := len(m.of(in64, kindEnvoy, engine)); n != 1 {
-			t.Errorf("%d results of Envoy beside %s", n, engine)
+	for _, e := range []*engine{one, other} {
+		if ours, rivals := len(m.of(in64, kindService, e)), len(m.of(in64, kindEnvoy, e)); ours != 1 || rivals != 1 {
+			t.Errorf("%d results of the service and %d of Envoy", ours, rivals)
 		}
 	}
 }
@@ -200,18 +198,33 @@ func TestOnlyAWholeRunWritesTheReport(t *testing.T) {
 		whole bool
 	}{
 		{nil, true},
-		{[]string{"-history", "5"}, true},
-		{[]string{"-quick"}, false},
+		{[]string{"-history", "50000"}, true},
 		{[]string{"-smoke"}, false},
 		{[]string{"-only", in64}, false},
+		{[]string{"-beside", "../before"}, false},
 	} {
 		o, err := parse(c.args)
-		if err != nil || o.whole() != c.whole {
-			t.Errorf("%q: %v, %v", c.args, o.whole(), err)
+		if err != nil || (o.report != "") != c.whole {
+			t.Errorf("%q: %q, %v", c.args, o.report, err)
 		}
 	}
 	o, err := parse([]string{"-only", inLone + "," + in512})
 	if err != nil || !o.wants(in512) || o.wants(in64) {
 		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestTheOtherCheckoutHasTheSameContenders(t *testing.T) {
+	t.Parallel()
+	s := &stage{programs: programs{velocityd: "now", before: "before"}}
+	for _, c := range s.kinds(options{only: in64}) {
+		if (c.program == "") != (c.kind == kindTextbook) || len(c.known) == 0 {
+			t.Errorf("%s runs %q", c.name, c.program)
+		}
+	}
+	served := contender{kind: kindService, engine: &engine{}, database: &database{}, isBefore: true, door: "here"}
+	list := besides(served, options{beside: ".."})
+	if len(list) != 1 || list[0].address != "here" || !list[0].isBefore || !list[0].shares {
+		t.Errorf("%+v", list)
 	}
 }

@@ -85,32 +85,36 @@ func (s *stage) findRedis(ctx context.Context) (string, error) {
 	return program, nil
 }
 
+// redis is a running Redis.
+type redis struct {
+	pid      int
+	socket   string
+	logBytes func() (int64, error) // nil without persistence
+}
+
 // startRedis starts a Redis on a new socket. Each contender has a separate one, so that
 // contenders do not share keys.
-func (s *stage) startRedis(ctx context.Context, program, name string, p persistence) (*child, string, error) {
+func (s *stage) startRedis(ctx context.Context, program, name string, p persistence) (redis, error) {
 	dir := filepath.Join(s.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, "", fmt.Errorf("make a folder for %s: %w", name, err)
+		return redis{}, fmt.Errorf("make a folder for %s: %w", name, err)
 	}
-	socket := filepath.Join(dir, "socket")
-	args := append([]string{"--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir}, p.args...)
-	process, err := startChild(ctx, dir, name, nil, program, args...)
+	r := redis{socket: filepath.Join(dir, "socket")}
+	process, err := s.start(ctx, name, "unix", r.socket, nil, program,
+		append([]string{"--port", "0", "--unixsocket", r.socket, "--save", "", "--dir", dir}, p.args...)...)
 	if err != nil {
-		return nil, "", err
+		return redis{}, err
 	}
-	s.later(process.stop)
-	return process, socket, process.awaitPort(ctx, "unix", socket)
+	if r.pid = process.pid(); p.id != "" {
+		r.logBytes = func() (int64, error) { return sizeOf(filepath.Join(dir, "appendonlydir", "*")) }
+	}
+	return r, nil
 }
 
 // buildRival builds a program of the rivals' module.
 func (s *stage) buildRival(ctx context.Context, name, pkg string) (string, error) {
-	s.progress("building %s", pkg)
 	path := filepath.Join(s.dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
-	cmd.Dir = filepath.Join(s.root, "bench", "rivals")
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
-	_, err := output(ctx, fetchLimit, cmd)
-	return path, err
+	return path, s.goBuild(ctx, filepath.Join(s.root, "bench", "rivals"), path, pkg)
 }
 
 // rivalVersion is the version of a module in the rivals' go.mod.
@@ -128,18 +132,8 @@ func (s *stage) rivalVersion(module string) string {
 	return "of unknown version"
 }
 
-// settleRedis completes a contender on Redis and adds it.
-func (s *stage) settleRedis(c *contender, redis *child, p persistence) {
-	c.server = redis.pid()
-	if p.id != "" {
-		pattern := filepath.Join(redis.cmd.Dir, "appendonlydir", "*")
-		c.logBytes = func() (int64, error) { return sizeOf(pattern) }
-	}
-	s.add(c)
-}
-
 // addEnvoy sets up envoyproxy/ratelimit with each kind of Redis.
-func (s *stage) addEnvoy(ctx context.Context, redis, name string) error {
+func (s *stage) addEnvoy(ctx context.Context, server, name string) error {
 	program, err := s.buildRival(ctx, "ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd")
 	if err != nil {
 		return err
@@ -153,15 +147,15 @@ func (s *stage) addEnvoy(ctx context.Context, redis, name string) error {
 		return fmt.Errorf("write ratelimit's limits: %w", err)
 	}
 	for _, p := range persistences() {
-		if err := s.startEnvoy(ctx, program, redis, name, p); err != nil {
+		if err := s.startEnvoy(ctx, program, server, name, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p persistence) error {
-	store, socket, err := s.startRedis(ctx, redis, "redis-envoy"+p.id, p)
+func (s *stage) startEnvoy(ctx context.Context, program, server, name string, p persistence) error {
+	store, err := s.startRedis(ctx, server, "redis-envoy"+p.id, p)
 	if err != nil {
 		return err
 	}
@@ -174,25 +168,22 @@ func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p p
 	host, port, _ := net.SplitHostPort(addresses[0])
 	_, grpc, _ := net.SplitHostPort(addresses[1])
 	_, debug, _ := net.SplitHostPort(addresses[2])
-	process, err := startChild(ctx, s.dir, "ratelimit"+p.id, []string{
+	process, err := s.start(ctx, "ratelimit"+p.id, "tcp", addresses[0], []string{
 		"HOST=" + host, "PORT=" + port, "GRPC_HOST=" + host, "GRPC_PORT=" + grpc, "DEBUG_HOST=" + host, "DEBUG_PORT=" + debug,
 		"RUNTIME_ROOT=" + s.dir, "RUNTIME_SUBDIRECTORY=runtime", "RUNTIME_WATCH_ROOT=false",
-		"REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + socket, "USE_STATSD=false", "LOG_LEVEL=error",
+		"REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + store.socket, "USE_STATSD=false", "LOG_LEVEL=error",
 	}, program)
 	if err != nil {
 		return err
 	}
-	s.later(process.stop)
-	if err := process.awaitPort(ctx, "tcp", addresses[0]); err != nil {
-		return err
-	}
-	s.settleRedis(&contender{
+	s.add(&contender{
 		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
+		server: store.pid, logBytes: store.logBytes,
 		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
-	}, store, p)
+	})
 	s.add(&contender{
 		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: round.RPC, address: addresses[1], service: process.pid(),
-		server: store.pid(), shares: true, about: "the same process and Redis, asked as Envoy asks it",
+		server: store.pid, shares: true, about: "the same process and Redis, asked as Envoy asks it",
 	})
 	return nil
 }
@@ -223,7 +214,7 @@ func (z zone) unit() string {
 }
 
 // addRate sets up redis_rate behind Echo with each kind of Redis.
-func (s *stage) addRate(ctx context.Context, redis, name string) error {
+func (s *stage) addRate(ctx context.Context, server, name string) error {
 	program, err := s.buildRival(ctx, "redisrate", "./redisrate")
 	if err != nil {
 		return err
@@ -231,7 +222,7 @@ func (s *stage) addRate(ctx context.Context, redis, name string) error {
 	s.versions = append(s.versions, "redis_rate "+s.rivalVersion("github.com/go-redis/redis_rate/v10")+
 		" (go-redis "+s.rivalVersion("github.com/redis/go-redis/v9")+")")
 	for _, p := range persistences() {
-		store, socket, err := s.startRedis(ctx, redis, "redis-rate"+p.id, p)
+		store, err := s.startRedis(ctx, server, "redis-rate"+p.id, p)
 		if err != nil {
 			return err
 		}
@@ -239,23 +230,20 @@ func (s *stage) addRate(ctx context.Context, redis, name string) error {
 		if err != nil {
 			return err
 		}
-		args := []string{"-listen", address, "-redis", socket}
+		args := []string{"-listen", address, "-redis", store.socket}
 		for _, z := range zones() {
 			args = append(args, "-zone", fmt.Sprintf("%d:%d:%d", z.id, z.rate, z.window))
 		}
-		process, err := startChild(ctx, s.dir, "redisrate"+p.id, nil, program, args...)
+		process, err := s.start(ctx, "redisrate"+p.id, "tcp", address, nil, program, args...)
 		if err != nil {
 			return err
 		}
-		s.later(process.stop)
-		if err := process.awaitPort(ctx, "tcp", address); err != nil {
-			return err
-		}
-		s.settleRedis(&contender{
+		s.add(&contender{
 			kind: kindRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
+			server: store.pid, logBytes: store.logBytes,
 			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window. " +
 				"Limits of one check are asked one after the other until one refuses, so those before it have counted the attempt",
-		}, store, p)
+		})
 	}
 	return nil
 }
@@ -331,12 +319,8 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	process, err := startChild(ctx, s.dir, "echo", nil, program, "-listen", address, "-answer", path)
+	process, err := s.start(ctx, "echo", "tcp", address, nil, program, "-listen", address, "-answer", path)
 	if err != nil {
-		return err
-	}
-	s.later(process.stop)
-	if err := process.awaitPort(ctx, "tcp", address); err != nil {
 		return err
 	}
 	s.add(&contender{

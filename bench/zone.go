@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"velocityd/bench/round"
 )
@@ -39,10 +39,7 @@ const (
 	accounts     = 10_000 // with the five limits of quotas
 	hotRate      = 100
 	longBefore   = 400 * day // age of the zones, which is more than any window, as in most real databases
-	historyDays  = 60
-	seedAtOnce   = 1_000_000
 	byDay        = "partitioned by day"
-	settledAfter = 120 // seconds before now at which seeded txns end
 )
 
 func zones() []zone {
@@ -70,26 +67,29 @@ func (z zone) draw(prefix string, of int) round.Draw {
 	return round.Draw{Zone: z.id, Prefix: prefix, Of: of, Rate: z.rate, Window: z.window}
 }
 
-// setZones inserts the zones with an old time of change. Checks cost more in a zone that
-// was changed within its window, and the benchmark must not measure that.
+// longAgo carries out statements by an old clock. Checks cost more in a zone that was changed within its window, and the
+// benchmark must not measure that.
+func (d *database) longAgo(ctx context.Context, statements ...string) error {
+	then := fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore)
+	return d.session(ctx, slices.Concat([]string{then}, statements, []string{"SET SESSION timestamp = DEFAULT"})...)
+}
+
+// setZones inserts the zones.
 func (d *database) setZones(ctx context.Context) error {
 	var rows []string
 	for _, z := range zones() {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', %d, %d)", z.id, z.about, z.rate, z.window))
 	}
-	return d.session(ctx,
-		fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore),
-		"INSERT INTO zone_master (id, description, rate, `window`) VALUES "+strings.Join(rows, ", "),
-		"SET SESSION timestamp = DEFAULT")
+	return d.longAgo(ctx, "INSERT INTO zone_master (id, description, rate, `window`) VALUES "+strings.Join(rows, ", "))
 }
 
 // setPeriods lets the limits of quotas count by the calendar, as they always did.
 func (d *database) setPeriods(ctx context.Context) error {
-	statements := []string{fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore)}
+	var statements []string
 	for _, z := range quotas() {
 		statements = append(statements, fmt.Sprintf("UPDATE zone_master SET period = '%s' WHERE id = %d", z.unit(), z.id))
 	}
-	return d.session(ctx, append(statements, "SET SESSION timestamp = DEFAULT")...)
+	return d.longAgo(ctx, statements...)
 }
 
 // numbers returns a query of the whole numbers from 0 to of-1, in column n.
@@ -139,75 +139,6 @@ func (d *database) seedBuckets(ctx context.Context, list []known) error {
 SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers ORDER BY CRC32(n)`, k.zone, k.prefix, numbers(k.of)))
 	}
 	return d.session(ctx, append(statements, logged)...)
-}
-
-// seedHistory inserts txns of historyDays into zoneUser, in the order of their times,
-// each of a pseudorandom bucket. It drops the secondary indexes and builds them at the
-// end, which is much faster.
-func (d *database) seedHistory(ctx context.Context, txns int) error {
-	drop, add, err := d.indexes(ctx, "zone_txn")
-	if err != nil {
-		return err
-	}
-	begin := time.Now().AddDate(0, 0, -historyDays)
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(begin, historyDays+1)}
-	step := historyDays * day * 1_000_000 / max(txns, 1)
-	for from := 0; from < txns; from += seedAtOnce {
-		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
-SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL (n + %d) * %d MICROSECOND, %d,
-       CONCAT('user-', LPAD((n + %d) * 61843 MOD %d, 5, '0')), FALSE, FALSE, TRUE
-  FROM %s numbers
- ORDER BY n`, historyDays*day+settledAfter, from, step, zoneUser,
-			from, buckets, numbers(min(seedAtOnce, txns-from))))
-	}
-	return d.session(ctx, append(statements, add, "SET SESSION unique_checks = 1", logged, "ANALYZE TABLE zone_txn")...)
-}
-
-// partitionByDay returns the statement that partitions by day: a partition for each of the days from one on, and one
-// for later days.
-func partitionByDay(from time.Time, days int) string {
-	first := from.UTC().Truncate(day * time.Second)
-	var parts []string
-	for n := range days {
-		date, next := first.AddDate(0, 0, n), first.AddDate(0, 0, n+1)
-		parts = append(parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), next.Format(time.DateOnly)))
-	}
-	return "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (" +
-		strings.Join(parts, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"
-}
-
-// dayPartition returns the name of the partition of a day.
-func dayPartition(date time.Time) string { return date.UTC().Format("p20060102") }
-
-// indexes returns the statements that drop a table's secondary indexes and make
-// them again.
-func (d *database) indexes(ctx context.Context, table string) (drop, add string, err error) {
-	var name, text string
-	if err := d.sql.QueryRowContext(ctx, "SHOW CREATE TABLE "+table).Scan(&name, &text); err != nil {
-		return "", "", fmt.Errorf("look at %s: %w", table, err)
-	}
-	drops, adds := secondaryIndexes(text)
-	drop, add = "DO 0", "DO 0"
-	if len(drops) > 0 {
-		drop = "ALTER TABLE " + table + " " + strings.Join(drops, ", ")
-		add = "ALTER TABLE " + table + " " + strings.Join(adds, ", ")
-	}
-	return drop, add, nil
-}
-
-// secondaryIndexes reads the indexes from the answer of SHOW CREATE TABLE.
-func secondaryIndexes(text string) (drops, adds []string) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(strings.TrimSpace(line), ",")
-		if !strings.HasPrefix(line, "KEY `") && !strings.HasPrefix(line, "UNIQUE KEY `") {
-			continue
-		}
-		_, rest, _ := strings.Cut(line, "`")
-		name, _, _ := strings.Cut(rest, "`")
-		drops = append(drops, "DROP KEY `"+name+"`")
-		adds = append(adds, "ADD "+line)
-	}
-	return drops, adds
 }
 
 // seedOverrides adds overrides to zoneExcepted. Every second bucket of the checks has

@@ -147,23 +147,20 @@ func TestKindsOfTxnsHaveTheirShares(t *testing.T) {
 	}
 }
 
-func TestAFloodIsOfOneAddress(t *testing.T) {
+func TestAFloodOfOneAddressEndsTheHistory(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	from := time.Date(2026, 3, 4, 18, 0, 0, 0, time.UTC)
-	if err := history.WriteFlood(&text, "203.0.113.9", 1001, 500, from); err != nil {
-		t.Fatal(err)
-	}
-	rows := 0
-	for line := range strings.Lines(text.String()) {
-		r := row(strings.Split(line, "\t"))
-		if r.id(t) != uint64(1001+rows) || r[3] != "203.0.113.9" || !r.at(t).Equal(from.Add(time.Duration(rows)*time.Microsecond)) {
-			t.Fatalf("row %d: %q", rows, r)
+	p := plan()
+	p.Flood = 500
+	rows := written(t, p)[history.Days-1]
+	flood := rows[len(rows)-p.Flood:]
+	for n, r := range flood {
+		if r.id(t) != p.FirstID(history.Days)+uint64(n) || r[3] != history.FloodAddress ||
+			!r.at(t).Equal(p.End.Add(time.Duration(n-p.Flood)*time.Microsecond)) {
+			t.Fatalf("row %d: %q", n, r)
 		}
-		rows++
 	}
-	if rows != 500 {
-		t.Errorf("%d rows, want 500", rows)
+	if last := flood[len(flood)-1]; last.id(t)+1 != p.NextID() {
+		t.Errorf("the next id is %d after %q", p.NextID(), last)
 	}
 }
 
@@ -174,26 +171,6 @@ func TestAddressesAreThoseOfTheirNetwork(t *testing.T) {
 			t.Errorf("address %d is %s, want %s", n, got, want)
 		}
 	}
-}
-
-func BenchmarkWriteDay(b *testing.B) {
-	p := history.Plan{Rows: 6_000_000, Seed: 1, End: plan().End}
-	for b.Loop() {
-		var count counter
-		if err := p.WriteDay(&count, 1); err != nil {
-			b.Fatal(err)
-		}
-		b.SetBytes(int64(count))
-	}
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(p.FirstID(2)-p.FirstID(1)), "ns/row")
-}
-
-// counter counts bytes.
-type counter int
-
-func (c *counter) Write(text []byte) (int, error) {
-	*c += counter(len(text))
-	return len(text), nil
 }
 
 func TestAHistoryThatEndsAtMidnightHasNoEmptyDay(t *testing.T) {

@@ -35,11 +35,16 @@ const (
 // the others were blocked.
 const NoisyAddress = "198.51.100.66"
 
+// FloodAddress is the address of a flood.
+const FloodAddress = "203.0.113.66"
+
 // Plan says which history is made.
 type Plan struct {
 	Rows int // of zone_txn, a multiple of BlockRows
 	Seed uint64
 	End  time.Time // no txn is as late as this instant
+	// Flood is how many lone checks of FloodAddress come last, one each microsecond before End, besides Rows.
+	Flood int
 }
 
 // Begin returns the midnight at which the history begins. A history that ends at midnight has the whole day before as its
@@ -63,9 +68,6 @@ func (p Plan) Devices() int { return max(p.Rows/200, 1000) }
 
 // User returns the key of the user with a number, with five digits at least, as the load generator writes them.
 func User(n int) string { return string(appendNumber([]byte("user-"), n)) }
-
-// Device returns the key of a device.
-func Device(n int) string { return string(appendNumber([]byte("device-"), n)) }
 
 // Address returns the key of an address in 100.64.0.0/10, whose hosts are 2^22.
 func Address(n int) string { return string(appendAddress(nil, n)) }
@@ -122,8 +124,11 @@ func (p Plan) firstBlock(day int) int {
 	return min(int(math.Ceil(float64(day)*float64(p.blocks())/p.days())), p.blocks())
 }
 
-// FirstID returns the id of the first txn of a day, counted from 0. Of Days it returns the first id that is free.
+// FirstID returns the id of the first txn of a day, counted from 0. Of Days it returns that of the flood.
 func (p Plan) FirstID(day int) uint64 { return firstID(p.firstBlock(day), 0) }
+
+// NextID returns the id that is free after the history and its flood.
+func (p Plan) NextID() uint64 { return p.FirstID(Days) + uint64(p.Flood) }
 
 // firstID returns the id of the first txn of a check.
 func firstID(block, check int) uint64 {

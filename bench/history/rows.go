@@ -40,7 +40,7 @@ type rows struct {
 }
 
 // WriteDay writes the rows of a day, counted from 0, in the form that LOAD DATA expects: a line for each, with a tab
-// between columns and \N for NULL. The days of a plan can be written at once.
+// between columns and \N for NULL. The last day ends with the flood.
 func (p Plan) WriteDay(w io.Writer, day int) error {
 	random := rand.New(rand.NewPCG(p.Seed, uint64(day)))
 	tail := func(of int) *rand.Zipf { return rand.NewZipf(random, tailPower, tailFrom, uint64(of-1)) }
@@ -54,22 +54,14 @@ func (p Plan) WriteDay(w io.Writer, day int) error {
 			r.check(check)
 		}
 	}
+	if day == Days-1 {
+		for n := range p.Flood {
+			r.created = appendInstant(r.created[:0], p.End.Add(time.Duration(n-p.Flood)*time.Microsecond))
+			r.attack(FloodAddress)
+		}
+	}
 	if err := r.out.Flush(); err != nil {
 		return fmt.Errorf("write day %d of a history: %w", day, err)
-	}
-	return nil
-}
-
-// WriteFlood writes rows of a flood: lone checks of one address, one each microsecond from an instant on, with the ids from
-// first on. One in ten was let through and failed.
-func WriteFlood(w io.Writer, address string, first uint64, count int, from time.Time) error {
-	r := &rows{out: bufio.NewWriterSize(w, 1<<20), random: rand.New(rand.NewPCG(first, uint64(count))), id: first}
-	for n := range count {
-		r.created = appendInstant(r.created[:0], from.Add(time.Duration(n)*time.Microsecond))
-		r.attack(address)
-	}
-	if err := r.out.Flush(); err != nil {
-		return fmt.Errorf("write a flood: %w", err)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ type load struct {
 	dialer       dialer
 	order        round.Order
 	began, until time.Time
-	latencies    round.Histogram
+	latencies    round.Latencies
 	admitted     atomic.Int64
 	blocked      atomic.Int64
 	busy         atomic.Int64
@@ -179,8 +179,8 @@ func (l *load) summary(took time.Duration) round.Summary {
 	s := round.Summary{
 		Admitted: l.admitted.Load(), Blocked: l.blocked.Load(), Busy: l.busy.Load(),
 		Errors: l.errors.Load(), Retried: l.retried.Load(), Seconds: took.Seconds(),
-		P50: l.latencies.Quantile(0.5), P99: l.latencies.Quantile(0.99), Max: l.latencies.Quantile(1),
 	}
+	l.latencies.Into(&s)
 	if text := l.firstError.Load(); text != nil {
 		s.FirstError = *text
 	}

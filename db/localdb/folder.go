@@ -1,7 +1,7 @@
 package localdb
 
 import (
-	"crypto/sha256"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +24,8 @@ var ErrWrongEngine = errors.New("data folder belongs to another engine")
 // Linux and 103 on macOS.
 const maxSocketPath = 100
 
+const socketName = "mysql.sock"
+
 // folder is a data folder that this process has locked. Its path is absolute and free
 // of symbolic links, so that the same folder has the same name in every run.
 type folder struct {
@@ -36,9 +38,9 @@ func (f *folder) tmp() string        { return filepath.Join(f.path, "tmp") }
 func (f *folder) engineFile() string { return filepath.Join(f.path, "engine") }
 func (f *folder) logFile() string    { return filepath.Join(f.path, "server.log") }
 
-// claim creates the folder if it is missing, and takes its lock. The kernel frees the
-// lock when the process ends in any way.
-func claim(dir string) (*folder, error) {
+// claim creates the folder if it is missing, and takes its lock. This process and its server hold it: the kernel frees it
+// when both have ended in any way.
+func claim(ctx context.Context, dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data folder: %w", err)
 	}
@@ -53,7 +55,7 @@ func claim(dir string) (*folder, error) {
 	if err := f.refuseForeign(); err != nil {
 		return nil, err
 	}
-	if err := f.takeLock(); err != nil {
+	if err := f.takeLock(ctx); err != nil {
 		return nil, err
 	}
 	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a folder needs its x bit
@@ -79,41 +81,89 @@ func (f *folder) refuseForeign() error {
 	return nil
 }
 
-// lockPatience is how long a lock is asked for, each lockPause.
-const (
-	lockPatience = 500 * time.Millisecond
-	lockPause    = 20 * time.Millisecond
-)
+// lockPatience is how long a lock is waited for that a living process holds: a child that this process forks at the same
+// time has an earlier file of the lock until it begins its own program.
+const lockPatience = 500 * time.Millisecond
 
-func (f *folder) takeLock() error {
-	lock, err := os.OpenFile(filepath.Join(f.path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+// takeLock takes the lock. If the process that had it was killed and has left its server, takeLock ends the server: by
+// SIGTERM, and by SIGKILL when half of the time to ctx's deadline has passed. InnoDB recovers.
+func (f *folder) takeLock(ctx context.Context) (err error) {
+	if f.lock, err = os.OpenFile(filepath.Join(f.path, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return fmt.Errorf("open lock of data folder: %w", err)
 	}
-	// A child that this process forks at the same time has an earlier file of the lock until it begins its own program.
-	for until := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
-		err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
-			break
-		}
-	}
+	err = f.awaitLock(ctx, lockPatience)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := os.ReadFile(lock.Name())
-		_ = lock.Close()
-		return fmt.Errorf("%w: %s is held by process %s", ErrInUse, f.path, strings.TrimSpace(string(holder)))
+		owner, server := f.holders()
+		if !errors.Is(syscall.Kill(owner, 0), syscall.ESRCH) || ctx.Err() != nil {
+			_ = f.lock.Close()
+			return fmt.Errorf("%w: %s is held by process %d", ErrInUse, f.path, owner)
+		}
+		err = f.takeFrom(ctx, server)
 	}
 	if err == nil {
-		err = lock.Truncate(0)
-	}
-	if err == nil {
-		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		err = f.noteHolders(os.Getpid())
 	}
 	if err != nil {
-		_ = lock.Close()
+		_ = f.lock.Close()
 		return fmt.Errorf("lock data folder %s: %w", f.path, err)
 	}
-	f.lock = lock
 	return nil
+}
+
+// takeFrom ends a server that was left behind, and takes the lock that it holds.
+func (f *folder) takeFrom(ctx context.Context, server int) error {
+	grace := defaultStopTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		grace = min(grace, time.Until(deadline)/2)
+	}
+	if !runsOn(ctx, server, f.data()) {
+		server = 0
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		if server != 0 {
+			_ = syscall.Kill(server, sig) // fails if it has ended, or belongs to another user
+		}
+		if err := f.awaitLock(ctx, grace); !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+	}
+	return fmt.Errorf("wait for the server of a killed process, %d: %w", server, context.DeadlineExceeded)
+}
+
+// awaitLock waits for the lock for so long at most, and returns EWOULDBLOCK if it stays held.
+func (f *folder) awaitLock(ctx context.Context, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}
+
+// holders returns the processes that the lock's file names: the one that took the lock, and its server.
+func (f *folder) holders() (owner, server int) {
+	text, _ := os.ReadFile(f.lock.Name())
+	_, _ = fmt.Sscan(string(text), &owner, &server) // there may be no server yet
+	return owner, server
+}
+
+// noteHolders writes processes into the lock's file.
+func (f *folder) noteHolders(processes ...int) error {
+	text := strings.Trim(fmt.Sprint(processes), "[]") + "\n"
+	if err := f.lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.lock.WriteAt([]byte(text), 0)
+	return err
 }
 
 // renewTmp makes an empty folder for the server's temporary files. The server must not
@@ -188,26 +238,16 @@ func older(a, b string) bool {
 }
 
 // socket returns the path of the server's socket. It is in the folder. If that path was
-// too long for a socket address, it is in a private folder under os.TempDir, whose name
-// is a hash of this one's.
+// too long for a socket address, it is in a new private folder under os.TempDir.
 func (f *folder) socket() (string, error) {
-	if path := filepath.Join(f.path, "mysql.sock"); len(path) <= maxSocketPath {
+	if path := filepath.Join(f.path, socketName); len(path) <= maxSocketPath {
 		return path, nil
 	}
-	sum := sha256.Sum256([]byte(f.path))
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("velocityd-%d-%x", os.Getuid(), sum[:8]))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	dir, err := os.MkdirTemp("", "velocityd-")
+	if err != nil {
 		return "", fmt.Errorf("create folder for socket: %w", err)
 	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", fmt.Errorf("check folder for socket: %w", err)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
-		return "", fmt.Errorf("check folder for socket: %s is not a folder of this user's alone: remove it", dir)
-	}
-	path := filepath.Join(dir, "mysql.sock")
+	path := filepath.Join(dir, socketName)
 	if len(path) > maxSocketPath {
 		return "", fmt.Errorf("place socket: both %s and %s are too long for a socket address", f.path, dir)
 	}

@@ -36,18 +36,6 @@ func TestFolderOfAnotherEngineIsRefused(t *testing.T) {
 	}
 }
 
-func TestFolderOfAnotherRealEngineIsRefusedUntouched(t *testing.T) {
-	t.Parallel()
-	mysql, old, maria := findEngine(t, localdb.MySQL), findEngine(t, localdb.MariaDB1011), findEngine(t, localdb.MariaDB118)
-	dir := newFolder(t)
-	stopNow(start(t, localdb.Options{Dir: dir, Binary: maria}))
-	for _, other := range []localdb.Binary{mysql, old} {
-		_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: other})
-		wantErr(t, err, localdb.ErrWrongEngine, "mariadb "+maria.Version)
-	}
-	start(t, localdb.Options{Dir: dir, Binary: maria})
-}
-
 func TestFolderWithForeignFilesIsRefusedUntouched(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -3,9 +3,11 @@ package localdb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -28,44 +30,12 @@ func killGroup(pid int) error {
 	return err
 }
 
-// stopStale ends a server that a killed earlier run has left on the folder. It sends
-// SIGTERM, and SIGKILL when half of the time to ctx's deadline has passed; InnoDB
-// recovers. The folder's lock must be held, so that the server belongs to no other run.
-func (f *folder) stopStale(ctx context.Context) error {
-	pids, err := serversOn(f.data())
-	if err != nil || len(pids) == 0 {
-		return err
+// runsOn reports whether a process is a server that was started with this data folder: another process may have got the
+// number of one that has ended.
+func runsOn(ctx context.Context, pid int, data string) bool {
+	if pid == 0 {
+		return false
 	}
-	grace := defaultStopTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		grace = min(grace, time.Until(deadline)/2)
-	}
-	gentle, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	if err := f.endServers(gentle, pids, syscall.SIGTERM); err == nil || ctx.Err() != nil {
-		return err
-	}
-	return f.endServers(ctx, pids, syscall.SIGKILL)
-}
-
-// endServers signals the processes and waits until no server runs on the folder.
-func (f *folder) endServers(ctx context.Context, pids []int, sig syscall.Signal) error {
-	for _, pid := range pids {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stop server %d, left on %s by an earlier run: %w", pid, f.path, err)
-		}
-	}
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		left, err := serversOn(f.data())
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for server %d, left on %s by an earlier run: %w", left[0], f.path, ctx.Err())
-		case <-tick.C:
-		}
-	}
+	out, err := exec.CommandContext(ctx, "ps", "-wwo", "command=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && strings.Contains(string(out), " --datadir="+data+" ")
 }

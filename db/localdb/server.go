@@ -67,7 +67,7 @@ type Server struct {
 func Start(ctx context.Context, o Options) (*Server, error) {
 	ctx, cancel := withDefault(ctx, defaultStartTimeout)
 	defer cancel()
-	f, err := claim(o.Dir)
+	f, err := claim(ctx, o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Binary.Engine, err)
 	}
@@ -82,9 +82,6 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 func startOn(ctx context.Context, f *folder, o Options) (*Server, error) {
 	isNew, err := f.checkEngine(o.Binary)
 	if err != nil {
-		return nil, err
-	}
-	if err := f.stopStale(ctx); err != nil {
 		return nil, err
 	}
 	log, err := f.openLog()
@@ -126,11 +123,16 @@ func (f *folder) launch(o Options, log *os.File) (*Server, error) {
 	cmd.Env = serverEnviron()
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = serverAttributes()
+	cmd.ExtraFiles = []*os.File{f.lock} // so that the folder is held as long as the server runs
 	s := &Server{folder: f, binary: o.Binary, socket: socket, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go s.run(started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", o.Binary.Path, err)
+	}
+	if err := f.noteHolders(os.Getpid(), s.PID()); err != nil {
+		s.abort()
+		return nil, fmt.Errorf("note the server of data folder %s: %w", f.path, err)
 	}
 	return s, nil
 }

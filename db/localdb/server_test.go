@@ -99,7 +99,7 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-s.Done()
-		wantErr(t, s.Err(), nil, "killed", s.LogFile())
+		wantErr(t, s.Err(), nil, "killed", filepath.Join(o.Dir, "server.log"))
 		if err := s.Stop(t.Context()); err != nil {
 			t.Errorf("Stop of a server that has ended: %v", err)
 		}

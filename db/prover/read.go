@@ -72,6 +72,23 @@ func (p *prover) each(ctx context.Context, query string, do func(reading)) error
 	return each(ctx, p.on, query, do)
 }
 
+// byPieces is each for a table that is read by pieces of its key, which is the first column. query has room for the last key
+// that was read and for a number of rows.
+func byPieces(ctx context.Context, on Querier, query string, do func(id uint64, r reading)) error {
+	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce; {
+		n = 0
+		err := each(ctx, on, fmt.Sprintf(query, last, rowsAtOnce), func(r reading) {
+			n++
+			last = r.uint(0)
+			do(last, r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func each(ctx context.Context, on Querier, query string, do func(reading)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()

@@ -1,6 +1,7 @@
 package prover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -24,29 +25,20 @@ func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
 	return nil
 }
 
-// readChanges reads zone_audit by pieces of its primary key.
-func readChanges(ctx context.Context, on Querier, rules *proof.Rules) error {
-	var wrong error
-	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce && wrong == nil; {
-		n = 0
-		err := each(ctx, on, fmt.Sprintf(`
-SELECT id, %s, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
+// readChanges reads zone_audit.
+func readChanges(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+	err := byPieces(ctx, on, `
+SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
   FROM zone_audit
  WHERE id > %d
    AND (subject IN ('zone', 'override') OR subject = 'bucket' AND action = 'release')
  ORDER BY id
- LIMIT %d`, microseconds("changed_at"), last, rowsAtOnce), func(r reading) {
-			n++
-			last = r.uint(0)
-			if err := addChange(rules, r); err != nil && wrong == nil {
-				wrong = fmt.Errorf("row %d: %w", last, err)
-			}
-		})
-		if err != nil {
-			return err
+ LIMIT %d`, func(id uint64, r reading) {
+		if err := addChange(rules, r); err != nil && wrong == nil {
+			wrong = fmt.Errorf("row %d: %w", id, err)
 		}
-	}
-	return wrong
+	})
+	return cmp.Or(err, wrong)
 }
 
 // addChange adds a row of zone_audit.
@@ -108,35 +100,26 @@ SELECT id, revision, `+zonerow.Settings.List("")+`
 	return rows.Err()
 }
 
-// readOverrides reads zone_override by pieces of its primary key.
-func readOverrides(ctx context.Context, on Querier, rules *proof.Rules) error {
-	var wrong error
-	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce; {
-		n = 0
-		err := each(ctx, on, fmt.Sprintf(`
-SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, %s
+// readOverrides reads zone_override.
+func readOverrides(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+	err := byPieces(ctx, on, `
+SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, `+microseconds("expires_at")+`
   FROM zone_override
  WHERE id > %d
  ORDER BY id
- LIMIT %d`, microseconds("expires_at"), last, rowsAtOnce), func(r reading) {
-			n++
-			last = r.uint(0)
-			o := service.Override{
-				ID: last, ZoneID: r.int(1), Key: r.text(2), Action: service.OverrideAction(r.text(4)), Rate: int(r.int(5)),
-				Window: service.Seconds(r.int(6)), PeriodAnchor: int(r.int(7)), ExpiresAt: r.instant(8),
-			}
-			if text := r.text(3); text != "" {
-				prefix, err := netip.ParsePrefix(text)
-				if err != nil {
-					wrong = fmt.Errorf("the prefix of override %d cannot be read", last)
-				}
-				o.Prefix = prefix
-			}
-			rules.AddOverride(o)
-		})
-		if err != nil {
-			return err
+ LIMIT %d`, func(id uint64, r reading) {
+		o := service.Override{
+			ID: id, ZoneID: r.int(1), Key: r.text(2), Action: service.OverrideAction(r.text(4)), Rate: int(r.int(5)),
+			Window: service.Seconds(r.int(6)), PeriodAnchor: int(r.int(7)), ExpiresAt: r.instant(8),
 		}
-	}
-	return wrong
+		if text := r.text(3); text != "" {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				wrong = fmt.Errorf("the prefix of override %d cannot be read", id)
+			}
+			o.Prefix = prefix
+		}
+		rules.AddOverride(o)
+	})
+	return cmp.Or(err, wrong)
 }

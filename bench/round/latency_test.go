@@ -1,0 +1,33 @@
+package round
+
+import (
+	"testing"
+	"time"
+)
+
+func TestQuantilesAreThoseOfAllLatencies(t *testing.T) {
+	t.Parallel()
+	var l Latencies
+	var s Summary
+	if l.Into(&s); s != (Summary{}) {
+		t.Errorf("of no latencies: %+v", s)
+	}
+	for n := range 1000 {
+		l.Record(time.Duration(999-n) * time.Millisecond)
+	}
+	l.Into(&s)
+	if s.P50 != 500*time.Millisecond || s.P99 != 990*time.Millisecond || s.Max != 999*time.Millisecond {
+		t.Errorf("of 0 to 999 ms: %v, %v, %v", s.P50, s.P99, s.Max)
+	}
+}
+
+func TestPerSecondCountsAnswersOnly(t *testing.T) {
+	t.Parallel()
+	s := Summary{Admitted: 30, Blocked: 10, Busy: 500, Errors: 7, Seconds: 2}
+	if got := s.PerSecond(); got != 20 {
+		t.Errorf("%v answers a second, want 20", got)
+	}
+	if got := (Summary{Admitted: 1}).PerSecond(); got != 0 {
+		t.Errorf("%v answers a second in no time, want 0", got)
+	}
+}
