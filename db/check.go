@@ -250,9 +250,6 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 	}
 	r.SQL(",").Bool(waits).SQL(")")
 	r.Each(14, func(row []driver.Value) error {
-		if session.AsInt(row[2]) != v.Bucket.ZoneID || session.Text(row[3]) != v.Bucket.Key {
-			return session.ErrMisfit
-		}
 		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
 		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
 		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
@@ -265,8 +262,8 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 	if err := r.Send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if err := conn.TellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
-		return service.Decision{}, err
+	if v.TxnID == 0 { // there was no row
+		return service.Decision{}, session.ErrMisfit
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
 	return d, nil

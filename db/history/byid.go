@@ -18,7 +18,7 @@ func byID[T any](ctx context.Context, r *Reader, columns string, ids []uint64, i
 	for some := range slices.Chunk(ids, idsAtOnce) {
 		rest := slices.Clone(some)
 		for _, at := range append(first, r.timesOf(ctx, slices.Min(rest), slices.Max(rest)), times{}) {
-			found, err := within(ctx, r, columns, rest, idOf, at)
+			found, err := within[T](ctx, r, columns, rest, at)
 			if err != nil {
 				return nil, session.LookupError(err)
 			}
@@ -33,8 +33,7 @@ func byID[T any](ctx context.Context, r *Reader, columns string, ids []uint64, i
 }
 
 // within reads rows by the ids of txns that were decided at some times.
-func within[T any](ctx context.Context, r *Reader, columns string, ids []uint64, idOf func(T) uint64, at times) ([]T, error) {
-	isAsked := func(row T) bool { return slices.Contains(ids, idOf(row)) }
+func within[T any](ctx context.Context, r *Reader, columns string, ids []uint64, at times) (rows []T, err error) {
 	query := `
 SELECT ` + columns + `
   FROM zone_txn
@@ -45,7 +44,8 @@ SELECT ` + columns + `
 		query, args = query+`
    AND created_at BETWEEN ? AND ?`, append(args, since, until)
 	}
-	return session.SelectFitting(ctx, r.pool, isAsked, query, args...)
+	err = r.pool.SelectContext(ctx, &rows, query, args...)
+	return rows, err
 }
 
 // instant is the times of one instant.

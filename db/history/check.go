@@ -107,10 +107,8 @@ func (r *Reader) siblings(ctx context.Context, txns []TxnOfCheck) (map[checkKey]
 			where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
 			args = append(args, t.ID-min(t.ID, span), t.ID+min(math.MaxUint64-t.ID, span), t.CreatedAt, *t.CheckID)
 		}
-		isSibling := func(t TxnOfCheck) bool {
-			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked TxnOfCheck) bool { return t.key() == asked.key() })
-		}
-		found, err := session.SelectFitting(ctx, r.pool, isSibling, `
+		var found []TxnOfCheck
+		err := r.pool.SelectContext(ctx, &found, `
 SELECT `+checkColumns+`
   FROM zone_txn
  WHERE `+strings.Join(where, " OR "), args...)

@@ -29,8 +29,8 @@ func (g idGround) part(from, width uint64) (to uint64) {
 
 func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
 	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
-	isAsked := func(row txnRow) bool { return low <= row.ID && row.ID <= high }
-	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, `
+	var rows []txnRow
+	err = g.reader.pool.SelectContext(ctx, &rows, `
 SELECT `+Columns+`
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id BETWEEN ? AND ?

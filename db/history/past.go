@@ -61,11 +61,9 @@ func (r *Reader) Uncounted(ctx context.Context, of Span, stopped time.Time, most
 
 // ofSpan reads the newest txns of a span that fulfil a condition.
 func (r *Reader) ofSpan(ctx context.Context, of Span, most int, counted bool, condition string, args ...any) ([]service.Txn, error) {
-	isAsked := func(row txnRow) bool {
-		return row.ZoneID == of.Bucket.ZoneID && row.Key == of.Bucket.Key && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
-	}
 	args = append([]any{of.Bucket.ZoneID, of.Bucket.Key, counted, of.Since, of.Until}, append(args, most)...)
-	rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
+	var rows []txnRow
+	err := r.pool.SelectContext(ctx, &rows, `
 SELECT `+Columns+`
   FROM zone_txn FORCE INDEX (zone_txn_window)
  WHERE zone_id = ?

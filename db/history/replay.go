@@ -66,9 +66,6 @@ func (r *Reader) replayPart(
 				return err
 			}
 			last, n = row.Place.TxnID, n+1
-			if last < low || last > high {
-				return session.ErrMisfit
-			}
 			if !take(row) {
 				return errReplayEnds
 			}

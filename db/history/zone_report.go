@@ -114,12 +114,8 @@ func (r reportRow) row() service.ZoneReportRow {
 // readReport returns the txns of a part, by id. More than reportRows say that there are more.
 func (r *Reader) readReport(ctx context.Context, part reportPart) (rows []reportRow, err error) {
 	since, until := r.timesOf(ctx, part.low, part.high).and(part.within).bounds()
-	isAsked := func(row reportRow) bool {
-		return part.low <= row.ID && row.ID <= part.high && slices.Contains(part.zones, row.ZoneID)
-	}
 	args := append([]any{part.low, part.high, since, until}, append(values(part.zones), reportRows+1)...)
-	rows, err = session.SelectFitting(ctx, r.pool, isAsked, selectReport(len(part.zones)), args...)
-	if err != nil {
+	if err = r.pool.SelectContext(ctx, &rows, selectReport(len(part.zones)), args...); err != nil {
 		return nil, fmt.Errorf("read txns %d to %d for a report: %w", part.low, part.high, session.LookupError(err))
 	}
 	return rows, nil

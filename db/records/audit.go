@@ -34,7 +34,8 @@ func (r changeRow) change() service.Change {
 // ChangesSince returns the change of a zone or an override with this id, and all later ones of the
 // same zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
 func (s *Tables) ChangesSince(ctx context.Context, id uint64) ([]service.Change, error) {
-	rows, err := session.SelectFitting(ctx, s.pool, func(row changeRow) bool { return row.ID >= id }, `
+	var rows []changeRow
+	err := s.pool.SelectContext(ctx, &rows, `
 SELECT later.id, later.changed_at, later.changed_by, later.principal, later.action, later.zone_id, later.override_id, later.state_before
   FROM zone_audit AS wanted
   JOIN zone_audit AS later ON later.zone_id = wanted.zone_id AND later.id >= wanted.id
@@ -42,11 +43,8 @@ SELECT later.id, later.changed_at, later.changed_by, later.principal, later.acti
    AND wanted.subject IN ('zone', 'override')
    AND later.subject IN ('zone', 'override')
  ORDER BY later.id`, id)
-	switch {
-	case err == nil && len(rows) == 0:
+	if err == nil && len(rows) == 0 {
 		err = service.ErrNotFound
-	case err == nil && rows[0].ID != id:
-		err = session.ErrMisfit
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read change %d of zone_audit: %w", id, session.LookupError(err))

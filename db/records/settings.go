@@ -44,8 +44,8 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 // auditedSince reads the changes of all zones since an instant, by id.
 func (s *Tables) auditedSince(ctx context.Context, since time.Time) (list []backtest.Audited, err error) {
 	for after := uint64(0); ; {
-		fits := func(row pastRow) bool { return row.ID > after && !row.At.Before(since) }
-		rows, err := session.SelectFitting(ctx, s.pool, fits, `
+		var rows []pastRow
+		err := s.pool.SelectContext(ctx, &rows, `
 SELECT id, changed_at, subject, action, zone_id, override_id, state_before, state_after
   FROM zone_audit
  WHERE id > ?

@@ -93,8 +93,6 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 		return service.Zone{}, err
 	case len(zones) == 0:
 		return service.Zone{}, service.ErrNotFound
-	case len(zones) > 1 || zones[0].ID != id:
-		return service.Zone{}, session.ErrMisfit
 	}
 	return zones[0], nil
 }
