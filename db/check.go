@@ -115,7 +115,7 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
-	if errors.Is(err, errRecordingStuck) && call.NoWait { // nobody knows by which of them: each is asked again apart
+	if errors.Is(err, errRecordingStuck) { // nobody knows by which of them: of a shared call each is asked again apart
 		s.note(session.LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}
@@ -162,9 +162,6 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Co
 // carryOut decides a batch and records that. Until the last packet is sent nothing
 // is recorded, however the packets before it end.
 func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
-	if err := s.tryRecording(ctx, b); err != nil {
-		return nil, session.Unrecorded(err)
-	}
 	if err := s.lockAll(ctx, b); err != nil {
 		return nil, session.Unrecorded(err)
 	}
