@@ -38,7 +38,6 @@ type ZoneSettings struct {
 	RecordBlocked  int                  `json:"record_blocked"`
 	KeepDays       int                  `json:"keep_days"`
 	Totals         bool                 `json:"totals"`
-	FullEvents     bool                 `json:"full_events"`
 }
 
 // Zone is a use case with a limit, with all its settings.
@@ -64,7 +63,7 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked, KeepDays: z.KeepDays, Totals: z.Totals, FullEvents: z.FullEvents,
+		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked, KeepDays: z.KeepDays, Totals: z.Totals,
 	}
 }
 
@@ -82,7 +81,7 @@ func (s ZoneSettings) Zone(id int64) service.Zone {
 		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
 		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
 		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
-		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked, KeepDays: s.KeepDays, Totals: s.Totals, FullEvents: s.FullEvents,
+		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked, KeepDays: s.KeepDays, Totals: s.Totals,
 	}
 }
 

@@ -94,7 +94,7 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
 		Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-		OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true, FullEvents: true,
+		OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 	for i, zone := range []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}, full} {
 		wrote, err := c.PutZone(t.Context(), zone, service.Match{Absent: true}, "Zoë")

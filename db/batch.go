@@ -51,8 +51,6 @@ type share struct {
 type locks struct {
 	isOpen bool  // a transaction was begun
 	made   []int // the places of buckets whose lock rows it makes
-	// leavesAttempts says that the recording of attempt ids is stuck, so that checks with one are refused.
-	leavesAttempts bool
 }
 
 // known is what a batch has read besides the locks. See reading.go and velocity.go.
@@ -248,10 +246,11 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 		return nil, err
 	}
 	for i, bucket := range b.buckets {
-		// Another session holds it, its zone did not exist when the rows were locked, or the recording is stuck.
-		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.hints.stuck.has(bucket)
+		// Another session holds it, its zone did not exist when the rows were locked, or the recording is stuck. A batch that
+		// may wait finds out by recording whether it still is.
+		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.noWait && b.hints.stuck.has(bucket)
 	}
-	b.ledger.AttemptsHeld = b.locks.leavesAttempts
+	b.ledger.AttemptsHeld = b.noWait && b.hints.stuck.attempts.lasts()
 	b.renewImprintKeys()
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil

@@ -34,9 +34,6 @@ func (b *batch) readZones(r *session.Reading) {
 		if err != nil {
 			return err
 		}
-		if _, isAsked := b.known.plans[limit.ID]; !isAsked {
-			return session.ErrMisfit
-		}
 		rest, fits := more.Read(&limit, rest)
 		if !fits {
 			return session.ErrMisfit
@@ -82,9 +79,6 @@ func (b *batch) readOverrides(r *session.Reading) {
 		inZones()
 		r.SQL(";")
 		r.Each(3, func(row []driver.Value) error {
-			if !slices.Contains(zoneIDs, session.AsInt(row[0])) {
-				return session.ErrMisfit
-			}
 			b.known.lengths = append(b.known.lengths, prefixLength{session.AsInt(row[0]), int(session.AsInt(row[1])), int(session.AsInt(row[2]))})
 			return nil
 		})
@@ -135,13 +129,6 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 
 func (b *batch) addOverride(row []driver.Value) error {
 	o, err := limitOverrideOf(row)
-	_, isAsked := b.placeOf(service.Bucket{ZoneID: o.ZoneID, Key: o.Key})
-	if o.Key == "" {
-		_, isAsked = b.known.plans[o.ZoneID]
-	}
-	if err == nil && !isAsked {
-		return session.ErrMisfit
-	}
 	b.ledger.Overrides = append(b.ledger.Overrides, o)
 	return err
 }
@@ -180,10 +167,6 @@ func (b *batch) readAttempts(r *session.Reading) {
 	b.ledger.Attempts = map[string]service.Attempt{}
 	r.Each(4, func(row []driver.Value) (err error) {
 		var attempt service.Attempt
-		id := session.Text(row[0])
-		if _, isAsked := slices.BinarySearch(b.attemptIDs, id); !isAsked {
-			return session.ErrMisfit
-		}
 		if attempt.Decision.CheckedAt, err = session.AsInstant(row[1]); err != nil {
 			return err
 		}
@@ -193,7 +176,7 @@ func (b *batch) readAttempts(r *session.Reading) {
 		if err := history.ParseAnswer([]byte(session.Text(row[3])), &attempt.Decision); err != nil {
 			return err
 		}
-		b.ledger.Attempts[id] = attempt
+		b.ledger.Attempts[session.Text(row[0])] = attempt
 		return nil
 	})
 }

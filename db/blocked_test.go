@@ -1,7 +1,6 @@
 package db
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -79,25 +78,4 @@ func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
 			t.Errorf("a zone that records all: sent %d txns and %d of a series", sent[2].Load(), sent[3].Load())
 		}
 	})
-}
-
-func TestAnAnswerThatComesTwiceIsNoneOfACountedAttempt(t *testing.T) {
-	t.Parallel()
-	var conn session.Conn
-	now := time.Now()
-	for i, step := range []struct {
-		id   uint64
-		at   time.Time
-		want error
-	}{
-		{7, now, nil},
-		{7, now, session.ErrMisfit},
-		{7, now.Add(time.Microsecond), nil},
-		{0, now, session.ErrMisfit},
-		{8, now.Add(time.Microsecond), nil},
-	} {
-		if err := conn.TellsNew(step.id, step.at); !errors.Is(err, step.want) {
-			t.Errorf("step %d: %v, want %v", i, err, step.want)
-		}
-	}
 }

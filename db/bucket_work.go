@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"slices"
 	"time"
 
 	"velocityd/db/records"
@@ -42,7 +41,7 @@ func (e bucketWork) readSettings(r *session.Reading) {
 	r.Each(len(zonerow.Settings)+2, func(row []driver.Value) error {
 		zone := service.Zone{ID: session.AsInt(row[0])}
 		rest, fits := zonerow.Settings.Read(&zone, row[1:])
-		if !fits || !slices.Contains(e.zoneIDs, zone.ID) {
+		if !fits {
 			return session.ErrMisfit
 		}
 		e.ledger.Zones[zone.ID] = zone

@@ -115,7 +115,7 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
-	if errors.Is(err, errRecordingStuck) && call.NoWait { // nobody knows by which of them: each is asked again apart
+	if errors.Is(err, errRecordingStuck) { // nobody knows by which of them: of a shared call each is asked again apart
 		s.note(session.LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}
@@ -162,9 +162,6 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Co
 // carryOut decides a batch and records that. Until the last packet is sent nothing
 // is recorded, however the packets before it end.
 func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
-	if err := s.tryRecording(ctx, b); err != nil {
-		return nil, session.Unrecorded(err)
-	}
 	if err := s.lockAll(ctx, b); err != nil {
 		return nil, session.Unrecorded(err)
 	}
@@ -250,9 +247,6 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 	}
 	r.SQL(",").Bool(waits).SQL(")")
 	r.Each(14, func(row []driver.Value) error {
-		if session.AsInt(row[2]) != v.Bucket.ZoneID || session.Text(row[3]) != v.Bucket.Key {
-			return session.ErrMisfit
-		}
 		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
 		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
 		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
@@ -265,8 +259,8 @@ func callByRule(ctx context.Context, conn *session.Conn, check service.Check, wa
 	if err := r.Send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if err := conn.TellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
-		return service.Decision{}, err
+	if v.TxnID == 0 { // there was no row
+		return service.Decision{}, session.ErrMisfit
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
 	return d, nil

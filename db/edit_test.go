@@ -102,7 +102,7 @@ func drawZone(r *rand.Rand) service.Zone {
 		z.Window = 0
 	}
 	z.ReserveTTL, z.ResetOnSuccess = oneOf(r, 0, time.Second), r.IntN(2) == 0
-	z.Totals, z.FullEvents = r.IntN(2) == 0, r.IntN(2) == 0
+	z.Totals = r.IntN(2) == 0
 	z.LockoutFactor = oneOf(r, 0, 1.25, 3, 10.5)
 	z.Keys = service.KeyRule{
 		Kind:       oneOf(r, service.KeyOpaque, service.KeyUsername, service.KeyIP, service.KeyIP, service.KeyIP),
@@ -176,7 +176,7 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	for _, query := range []string{
 		"SELECT 0, id, description, rate, `window`, period, period_offset, period_anchor, mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, " +
 			"lockout_decay, " +
-			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, full_events, key_rule, overridden, revision FROM zone_master WHERE id " +
+			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, revision FROM zone_master WHERE id " +
 			"BETWEEN ? AND ? ORDER BY id",
 		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, period_anchor, CAST(expires_at AS CHAR), reason, created_by, " +
 			"created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",

@@ -14,41 +14,29 @@ const eventInstant = "2006-01-02T15:04:05.000000Z"
 
 const insertEvents = "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, txn_id, data) VALUES "
 
-// tell writes the lockouts that begin into zone_lockout, and them and the buckets that are full into zone_event, as the
-// procedures begin_lockout and tell_full do, and reports whether there are any. It stands behind all else that names
-// LAST_INSERT_ID(), which the events change. A bucket that a batch fills and then locks is told in that order.
+// tell writes the lockouts that begin into zone_lockout and zone_event, as the procedure begin_lockout does, and reports
+// whether there are any. It stands behind all else that names LAST_INSERT_ID(), which the events change.
 func (b *batch) tell(p *session.Packet, ruling *service.Ruling) bool {
 	begun := ruling.Locked()
-	if len(begun)+len(ruling.Filled) == 0 {
+	if len(begun) == 0 {
 		return false
 	}
-	if len(begun) > 0 {
-		p.SQL("INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES ")
-		for i, l := range begun {
-			p.SQL(","[:min(i, 1)] + "(").Int(l.Bucket.ZoneID).SQL(",").Quote(l.Bucket.Key).SQL(",").Instant(b.now).SQL(",").Instant(l.Until).SQL(",")
-			b.txnID(p, l.TxnID)
-			p.SQL(")")
-		}
-		// The clock may have been set back to the very microsecond.
-		p.SQL(" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until);")
+	p.SQL("INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES ")
+	for i, l := range begun {
+		p.SQL(","[:min(i, 1)] + "(").Int(l.Bucket.ZoneID).SQL(",").Quote(l.Bucket.Key).SQL(",").Instant(b.now).SQL(",").Instant(l.Until).SQL(",")
+		b.txnID(p, l.TxnID)
+		p.SQL(")")
 	}
-	p.SQL(insertEvents)
-	for _, f := range ruling.Filled {
-		b.tellOne(p, event.BucketFull, f.Bucket, f.TxnID, "'full_until','"+f.Until.UTC().Format(eventInstant)+"'")
+	// The clock may have been set back to the very microsecond.
+	p.SQL(" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until);" + insertEvents)
+	for i, l := range begun {
+		p.SQL(","[:min(i, 1)] + "(").Instant(b.now).SQL(",'" + string(event.BucketLocked) + "',").Int(l.Bucket.ZoneID).SQL(",").
+			Quote(l.Bucket.Key).SQL(",")
+		b.txnID(p, l.TxnID)
+		p.SQL(",JSON_OBJECT('locked_until','" + l.Until.UTC().Format(eventInstant) + "','reason','" + string(service.ReasonLockout) + "'))")
 	}
-	for _, l := range begun {
-		b.tellOne(p, event.BucketLocked, l.Bucket, l.TxnID,
-			"'locked_until','"+l.Until.UTC().Format(eventInstant)+"','reason','"+string(service.ReasonLockout)+"'")
-	}
-	p.Text[len(p.Text)-1] = ';'
+	p.SQL(";")
 	return true
-}
-
-// tellOne writes the row of an event of a bucket, and a comma. data are the members of its data in SQL.
-func (b *batch) tellOne(p *session.Packet, of event.Type, bucket service.Bucket, txnID uint64, data string) {
-	p.SQL("(").Instant(b.now).SQL(",'" + string(of) + "',").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",")
-	b.txnID(p, txnID)
-	p.SQL(",JSON_OBJECT(" + data + ")),")
 }
 
 // standing is a row of zone_lockout whose lockout has not ended. Its zero value is none.

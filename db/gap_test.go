@@ -3,8 +3,6 @@ package db
 import (
 	"errors"
 	"math"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -146,44 +144,6 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 			wantErrs(t, "after", store, true, each("deleted"), nil)
 			wantErrs(t, "after, in a batch", store, false, each("known", "deleted"), nil, nil)
 		}
-		wantSettled(t, d, old)
-	})
-}
-
-// TestWhoWaitsToRecordHoldsNothing has a check of two buckets and one of an attempt id wait for a
-// foreign session, and locks the rows of all their buckets meanwhile.
-func TestWhoWaitsToRecordHoldsNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		old := zone(1, 100, time.Hour)
-		d := engine.Database(t, old)
-		finding := connect(t, d, session.Options{LockWait: time.Second})
-		waiting := connect(t, d, session.Options{LockWait: 20 * time.Second})
-		waiting.hints = finding.hints
-		wantErrs(t, "before", finding, false, identified(each("deleted", "deletee", "address", "other"), "a", "z"), nil, nil, nil, nil)
-		end := holdOpen(t, d, "REPEATABLE READ",
-			"SELECT 1 FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = 1 AND bucket_key = 'deleted' AND counted = TRUE FOR UPDATE",
-			"SELECT 1 FROM zone_attempt WHERE attempt_id = 'm' FOR UPDATE")
-		pair := []service.Check{{Buckets: []service.Bucket{user("deleted"), user("address")}}}
-		wantErrs(t, "a lone pair", finding, false, pair, service.ErrHeld)
-		wantErrs(t, "an attempt", finding, false, identified(each("other"), "m"), service.ErrHeld)
-		finding.hints.stuck.attempts.until.Store(math.MaxInt64)
-		stayStuck(finding)
-		var group sync.WaitGroup
-		group.Go(func() { wantErrs(t, "a pair that waits", waiting, true, slices.Clone(pair), nil) })
-		group.Go(func() { wantErrs(t, "an attempt that waits", waiting, true, identified(each("other"), "m"), nil) })
-		d.AwaitWaiting(t, 2)
-		tx, err := d.SQL.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dbtest.Exec(t, tx, "SET innodb_lock_wait_timeout = 1")
-		dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE bucket_key IN ('address', 'deleted', 'other') FOR UPDATE")
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-		end()
-		group.Wait()
 		wantSettled(t, d, old)
 	})
 }

@@ -82,45 +82,6 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	})
 }
 
-// TestManyRowsInTheMakingAreTakenForHeld: no check waits, and all are decided once the rows are there.
-func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
-		var checks []service.Check
-		var ends []func(bool)
-		for i := range 12 {
-			key := user(fmt.Sprint("key-", i))
-			if i%2 == 0 {
-				ends = append(ends, making(t, d, key))
-			}
-			checks = append(checks, service.Check{Buckets: []service.Bucket{key}})
-		}
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, decision := range decisions {
-			if isHeld := errors.Is(decision.Err, service.ErrHeld); !isHeld && (decision.Err != nil || i%2 == 0) {
-				t.Errorf("check %d: %+v", i, decision)
-			}
-		}
-		for _, end := range ends {
-			end(true)
-		}
-		decisions, err = store.CheckAll(t.Context(), service.Call{Checks: checks})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, decision := range decisions {
-			if decision.Err != nil {
-				t.Errorf("check %d: %+v", i, decision)
-			}
-		}
-		wantSettled(t, d, zone(1, 100, time.Hour))
-	})
-}
-
 func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {

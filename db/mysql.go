@@ -67,14 +67,9 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), session.ErrMisfit)
 		}
-		var found service.Bucket
 		var ignored any
-		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
+		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
 			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason, &resetAfter)
-		if err == nil && found != bucket {
-			err = session.ErrMisfit
-		}
-		return err
 	}
 	err := s.again(ctx, "peek", session.LookupError, func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
@@ -95,15 +90,10 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 func (mysqlDialect) release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error {
 	name := sql.Null[string]{V: principal, Valid: principal != ""}
 	return s.call(ctx, "release", func(rows *sql.Rows) error {
-		var found service.Bucket
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), session.ErrMisfit)
 		}
-		err := rows.Scan(&found.ZoneID, &found.Key)
-		if err == nil && found != bucket {
-			err = session.ErrMisfit
-		}
-		return err
+		return nil
 	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
 }
 
@@ -124,17 +114,11 @@ func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Repo
 	statuses := make([]service.ReportStatus, len(reports))
 	err = s.call(ctx, "report", func(rows *sql.Rows) error {
 		answered := 0
-		for ; rows.Next(); answered++ {
-			var place int
-			var status service.ReportStatus
-			var told report
-			if err := rows.Scan(&place, &status, &told.TxnID, &told.Outcome); err != nil {
+		for ; answered < len(reports) && rows.Next(); answered++ {
+			var ignored any
+			if err := rows.Scan(&ignored, &statuses[answered], &ignored, &ignored); err != nil {
 				return err
 			}
-			if place != answered || place >= len(reports) || told != list[place] {
-				return session.ErrMisfit
-			}
-			statuses[place] = status
 		}
 		if rows.Err() == nil && answered != len(reports) {
 			return session.ErrMisfit

@@ -43,9 +43,6 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	if len(ruling.Txns) == 0 {
 		return nil
 	}
-	if err := b.conn.TellsNew(first, b.now); err != nil {
-		return err
-	}
 	ruling.Number(first, b.known.idStep)
 	return nil
 }

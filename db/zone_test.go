@@ -26,7 +26,7 @@ func every(id int64) service.Zone {
 		Lockout:       time.Minute,
 		LockoutFactor: 1.25, LockoutMax: time.Hour, LockoutDecay: 2 * time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
-		RecordBlocked: 10, KeepDays: 800, Totals: true, FullEvents: true,
+		RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 }
 

@@ -21,7 +21,7 @@ func TestZonesAreListedById(t *testing.T) {
 	r.SetZone(t, service.Zone{ID: 2, Description: `per "address" é`, Rate: 0, Window: 366 * 24 * time.Hour})
 	r.SetZone(t, service.Zone{ID: 1, Description: "", Rate: 5, Window: time.Minute})
 	const rest = `"reset_on_success":false,"concurrent":0,"repeat_secret":"count","lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,` +
-		`"key_kind":"opaque","key_form":"clear","ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"full_events":false,"revision":1}`
+		`"key_kind":"opaque","key_form":"clear","ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"revision":1}`
 	want := `{"zones":[{"id":1,"description":"","rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts","reserve_ttl":60,` +
 		rest + `,{"id":2,"description":"per \"address\" é","rate":0,"window":31622400,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts",` +
 		`"reserve_ttl":31622400,` + rest + `]}`
@@ -39,11 +39,11 @@ func TestZoneIsShownInAllItsSettings(t *testing.T) {
 		Lockout: 5 * time.Minute, LockoutFactor: 1.25,
 		LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
 		Keys:      service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
-		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true, FullEvents: true,
+		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	})
 	want := `{"id":1,"description":"login","rate":2,"window":3600,"period":"none","period_offset":0,"period_anchor":1,"mode":"shadow","counts":"failures","reserve_ttl":60,` +
 		`"reset_on_success":true,"concurrent":3,"repeat_secret":"free","lockout":300,"lockout_factor":1.25,"lockout_max":7200,"lockout_decay":10800,` +
-		`"key_kind":"ip","key_form":"clear","ipv4_prefix":24,"ipv6_prefix":56,"on_failure":"block","record_blocked":10,"keep_days":800,"totals":true,"full_events":true,"revision":1}`
+		`"key_kind":"ip","key_form":"clear","ipv4_prefix":24,"ipv6_prefix":56,"on_failure":"block","record_blocked":10,"keep_days":800,"totals":true,"revision":1}`
 	got := r.get(t, "/v1/zones/1?verbose=1")
 	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"1"` {
 		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)

@@ -24,14 +24,14 @@ func TestPutCreatesAZoneAndThenReplacesAllOfIt(t *testing.T) {
 		`"ipv4_prefix":24,"ipv6_prefix":48,"on_failure":"allow"}`, "X-Forwarded-User", "dba")
 	want := `{"id":1,"description":"login","rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":"shadow","counts":"failures","reserve_ttl":30,` +
 		`"reset_on_success":true,"concurrent":3,"repeat_secret":"free","lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"key_kind":"ip","key_form":"hmac",` +
-		`"ipv4_prefix":24,"ipv6_prefix":48,"on_failure":"allow","record_blocked":0,"keep_days":0,"totals":false,"full_events":false,"revision":1}`
+		`"ipv4_prefix":24,"ipv6_prefix":48,"on_failure":"allow","record_blocked":0,"keep_days":0,"totals":false,"revision":1}`
 	if got.status != http.StatusCreated || got.body != want || got.header.Get("ETag") != `"1"` {
 		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
 	}
 	got = r.put(t, "/v1/zones/1", `{"rate":0,"window":31622400}`)
 	want = `{"id":1,"description":"","rate":0,"window":31622400,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts","reserve_ttl":31622400,` +
 		`"reset_on_success":false,"concurrent":0,"repeat_secret":"count","lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,"key_kind":"opaque","key_form":"clear",` +
-		`"ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"full_events":false,"revision":2}`
+		`"ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"revision":2}`
 	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"2"` {
 		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
 	}

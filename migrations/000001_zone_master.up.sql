@@ -19,7 +19,7 @@
 -- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
 --
 -- Until a window after narrowed_at checks ask the whole rule, because a bucket may hold more than rate txns from before.
--- Later a plain count decides whether there is room, which is quicker. Zones with concurrent, repeat_secret or full_events always
+-- Later a plain count decides whether there is room, which is quicker. Zones with concurrent or repeat_secret always
 -- need the whole rule, so their narrowed_at is 9999-12-31, which no window reaches: each check reads this column in any case.
 --
 -- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
@@ -71,8 +71,6 @@ CREATE TABLE zone_master (
     COMMENT 'days for which the attempts of the zone are kept, if retention_policy does not keep them longer',
   totals           BOOLEAN      NOT NULL DEFAULT FALSE
     COMMENT 'keep the attempts of each bucket by hour, day, month and in all, also when its rows in zone_txn are gone',
-  full_events      BOOLEAN      NOT NULL DEFAULT FALSE
-    COMMENT 'an attempt that takes the last place of a bucket writes an event bucket.full',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by velocityd: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
@@ -132,8 +130,6 @@ CREATE TABLE zone_master (
     CHECK (keep_days BETWEEN 0 AND 36500),
   CONSTRAINT `totals must be TRUE or FALSE`
     CHECK (totals IN (0, 1)),
-  CONSTRAINT `full_events must be TRUE or FALSE`
-    CHECK (full_events IN (0, 1)),
   CONSTRAINT `key_form must be clear or hmac`
     CHECK (key_form <> '')
 ) ENGINE = InnoDB COMMENT = 'limits, one row a use case: in force at the next check'

@@ -32,7 +32,7 @@ func badSettings() []string {
 		"on_failure = ''", "on_failure = 'open'", "on_failure = NULL", "on_failure = 0", "on_failure = 4",
 		"record_blocked = -1", "record_blocked = 1000001", "record_blocked = NULL",
 		"keep_days = -1", "keep_days = 36501", "keep_days = NULL",
-		"totals = 2", "totals = NULL", "full_events = 2", "full_events = NULL",
+		"totals = 2", "totals = NULL",
 		"period = ''", "period = 'year'", "period = NULL", "period = 0", "period = 8",
 		"period_offset = 841", "period_offset = -841", "period_offset = NULL", "period_anchor = 0", "period_anchor = 32", "period_anchor = NULL",
 		"period = 'day', `window` = 3600", "period = 'month', `window` = 2592000", "period = 'second', `window` = 59, reserve_ttl = NULL",
@@ -41,7 +41,7 @@ func badSettings() []string {
 }
 
 const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, full_events, key_rule, overridden, `window`, " +
+	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, `window`, " +
 	"period, period_offset, period_anchor FROM zone_master WHERE id = 1"
 
 func TestZonesHaveDefaults(t *testing.T) {
@@ -52,7 +52,7 @@ func TestZonesHaveDefaults(t *testing.T) {
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | concurrent=0 | repeat_secret=count | lockout=0 | lockout_factor=2.00 | " +
 				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
-				"record_blocked=0 | keep_days=0 | totals=0 | full_events=0 | key_rule=opaque | " +
+				"record_blocked=0 | keep_days=0 | totals=0 | key_rule=opaque | " +
 				"overridden=0 | window=60 | period=none | period_offset=0 | period_anchor=1"
 			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: got %q, want %q", mode, got, want)
@@ -115,7 +115,6 @@ func TestBadSettingsGetNoRow(t *testing.T) {
 				"record_blocked":   {"-1", "1000001"},
 				"keep_days":        {"-1", "36501"},
 				"totals":           {"2"},
-				"full_events":      {"2"},
 				"period":           {"''", "'year'", "'day'"},
 				"period_offset":    {"-841", "841"},
 				"period_anchor":    {"0", "32", "NULL"},
@@ -149,7 +148,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 			"reset_on_success = TRUE", "concurrent = 1000", "repeat_secret = 'free'", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
 			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
 			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
-			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "keep_days = 1", "totals = TRUE", "full_events = TRUE",
+			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "keep_days = 1", "totals = TRUE",
 			"period_offset = -840", "period_offset = 840", "period_anchor = 31", "period = 'month', reserve_ttl = NULL", "period = 'week'",
 			"period = 'second', `window` = 1", "period = 'none', `window` = 5",
 		} {

@@ -64,8 +64,6 @@ type Ruling struct {
 	TxnChecks []int
 	// Repeats are to be counted in txns that were recorded before.
 	Repeats []Repeats
-	// Filled are the buckets whose last place was taken, of zones with FullEvents, in the order of the checks.
-	Filled []Filled
 	// Lockouts are those that begin now, and Series those in which a txn is recorded.
 	Lockouts map[Bucket]Lockout
 	Series   map[Bucket]Series
@@ -87,11 +85,6 @@ func (r *Ruling) Number(first, step uint64) {
 			if place, isNew := PlaceOf(v.TxnID); isNew {
 				v.TxnID = first + place*step
 			}
-		}
-	}
-	for i := range r.Filled {
-		if place, isNew := PlaceOf(r.Filled[i].TxnID); isNew {
-			r.Filled[i].TxnID = first + place*step
 		}
 	}
 }
@@ -286,7 +279,6 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		}
 		if counted {
 			d.leaveImprint(account)
-			d.fill(*v, account)
 		}
 	}
 	for first, end := range check.groups { // a retry with other secret keys names the same txn

@@ -52,9 +52,9 @@ var (
 	// ErrHeld is the ErrBusy of a check with a bucket that another session holds: now, or after the lock
 	// wait if its Call is not NoWait.
 	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)
-	// ErrStuck is an ErrHeld: a shared call, which should not wait, timed out while it recorded. The
-	// Coalescer asks these checks again in the lane that may wait.
-	ErrStuck = fmt.Errorf("%w, for which a shared call has waited", ErrHeld)
+	// ErrStuck is an ErrHeld: a call timed out while it recorded. The Coalescer asks the checks of a shared call again in
+	// the lane that may wait.
+	ErrStuck = fmt.Errorf("%w, for which the recording has waited", ErrHeld)
 )
 
 // BusyRetryAfter is the time that a caller should wait after ErrBusy.

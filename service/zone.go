@@ -114,10 +114,6 @@ type Zone struct {
 	// BucketTotals.
 	Totals bool
 
-	// FullEvents tells of each attempt that takes the last place of a bucket by an event: see Ruling.Filled. It decides no
-	// check.
-	FullEvents bool
-
 	// Revision counts the zone's changes from 1. Stores set it; it is ignored
 	// when a zone is written.
 	Revision uint64

@@ -15,7 +15,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success", "concurrent", "repeat-secret", "secret-hash",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
-		"record-blocked", "keep-days", "full-events", "totals", "period", "period-offset", "period-anchor", "by", "since", "until",
+		"record-blocked", "keep-days", "totals", "period", "period-offset", "period-anchor", "by", "since", "until",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out", "out-secret",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",

@@ -33,7 +33,7 @@ func everySetting() service.Zone {
 		Calendar: service.Calendar{Period: service.PeriodMinute, Offset: 60, Anchor: 31}, Mode: service.ModeOff, Counts: service.CountsFailures,
 		ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour,
 		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true, FullEvents: true,
+		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 }
 

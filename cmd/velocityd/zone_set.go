@@ -36,7 +36,6 @@ type zoneSettings struct {
 	OnFailure      *string         `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
 	RecordBlocked  *int            `env:"-" placeholder:"N" help:"How many blocked attempts of a bucket and window are recorded as txns of their own; the last of these counts the others. 0: all."`
 	KeepDays       *int            `env:"-" placeholder:"DAYS" help:"For how many days the zone's txns are kept, if the policy of the database does not keep them longer."`
-	FullEvents     *bool           `env:"-" negatable:"" help:"Write an event when an attempt takes the last place of a bucket."`
 	Totals         *bool           `env:"-" negatable:"" help:"Keep the attempts of each bucket by hour, day, month and in all, also when its txns are gone."`
 }
 
@@ -105,7 +104,6 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replace(&zone.RecordBlocked, s.RecordBlocked)
 	replace(&zone.KeepDays, s.KeepDays)
 	replace(&zone.Totals, s.Totals)
-	replace(&zone.FullEvents, s.FullEvents)
 	return zone
 }
 

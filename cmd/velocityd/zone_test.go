@@ -39,8 +39,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--on-failure error --record-blocked 10", "record_blocked=10"},
 			{"--record-blocked 0 --totals", "totals=true"},
 			{"--keep-days 800", "keep_days=800 totals=true"},
-			{"--no-totals --keep-days 0 --full-events", "full_events=true"},
-			{"--no-full-events", "defaults"},
+			{"--no-totals --keep-days 0", "defaults"},
 		} {
 			args := append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)
 			if got := must(t, env, args...); !strings.Contains(got, want+step.settings+"\n") {
@@ -161,7 +160,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-			OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true, FullEvents: true,
+			OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")

@@ -103,7 +103,6 @@ func Groups() []Group {
 			{Name: "record_blocked", Label: "Blocked attempts with a row", Kind: KindNumber, Zero: "all"},
 			{Name: "keep_days", Label: "Attempts are kept", Kind: KindNumber, Unit: "days", Zero: "as the policy says"},
 			{Name: "totals", Label: "Totals of each key", Kind: KindChoice, Choices: yesOrNo()},
-			{Name: "full_events", Label: "An event when a key is full", Kind: KindChoice, Choices: yesOrNo()},
 		}},
 	}
 }

@@ -35,7 +35,7 @@ func TestAFormGivesTheSettingsThatItWasMadeOf(t *testing.T) {
 			ID: 1, Description: `a "zone"`, Rate: 0, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: -90, Anchor: 31}, Mode: service.ModeShadow,
 			Counts: service.CountsFailures, ReserveTTL: service.Seconds(30), ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
 			Lockout: service.Seconds(60), LockoutFactor: 1.25, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24},
-			Totals: true, KeepDays: 9, RecordBlocked: 5, FullEvents: true,
+			Totals: true, KeepDays: 9, RecordBlocked: 5,
 		},
 	} {
 		want, form := api.NewZoneSettings(zone), url.Values{}

@@ -25,7 +25,6 @@ func New(pool *session.Pool) *List { return &List{pool} }
 
 // lockoutRow is a row of zone_lockout.
 type lockoutRow struct {
-	ZoneID int64          `db:"zone_id"`
 	Key    string         `db:"bucket_key"`
 	Since  time.Time      `db:"locked_at"`
 	Until  time.Time      `db:"locked_until"`
@@ -44,8 +43,9 @@ func (l *List) Locked(ctx context.Context, q barred.Query) (barred.Page, error) 
 		return page, err
 	}
 	limit := cmp.Or(q.Limit, barred.DefaultLimit)
-	rows, err := session.SelectFitting(ctx, l.pool, func(r lockoutRow) bool { return r.ZoneID == q.ZoneID }, `
-SELECT zone_id, bucket_key, locked_at, locked_until, reason, txn_id
+	var rows []lockoutRow
+	err = l.pool.SelectContext(ctx, &rows, `
+SELECT bucket_key, locked_at, locked_until, reason, txn_id
   FROM zone_lockout FORCE INDEX (zone_lockout_txn)
  WHERE zone_id = ?
    AND txn_id < ?

@@ -27,35 +27,9 @@ type Proxy struct {
 
 // step is something to do, once, when a client sends a certain text.
 type step struct {
-	text    []byte
-	answer  bool // not before the packet, but before its answer
-	repeats bool // its answer
-	do      func()
-}
-
-// echo is the answer that the client of a connection gets once more.
-type echo struct {
-	mu     sync.Mutex
-	hears  bool // the answer that the engine gives now
-	answer []byte
-}
-
-// hear keeps a piece of an answer that is to be repeated.
-func (e *echo) hear(piece []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.hears {
-		e.answer = append(e.answer, piece...)
-	}
-}
-
-// take returns the answer to repeat now that the client sends its next packet, and says whether the answer
-// to that is repeated, too.
-func (e *echo) take(hears bool) (answer []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	answer, e.answer, e.hears = e.answer, nil, hears
-	return answer
+	text   []byte
+	answer bool // not before the packet, but before its answer
+	do     func()
 }
 
 // tail is a part of the packet that closes the answer of a CALL, in bytes.
@@ -99,10 +73,6 @@ func (p *Proxy) BeforeAnswer(text string, do func()) {
 	p.add(&step{text: []byte(text), answer: true, do: do})
 }
 
-// Repeat passes the answer to the next packet that holds text on once more, when the client sends its
-// next packet on that connection: from then on the client is one answer behind.
-func (p *Proxy) Repeat(text string) { p.add(&step{text: []byte(text), repeats: true}) }
-
 func (p *Proxy) add(s *step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,15 +104,11 @@ func (p *Proxy) accept(listener net.Listener, engineSocket string) {
 		p.conns = append(p.conns, client, engine)
 		p.mu.Unlock()
 		answers := make(chan *step, 8) // more than are ever waited for
-		var again echo
 		go p.pass(client, engine, func(packet []byte) []byte {
-			if answer := again.take(p.meet(packet, answers)); len(answer) > 0 {
-				_, _ = client.Write(answer) // the client may have gone
-			}
+			p.meet(packet, answers)
 			return packet
 		})
 		go p.pass(engine, client, func(packet []byte) []byte {
-			again.hear(packet)
 			select {
 			case s := <-answers:
 				s.do()
@@ -172,9 +138,8 @@ func (p *Proxy) pass(from, to net.Conn, through func([]byte) []byte) {
 	}
 }
 
-// meet carries out the step before a packet, and notes the step before its answer. It says whether the
-// answer is repeated.
-func (p *Proxy) meet(packet []byte, answers chan<- *step) (repeats bool) {
+// meet carries out the step before a packet, and notes the step before its answer.
+func (p *Proxy) meet(packet []byte, answers chan<- *step) {
 	p.mu.Lock()
 	var met *step
 	for i, s := range p.steps {
@@ -187,12 +152,9 @@ func (p *Proxy) meet(packet []byte, answers chan<- *step) (repeats bool) {
 	p.mu.Unlock()
 	switch {
 	case met == nil:
-	case met.repeats:
-		return true
 	case met.answer:
 		answers <- met
 	default:
 		met.do()
 	}
-	return false
 }

@@ -64,8 +64,8 @@ func (r *Reader) Attempts(ctx context.Context, ids []string) (map[string][]servi
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	for some := range slices.Chunk(slices.Compact(unique), idsAtOnce) {
-		isAsked := func(row attemptRow) bool { return slices.Contains(some, row.ID) }
-		rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
+		var rows []attemptRow
+		err := r.pool.SelectContext(ctx, &rows, `
 SELECT attempt_id, created_at, expires_at, answer
   FROM zone_attempt
  WHERE attempt_id IN (`+session.Placeholders(len(some))+`)

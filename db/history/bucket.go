@@ -66,10 +66,8 @@ SELECT ` + Columns + `
  ORDER BY created_at DESC, id DESC
  LIMIT ?)`
 	since, until := time.UnixMicro(int64(low)).UTC(), time.UnixMicro(int64(high)).UTC()
-	isAsked := func(row Row) bool {
-		return row.ZoneID == g.zoneID && row.Key == key && !row.CreatedAt.Before(since) && !row.CreatedAt.After(until)
-	}
-	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, strings.Join([]string{part, part}, ` UNION ALL `)+`
+	var rows []Row
+	err := g.reader.pool.SelectContext(ctx, &rows, strings.Join([]string{part, part}, ` UNION ALL `)+`
  ORDER BY created_at DESC, id DESC
  LIMIT ?`,
 		g.zoneID, key, true, since, until, most, g.zoneID, key, false, since, until, most, most)

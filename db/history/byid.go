@@ -32,8 +32,7 @@ func (r *Reader) byID(ctx context.Context, ids []uint64, first ...times) (rows [
 }
 
 // within reads rows by the ids of txns that were decided at some times.
-func (r *Reader) within(ctx context.Context, ids []uint64, at times) ([]Row, error) {
-	isAsked := func(row Row) bool { return slices.Contains(ids, row.ID) }
+func (r *Reader) within(ctx context.Context, ids []uint64, at times) (rows []Row, err error) {
 	query := `
 SELECT ` + Columns + `
   FROM zone_txn
@@ -44,7 +43,8 @@ SELECT ` + Columns + `
 		query, args = query+`
    AND created_at BETWEEN ? AND ?`, append(args, since, until)
 	}
-	return session.SelectFitting(ctx, r.pool, isAsked, query, args...)
+	err = r.pool.SelectContext(ctx, &rows, query, args...)
+	return rows, err
 }
 
 // instant is the times of one instant.

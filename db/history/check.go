@@ -98,12 +98,10 @@ func (r *Reader) near(ctx context.Context, checks map[checkKey]uint64, span uint
 		where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
 		args = append(args, id-min(id, span), id+min(math.MaxUint64-id, span), time.UnixMicro(key.at).UTC(), key.id)
 	}
-	isSibling := func(t Row) bool {
-		_, isAsked := checks[t.check()]
-		return isAsked
-	}
-	return session.SelectFitting(ctx, r.pool, isSibling, `
+	var rows []Row
+	err := r.pool.SelectContext(ctx, &rows, `
 SELECT `+Columns+`
   FROM zone_txn
  WHERE `+strings.Join(where, " OR "), args...)
+	return rows, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -55,12 +54,9 @@ SELECT ` + Columns + `
 
 func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
 	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
-	isAsked := func(row Row) bool {
-		return low <= row.ID && row.ID <= high && (len(g.zones) == 0 || slices.Contains(g.zones, row.ZoneID))
-	}
 	args := append([]any{low, high, since, until}, append(session.Arguments(g.zones), most+1)...)
-	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, selectIDs(len(g.zones)), args...)
-	if err != nil {
+	var rows []Row
+	if err := g.reader.pool.SelectContext(ctx, &rows, selectIDs(len(g.zones)), args...); err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))
 	}
 	if isCut = len(rows) > most; isCut {

@@ -44,10 +44,8 @@ type Span struct {
 // time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
 // after them.
 func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
-	isAsked := func(row Row) bool {
-		return row.Bucket() == of.Bucket && !row.CreatedAt.Before(of.Since) && !row.CreatedAt.After(of.Until)
-	}
-	rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
+	var rows []Row
+	err = r.pool.SelectContext(ctx, &rows, `
 SELECT `+Columns+`
   FROM zone_txn FORCE INDEX (zone_txn_window)
  WHERE zone_id = ?

@@ -62,9 +62,6 @@ func (r *Reader) replayPart(
 				return err
 			}
 			last, n = txn.ID, n+1
-			if last < low || last > high {
-				return session.ErrMisfit
-			}
 			if !take(txn) {
 				return errReplayEnds
 			}

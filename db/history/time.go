@@ -76,10 +76,10 @@ type idAndTime struct {
 
 // next returns the txn with the lowest id of a range, if there is any.
 func (r *Reader) next(ctx context.Context, low, high uint64) (next idAndTime, exists bool, err error) {
-	isAsked := func(row idAndTime) bool { return low <= row.ID && row.ID <= high }
 	for _, at := range []times{r.timesOf(ctx, low, low), {}} {
 		since, until := at.bounds()
-		rows, err := session.SelectFitting(ctx, r.pool, isAsked, `
+		var rows []idAndTime
+		err := r.pool.SelectContext(ctx, &rows, `
 SELECT id, created_at
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id BETWEEN ? AND ?

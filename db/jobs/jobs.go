@@ -58,7 +58,8 @@ VALUES (?, ?, 'running', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`, job.ID, job
 
 // Job implements backtest.JobStore. The error wraps service.ErrBusy if the engine is away.
 func (j *Jobs) Job(ctx context.Context, id string) (job backtest.Job, err error) {
-	rows, err := session.SelectFitting(ctx, j.pool, func(row jobRow) bool { return row.ID == id }, `
+	var rows []jobRow
+	err = j.pool.SelectContext(ctx, &rows, `
 SELECT id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fault, result,
        seen_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS is_silent
   FROM zone_backtest

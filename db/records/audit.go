@@ -13,7 +13,8 @@ import (
 // EditsSince returns the zone of the change with this id, which must be one of a zone or an override, and that change with all
 // later ones of the zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
 func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits []service.Edit, err error) {
-	rows, err := session.SelectFitting(ctx, s.pool, func(row auditRow) bool { return row.ID >= id }, selectAudit+`
+	var rows []auditRow
+	err = s.pool.SelectContext(ctx, &rows, selectAudit+`
  WHERE zone_id = (
      SELECT wanted.zone_id
        FROM zone_audit AS wanted
@@ -22,11 +23,8 @@ func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits
    AND id >= ?
    AND subject IN ('zone', 'override')
  ORDER BY id`, id, id)
-	switch {
-	case err == nil && len(rows) == 0:
+	if err == nil && len(rows) == 0 {
 		err = service.ErrNotFound
-	case err == nil && rows[0].ID != id:
-		err = session.ErrMisfit
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("read change %d of zone_audit: %w", id, session.LookupError(err))

@@ -74,8 +74,8 @@ func (s *Tables) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
-	isAsked := func(row overrideRow) bool { return row.ZoneID == zoneID && row.ID > after }
-	rows, err := session.SelectFitting(ctx, s.pool, isAsked, selectOverride+`
+	var rows []overrideRow
+	err := s.pool.SelectContext(ctx, &rows, selectOverride+`
  WHERE zone_id = ?
    AND id > ?
  ORDER BY id
@@ -116,8 +116,6 @@ func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uin
 		return service.Override{}, service.ErrNotFound
 	case err != nil:
 		return service.Override{}, err
-	case row.ID != id || row.ZoneID != zoneID:
-		return service.Override{}, session.ErrMisfit
 	}
 	return row.override()
 }

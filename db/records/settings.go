@@ -43,8 +43,8 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 // editsSince reads the edits of all zones since an instant, by id.
 func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []service.Edit, err error) {
 	for after := uint64(0); ; {
-		fits := func(row auditRow) bool { return row.ID > after && !row.At.Before(since) }
-		rows, err := session.SelectFitting(ctx, s.pool, fits, selectAudit+`
+		var rows []auditRow
+		err := s.pool.SelectContext(ctx, &rows, selectAudit+`
  WHERE id > ?
    AND changed_at >= ?
    AND subject IN ('zone', 'override', 'bucket')

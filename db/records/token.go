@@ -252,8 +252,6 @@ func readCredential(ctx context.Context, from session.Reader, id uint64) (access
 		return access.Credential{}, err
 	case len(list) == 0:
 		return access.Credential{}, service.ErrNotFound
-	case list[0].ID != id:
-		return access.Credential{}, session.ErrMisfit
 	}
 	return list[0], nil
 }

@@ -93,8 +93,6 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 		return service.Zone{}, err
 	case len(zones) == 0:
 		return service.Zone{}, service.ErrNotFound
-	case len(zones) > 1 || zones[0].ID != id:
-		return service.Zone{}, session.ErrMisfit
 	}
 	return zones[0], nil
 }
@@ -176,7 +174,7 @@ VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?),
 UPDATE zone_master
    SET narrowed_at = CASE
          WHEN ? THEN '` + zonerow.Always + `'
-         WHEN concurrent > 0 OR repeat_secret = 'free' OR full_events OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?)
+         WHEN concurrent > 0 OR repeat_secret = 'free' OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?)
            THEN UTC_TIMESTAMP(6)
          ELSE narrowed_at
        END, revision = revision + 1,

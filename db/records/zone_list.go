@@ -40,8 +40,8 @@ func (s *Tables) RenewZones(ctx context.Context, known ZoneList) (ZoneList, erro
 		known = ZoneList{}
 	}
 	began := time.Now()
-	isNewer := func(change auditRow) bool { return change.ID > known.newest }
-	changes, err := session.SelectFitting(ctx, s.pool, isNewer, `
+	var changes []auditRow
+	err := s.pool.SelectContext(ctx, &changes, `
 SELECT id, subject, zone_id
   FROM zone_audit
  WHERE id > ?
@@ -75,7 +75,7 @@ SELECT id, subject, zone_id
 func (s *Tables) replaceZones(ctx context.Context, zones []service.Zone, ids []int64) ([]service.Zone, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	has := func(id int64) bool { _, is := slices.BinarySearch(ids, id); return is }
+	has := func(z service.Zone) bool { _, is := slices.BinarySearch(ids, z.ID); return is }
 	condition, args, err := sqlx.In(`
  WHERE id IN (?)`, ids)
 	if err != nil {
@@ -84,15 +84,12 @@ func (s *Tables) replaceZones(ctx context.Context, zones []service.Zone, ids []i
 	var changed []service.Zone
 	err = s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		changed, err = selectZones(ctx, conn, condition, args...)
-		if slices.ContainsFunc(changed, func(z service.Zone) bool { return !has(z.ID) }) {
-			return session.ErrMisfit
-		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", session.LookupError(err))
 	}
-	now := append(slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return has(z.ID) }), changed...)
+	now := append(slices.DeleteFunc(slices.Clone(zones), has), changed...)
 	slices.SortFunc(now, func(a, b service.Zone) int { return cmp.Compare(a.ID, b.ID) })
 	return now, nil
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -33,7 +32,7 @@ func (p *Pool) On(ctx context.Context, do func(*sqlx.Conn) error) error {
 	})
 }
 
-// With calls do with a connection. If that is not clean afterwards, it is closed. The error is errMisfit
+// With calls do with a connection. If that is not clean afterwards, it is closed. The error is ErrMisfit
 // in the place of one that quotes a value.
 func (p *Pool) With(ctx context.Context, do func(*sqlx.Conn) (clean bool, err error)) error {
 	conn, err := p.Conns.Connx(ctx)
@@ -68,19 +67,6 @@ func (p *Pool) GetContext(ctx context.Context, dest any, query string, args ...a
 // SelectContext implements reader.
 func (p *Pool) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
 	return p.On(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, dest, query, args...) })
-}
-
-// SelectFitting reads the rows of a look-up. If one of them does not fit the question, the connection
-// is closed, because it is an answer behind, and the error is errMisfit.
-func SelectFitting[T any](ctx context.Context, p *Pool, fits func(T) bool, query string, args ...any) (rows []T, err error) {
-	err = p.On(ctx, func(conn *sqlx.Conn) error {
-		err := conn.SelectContext(ctx, &rows, query, args...)
-		if err == nil && slices.ContainsFunc(rows, func(row T) bool { return !fits(row) }) {
-			err = ErrMisfit
-		}
-		return err
-	})
-	return rows, err
 }
 
 // Placeholders returns the inside of a list of n values.

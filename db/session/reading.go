@@ -28,8 +28,7 @@ type rowReader struct {
 const anyColumns = 1 << 12 // that a table can have
 
 // Each has read called with every row of the SELECT that was written last, which has so many
-// columns. Text in a row is valid until the next row. read returns errMisfit for a row that was not
-// asked for: a connection on which something was said twice answers with another question's rows.
+// columns. Text in a row is valid until the next row.
 func (r *Reading) Each(columns int, read func(row []driver.Value) error) {
 	r.Readers = append(r.Readers, rowReader{columns, columns, read})
 }
@@ -42,9 +41,9 @@ func (r *Reading) AtLeast(columns int, read func(row []driver.Value) error) {
 // Skip is each for a SELECT whose rows nobody looks at.
 func (r *Reading) Skip() { r.AtLeast(0, func([]driver.Value) error { return nil }) }
 
-// ErrMisfit says that an answer of the engine is not one to what was asked. It does NOT repeat the
-// answer, which may be that to another caller. The connection is of no more use.
-var ErrMisfit = errors.New("the engine's answer does not fit the question: does something on the way repeat packets?")
+// ErrMisfit says that an answer of the engine has another number of results, columns or rows than was asked for, or a value
+// of another type. It does NOT repeat the answer. The connection is of no more use.
+var ErrMisfit = errors.New("the engine's answer does not fit the question")
 
 // Afterwards has do called when all rows of all SELECTs were read.
 func (r *Reading) Afterwards(do func()) { r.ends = append(r.ends, do) }
@@ -86,17 +85,6 @@ func (r *Reading) Send(ctx context.Context, conn *Conn) error {
 	for _, do := range r.ends {
 		do()
 	}
-	return nil
-}
-
-// TellsNew notes the id of a txn that was recorded now, or that counts an attempt of now. It returns
-// errMisfit for what no new answer can have: the id 0, and the id and the instant of the last one, with
-// which an answer that came twice begins.
-func (s *Conn) TellsNew(id uint64, now time.Time) error {
-	if id == 0 || id == s.lastTxn && now.Equal(s.lastAt) {
-		return ErrMisfit
-	}
-	s.lastTxn, s.lastAt = id, now
 	return nil
 }
 

@@ -46,9 +46,6 @@ type Conn struct {
 	BoundsEach bool
 	// MaxPacket is the longest packet that the engine takes, in bytes.
 	MaxPacket int64
-	// lastTxn is the id of the last txn that was recorded by this connection, the first of several.
-	lastTxn uint64
-	lastAt  time.Time // the instant of its decision
 	// text is memory for the next packet of a batch, which the last one has left.
 	text []byte
 }

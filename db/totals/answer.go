@@ -160,9 +160,6 @@ SELECT zone_id, bucket_key, span, begins_at, `+counts+`, last_at
 	}
 	var spans []row
 	for _, r := range rows {
-		if r.bucket() != t.Bucket {
-			return session.ErrMisfit
-		}
 		if r.Span == string(t.By) {
 			spans = append(spans, r)
 			continue

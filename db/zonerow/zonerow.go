@@ -53,7 +53,6 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	number("record_blocked", func(z *service.Zone) *int { return &z.RecordBlocked }).deciding(),
 	number("keep_days", func(z *service.Zone) *int { return &z.KeepDays }),
 	flag("totals", func(z *service.Zone) *bool { return &z.Totals }),
-	flag("full_events", func(z *service.Zone) *bool { return &z.FullEvents }),
 }
 
 // Deciding are the columns of the settings that a check is decided by.
@@ -61,15 +60,15 @@ var Deciding = Settings.deciding() //nolint:gochecknoglobals // like Settings
 
 // WholeRule are the columns of the settings that the whole rule alone obeys. They are read behind Deciding, and only
 // in zones whose narrowed_at is Always.
-var WholeRule = Settings.named("reserve_ttl", "concurrent", "repeat_secret", "full_events") //nolint:gochecknoglobals // like Settings
+var WholeRule = Settings.named("reserve_ttl", "concurrent", "repeat_secret") //nolint:gochecknoglobals // like Settings
 
 // Always is the narrowed_at of a zone that NeedsWholeRule. Checks ask the whole rule until a window after narrowed_at, and
 // no window reaches this day. So the column that every check reads anyway tells it, and other zones pay nothing.
 const Always = "9999-12-31"
 
-// NeedsWholeRule says that a plain count of txns is never enough to decide a check in the zone, or to tell of it.
+// NeedsWholeRule says that a plain count of txns is never enough to decide a check in the zone.
 func NeedsWholeRule(zone service.Zone) bool {
-	return zone.Concurrent > 0 || zone.RepeatSecret == service.RepeatFree || zone.FullEvents
+	return zone.Concurrent > 0 || zone.RepeatSecret == service.RepeatFree
 }
 
 // IsAlways says that an instant of narrowed_at is Always.

@@ -71,7 +71,7 @@ BEGIN
     SET v_now = UTC_TIMESTAMP(6);
 
     -- In a zone that was neither narrowed nor overridden for a whole window a plain count is bounded by v_rate. With
-    -- concurrent, repeat_secret or full_events narrowed_at is in the future, and the whole rule is asked.
+    -- concurrent or repeat_secret narrowed_at is in the future, and the whole rule is asked.
     IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
@@ -106,9 +106,6 @@ BEGIN
     END IF;
     IF v_blocked AND v_reason = 'lockout' THEN
       CALL begin_lockout(p_zone_id, p_bucket_key, v_now, LAST_INSERT_ID());
-    END IF;
-    IF v_narrowed_at > v_now AND v_counts AND v_velocity + 1 = v_rate THEN -- with full_events, too, narrowed_at is in the future
-      CALL tell_full(p_zone_id, p_bucket_key, v_now, v_oldest, v_window, v_period, v_offset, v_anchor, LAST_INSERT_ID());
     END IF;
     COMMIT AND NO CHAIN NO RELEASE;
   END;

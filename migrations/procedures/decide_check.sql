@@ -107,9 +107,6 @@ BEGIN
         IF v_reason = 'lockout' AND v_mode = 'enforce' THEN
           CALL begin_lockout(v_zone_id, v_key, p_checked_at, LAST_INSERT_ID());
         END IF;
-        IF v_counts AND v_velocity + 1 = v_rate THEN
-          CALL tell_full(v_zone_id, v_key, p_checked_at, v_oldest, v_window, v_period, v_offset, v_anchor, LAST_INSERT_ID());
-        END IF;
         SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
             -- MariaDB quotes a variable that is a number, but no sum.
             p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key,

@@ -13,7 +13,6 @@ BEGIN
           'lockout_factor', OLD.lockout_factor, 'lockout_max', OLD.lockout_max, 'lockout_decay', OLD.lockout_decay,
           'key_kind', OLD.key_kind, 'key_form', OLD.key_form, 'ipv4_prefix', OLD.ipv4_prefix, 'ipv6_prefix', OLD.ipv6_prefix,
           'on_failure', OLD.on_failure,
-          'record_blocked', OLD.record_blocked, 'keep_days', OLD.keep_days, 'totals', OLD.totals,
-          'full_events', OLD.full_events, 'revision', OLD.revision),
+          'record_blocked', OLD.record_blocked, 'keep_days', OLD.keep_days, 'totals', OLD.totals, 'revision', OLD.revision),
           NULL);
 END

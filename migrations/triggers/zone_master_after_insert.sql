@@ -14,6 +14,5 @@ BEGIN
           'lockout_factor', NEW.lockout_factor, 'lockout_max', NEW.lockout_max, 'lockout_decay', NEW.lockout_decay,
           'key_kind', NEW.key_kind, 'key_form', NEW.key_form, 'ipv4_prefix', NEW.ipv4_prefix, 'ipv6_prefix', NEW.ipv6_prefix,
           'on_failure', NEW.on_failure,
-          'record_blocked', NEW.record_blocked, 'keep_days', NEW.keep_days, 'totals', NEW.totals,
-          'full_events', NEW.full_events, 'revision', NEW.revision));
+          'record_blocked', NEW.record_blocked, 'keep_days', NEW.keep_days, 'totals', NEW.totals, 'revision', NEW.revision));
 END

@@ -15,8 +15,7 @@ BEGIN
             'lockout_factor', OLD.lockout_factor, 'lockout_max', OLD.lockout_max, 'lockout_decay', OLD.lockout_decay,
             'key_kind', OLD.key_kind, 'key_form', OLD.key_form, 'ipv4_prefix', OLD.ipv4_prefix, 'ipv6_prefix', OLD.ipv6_prefix,
             'on_failure', OLD.on_failure,
-            'record_blocked', OLD.record_blocked, 'keep_days', OLD.keep_days, 'totals', OLD.totals,
-            'full_events', OLD.full_events, 'revision', OLD.revision),
+            'record_blocked', OLD.record_blocked, 'keep_days', OLD.keep_days, 'totals', OLD.totals, 'revision', OLD.revision),
             JSON_OBJECT('id', NEW.id, 'description', NEW.description, 'rate', NEW.rate,
             'window', NEW.`window`, 'period', NEW.period, 'period_offset', NEW.period_offset,
             'period_anchor', NEW.period_anchor, 'mode', NEW.mode, 'counts', NEW.counts,
@@ -25,7 +24,6 @@ BEGIN
             'lockout_factor', NEW.lockout_factor, 'lockout_max', NEW.lockout_max, 'lockout_decay', NEW.lockout_decay,
             'key_kind', NEW.key_kind, 'key_form', NEW.key_form, 'ipv4_prefix', NEW.ipv4_prefix, 'ipv6_prefix', NEW.ipv6_prefix,
             'on_failure', NEW.on_failure,
-            'record_blocked', NEW.record_blocked, 'keep_days', NEW.keep_days, 'totals', NEW.totals,
-            'full_events', NEW.full_events, 'revision', NEW.revision));
+            'record_blocked', NEW.record_blocked, 'keep_days', NEW.keep_days, 'totals', NEW.totals, 'revision', NEW.revision));
   END IF;
 END

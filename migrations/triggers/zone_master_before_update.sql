@@ -19,18 +19,15 @@ BEGIN
      OR NOT ((HEX(NEW.description), NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
          NEW.period, NEW.period_offset, NEW.period_anchor,
          NEW.reset_on_success, NEW.concurrent, NEW.repeat_secret, NEW.lockout, NEW.lockout_factor, NEW.lockout_max, NEW.lockout_decay,
-         NEW.key_kind, NEW.key_form, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure, NEW.record_blocked, NEW.keep_days, NEW.totals,
-         NEW.full_events)
+         NEW.key_kind, NEW.key_form, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure, NEW.record_blocked, NEW.keep_days, NEW.totals)
         <=> (HEX(OLD.description), OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
          OLD.period, OLD.period_offset, OLD.period_anchor,
          OLD.reset_on_success, OLD.concurrent, OLD.repeat_secret, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
-         OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure, OLD.record_blocked, OLD.keep_days, OLD.totals,
-         OLD.full_events)));
+         OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure, OLD.record_blocked, OLD.keep_days, OLD.totals)));
   SET NEW.narrowed_at = CASE
-    WHEN NEW.concurrent > 0 OR NEW.repeat_secret = 'free' OR NEW.full_events THEN '9999-12-31' -- for ever: no window reaches this day
+    WHEN NEW.concurrent > 0 OR NEW.repeat_secret = 'free' THEN '9999-12-31' -- for ever: no window reaches this day
     WHEN OLD.concurrent > 0
       OR OLD.repeat_secret = 'free'
-      OR OLD.full_events
       OR NEW.rate < OLD.rate
       OR NEW.`window` > OLD.`window`
       OR (NEW.period, NEW.period_offset, NEW.period_anchor) <> (OLD.period, OLD.period_offset, OLD.period_anchor) THEN UTC_TIMESTAMP(6)

@@ -12,12 +12,10 @@ import (
 // Type is the type of an event. It says which members Data has: see api/events.schema.json.
 type Type string
 
-// The types of events. A lockout that begins while its zone only watches causes none; a bucket is full in such a
-// zone, too.
+// The types of events. A lockout that begins while its zone only watches causes none.
 const (
 	BucketLocked    Type = "bucket.locked"     // a lockout began
 	BucketLockEnded Type = "bucket.lock_ended" // it ended, by time or by a release
-	BucketFull      Type = "bucket.full"       // the last place was taken, in a zone with service.Zone.FullEvents
 	BucketReleased  Type = "bucket.released"   // somebody released the bucket, locked or not
 	ZoneCreated     Type = "zone.created"
 	ZoneUpdated     Type = "zone.updated"
@@ -33,7 +31,7 @@ const (
 // Types returns all types.
 func Types() []Type {
 	return []Type{
-		BucketLocked, BucketLockEnded, BucketFull, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
+		BucketLocked, BucketLockEnded, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
 		OverrideDeleted, TokenCreated, TokenUpdated, TokenRevoked,
 	}
 }

@@ -124,9 +124,6 @@ func (m *Store) decide(now time.Time, check service.Check) service.Decision {
 		series.TxnID = uint64(first+1) + place
 		m.series[bucket] = &series
 	}
-	for _, f := range ruling.Filled {
-		m.tell(now, event.BucketFull, f.Bucket, f.TxnID, map[string]any{"full_until": f.Until})
-	}
 	m.tellLockouts(now, ruling.Locked())
 	d := ruling.Decisions[0]
 	if check.AttemptID != "" && len(ruling.Recorded) > 0 {

@@ -15,10 +15,6 @@ func eventClaims() map[string]claim {
 		"ALockoutIsToldOnceWithItsEndAndItsTxn":            lockoutIsTold,
 		"LockoutsOfOneCallAreToldEach":                     lockoutsOfACallAreTold,
 		"WhatBeginsNoLockoutIsNotTold":                     noLockoutIsNotTold,
-		"ABucketThatBecomesFullIsToldOnceEachTime":         fullIsTold,
-		"FullBucketsOfOneCallAreToldBeforeTheirLockouts":   fullBucketsOfACallAreTold,
-		"WhatFillsNoBucketIsNotTold":                       noFullBucketIsNotTold,
-		"FullIsToldByTheLimitThatHolds":                    fullIsToldByTheLimit,
 		"AReleaseAndTheLockoutThatItEndsAreTold":           releaseIsTold,
 		"ALockoutWhereFewBlockedAttemptsAreRecordedIsTold": lockoutInASeriesIsTold,
 	}
