@@ -1,10 +1,8 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,18 +69,29 @@ func (i Inspection) Size(table string) TableSize {
 	return TableSize{}
 }
 
+// Retention holds the policy by which old rows leave, and the last runs. It is empty if the account may not read them.
+type Retention struct {
+	// KeepDays and MinimumDays are those of retention_policy.
+	KeepDays, MinimumDays int64
+	// Tasks have no times but SucceededAt.
+	Tasks []service.RetentionTask
+}
+
+// SucceededAt is when any task succeeded last; zero if none ever has.
+func (r Retention) SucceededAt() (last time.Time) {
+	for _, task := range r.Tasks {
+		if task.SucceededAt.After(last) {
+			last = task.SucceededAt
+		}
+	}
+	return last
+}
+
 // Partition is one of zone_txn.
 type Partition struct {
 	Name string
 	// Before is the end of its txns; zero means that it has no end.
 	Before time.Time
-}
-
-// Plan is how the engine carries out one statement that decides.
-type Plan struct {
-	Table       string
-	Index, Want string // the one that it uses, empty for none, and the one that it must use
-	Err         error  // why it cannot be told
 }
 
 // Inspect looks at the database as it is, at the server's settings, and at the account's
@@ -102,11 +111,10 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 				return err
 			}
 		}
-		if conn.Engine.HasRoutines() {
-			i.Plans = p.plans(ctx, conn)
-			return nil
+		if !conn.Engine.HasRoutines() {
+			i.Database = p.keyspace
 		}
-		i.Plans, i.Database = portablePlans(ctx, conn), p.keyspace
+		i.Plans = explainDecision(ctx, conn)
 		return nil
 	})
 	if err != nil {
@@ -135,6 +143,22 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 	i.ClockError = time.Since(asked)
 	i.ClockAhead = i.Now.Sub(asked.Add(i.ClockError / 2))
 	return nil
+}
+
+// readVitess asks vtgate for its version and for the shards of the buckets. It can tell neither the
+// tablets' settings nor the account's grants, nor sizes of tables.
+func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
+	var r session.Reading
+	r.SQL("SELECT @@version, @@version_comment")
+	r.Each(2, func(row []driver.Value) error {
+		i.Version = session.Text(row[0]) + ", " + session.Text(row[1])
+		return nil
+	})
+	if err := r.Send(ctx, conn); err != nil {
+		return err
+	}
+	i.Shards, err = readShardStates(ctx, conn)
+	return err
 }
 
 func (i *Inspection) readServer(ctx context.Context, conn *session.Conn) error {
@@ -213,6 +237,26 @@ func (i *Inspection) readAges(ctx context.Context, conn *session.Conn) error {
 	return nil
 }
 
+func (i *Inspection) readRetention(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
+	r.SQL("SELECT keep_days, minimum_days FROM retention_policy WHERE id = 1;")
+	r.Each(2, func(row []driver.Value) error {
+		i.Retention.KeepDays, i.Retention.MinimumDays = session.AsInt(row[0]), session.AsInt(row[1])
+		return nil
+	})
+	r.SQL("SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name")
+	r.Each(4, func(row []driver.Value) (err error) {
+		task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
+		task.SucceededAt, err = session.AsInstant(row[3])
+		i.Retention.Tasks = append(i.Retention.Tasks, task)
+		return err
+	})
+	if err := r.Send(ctx, conn); err != nil && !isHidden(err) {
+		return err
+	}
+	return nil
+}
+
 // readOverlooked counts the overrides that decisions do not look for.
 func (i *Inspection) readOverlooked(ctx context.Context, conn *session.Conn) error {
 	var r session.Reading
@@ -235,52 +279,4 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *session.Conn) err
 // isHidden says that a table cannot be read, for want of the right or of the table.
 func isHidden(err error) bool {
 	return session.IsOneOf(err, append(session.LackingRight(), session.NumberNoSuchTable))
-}
-
-// plans asks the engine how it carries out what a batch of two buckets reads.
-func (p *Probe) plans(ctx context.Context, conn *session.Conn) []Plan {
-	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
-	b := batchOfNoZone(conn, p.hints,
-		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"},
-		service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
-	b.known.present, b.known.supposed = []int64{-1, one.ZoneID}, time.Now()
-	plans := decisionPlans()
-	var r session.Reading
-	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.read(&r)
-	statements := strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
-	for i := range plans {
-		plans[i].Index, plans[i].Err = indexOf(ctx, conn, statements[i])
-	}
-	return plans
-}
-
-// decisionPlans are the statements that decide, in their order, and the indexes that they must use.
-func decisionPlans() []Plan {
-	return []Plan{
-		{Table: "zone_bucket_lock", Want: "PRIMARY"},
-		{Table: "zone_master", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_key"},
-		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_network"},
-		{Table: "zone_attempt", Want: "PRIMARY"},
-		{Table: "zone_bucket_lock", Want: "PRIMARY"},
-		{Table: "zone_txn", Want: "zone_txn_window"},
-	}
-}
-
-// indexOf returns the index that the engine would use for a statement on one table.
-func indexOf(ctx context.Context, conn *session.Conn, statement string) (index string, err error) {
-	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
-	if err != nil {
-		return "", err
-	}
-	at := slices.Index(columns, "key")
-	if at < 0 {
-		return "", errors.New("the engine's EXPLAIN has no column key")
-	}
-	for _, line := range lines {
-		index = cmp.Or(line[at], index)
-	}
-	return index, nil
 }

@@ -21,7 +21,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*db.Inspection)
 		about  string
-		level  Level
+		level  string
 	}{
 		"fit":                   {func(*db.Inspection) {}, "engine", OK},
 		"old engine":            {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", Warning},
@@ -65,7 +65,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
 		}, "indexes", Fault},
 	} {
-		i := db.Inspection{Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
+		i := db.Inspection{Engine: engine.MySQL, Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON",
 			"sync_binlog":   "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
@@ -74,7 +74,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		c.change(&i)
 		var found Diagnoses
 		found.judge(i)
-		if !slices.ContainsFunc(found, func(one Diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
+		if !slices.ContainsFunc(found, func(one service.Diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
 			t.Errorf("%s: %+v, want a %s about %s", name, found, c.level, c.about)
 		}
 	}
@@ -84,7 +84,7 @@ func TestDoctorWarnsOfAServerThatTakesShortPackets(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[string]int{"16384": 1, "1048576": 0, "16777216": 0, "": 0} {
 		var found Diagnoses
-		found.judgeSessions(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
+		found.judgeServer(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
 		if n := found.Count(Warning); n != want {
 			t.Errorf("max_allowed_packet %s: %d warnings, want %d: %+v", most, n, want, found)
 		}
@@ -95,7 +95,7 @@ func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		shards []db.Shard
-		want   Level
+		want   string
 	}{
 		"none":              {nil, Fault},
 		"one is lost":       {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-"}}, Fault},
@@ -103,7 +103,7 @@ func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
 		"all serve":         {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, OK},
 	} {
 		var found Diagnoses
-		found.judgeShards(test.shards)
+		found.judgeShards(db.Inspection{Shards: test.shards})
 		if len(found) != 1 || found[0].Level != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)
 		}

@@ -60,7 +60,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 				run("DROP PROCEDURE check_velocity_by_rule"), migrate,
 				"procedure check_velocity_by_rule, or one that it calls, is missing: run 'velocityd migrate up'",
 			},
-			{run("DROP PROCEDURE judge_bucket"), migrate, "procedure rehearse, or one that it calls, is missing: run 'velocityd migrate up'"},
+			{run("DROP PROCEDURE judge_bucket"), migrate, "procedure judge_bucket is missing: run 'velocityd migrate up'"},
 			{
 				run("REVOKE EXECUTE ON " + cfg.DBName + ".* FROM " + account), run("GRANT EXECUTE ON " + cfg.DBName + ".* TO " + account),
 				"lacks the right EXECUTE",
