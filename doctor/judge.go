@@ -189,21 +189,15 @@ func (d *Diagnoses) judgeClock(i db.Inspection) {
 
 func (d *Diagnoses) judgePartitions(i db.Inspection) {
 	if len(i.Partitions) == 0 {
-		rows := i.Size("zone_txn").Rows
+		rows := i.Rows["zone_txn"]
 		d.when(rows > manyTxns, Warning, "partitions",
 			fmt.Sprintf("zone_txn has about %d rows and no partitions, so old txns are slow to delete", rows),
 			"nothing while they leave in batches; otherwise partition it as step 3 of the migrations does, in a quiet hour (docs/retention.md)")
 		d.otherwise("partitions", "zone_txn has none, and needs none yet")
 		return
 	}
-	var last time.Time
-	endless := false
-	for _, partition := range i.Partitions {
-		endless = endless || partition.Before.IsZero()
-		if partition.Before.After(last) {
-			last = partition.Before
-		}
-	}
+	last := slices.MaxFunc(i.Partitions, time.Time.Compare)
+	endless := slices.ContainsFunc(i.Partitions, time.Time.IsZero)
 	const script = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md, Partitions)"
 	tomorrow := i.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	switch until := last.Format(time.DateTime); {
@@ -220,14 +214,14 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 	const clean = "look at the policy and the runs of retention (docs/retention.md)"
 	age := i.Now.Sub(i.FirstTxn)
 	d.when(!i.FirstTxn.IsZero() && age > longHistory, Note, "growth",
-		fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour), i.Size("zone_txn").Rows),
+		fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour), i.Rows["zone_txn"]),
 		"nothing if you keep them on purpose; otherwise "+clean)
 	level, many := Note, fmt.Sprint(i.ExpiredAttempts)
 	if i.ExpiredAttempts >= db.MostExpired {
 		level, many = Warning, "more than "+many
 	}
 	d.when(i.ExpiredAttempts > 0, level, "growth", "zone_attempt has "+many+" rows that expired more than a day ago", clean)
-	rows := i.Size("zone_bucket_lock").Rows
+	rows := i.Rows["zone_bucket_lock"]
 	d.when(rows > manyBuckets, Note, "growth",
 		fmt.Sprintf("zone_bucket_lock has about %d rows, one for each key that was ever asked for", rows), clean)
 	d.otherwise("growth", "no table has grown for want of cleaning")
@@ -235,21 +229,25 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 
 // judgeRetention says whether old rows leave as the policy says.
 func (d *Diagnoses) judgeRetention(i db.Inspection) {
-	r := i.Retention
 	const run = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md)"
-	last := r.SucceededAt()
+	var last time.Time
+	for _, task := range i.Tasks {
+		if task.SucceededAt.After(last) {
+			last = task.SucceededAt
+		}
+	}
 	d.when(!last.IsZero() && i.Now.Sub(last) > longUnretained, Warning, "retention", "no task has succeeded since "+last.Format(time.DateTime)+" UTC",
 		run)
 	d.when(last.IsZero() && !i.FirstTxn.IsZero() && i.Now.Sub(i.FirstTxn) > longUnretained, Warning, "retention",
 		"it has never run, and the oldest txn is from "+i.FirstTxn.Format(time.DateTime)+" UTC", run)
-	for _, task := range r.Tasks {
+	for _, task := range i.Tasks {
 		d.when(task.Error != "", Warning, "retention", "the last run of "+task.Name+" failed: "+task.Error,
 			"remove the cause; it is tried again every minute (docs/retention.md)")
 		d.when(task.Error == "" && task.Backlog, Note, "retention", task.Name+" has left work for its next run",
 			"nothing, unless this stays for days: then the engine is too busy for it")
 	}
-	d.when(r.KeepDays > 0 && r.KeepDays < r.MinimumDays, Note, "retention",
-		fmt.Sprintf("keep_days is %d, and txns are kept for minimum_days, %d", r.KeepDays, r.MinimumDays),
+	d.when(i.KeepDays > 0 && i.KeepDays < i.MinimumDays, Note, "retention",
+		fmt.Sprintf("keep_days is %d, and txns are kept for minimum_days, %d", i.KeepDays, i.MinimumDays),
 		"set keep_days to minimum_days or more; only the owner of the schema may lower minimum_days")
 	d.otherwise("retention", "no task has failed or is overdue")
 }

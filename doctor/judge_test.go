@@ -36,29 +36,29 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", Warning},
 		"a slow answer":         {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", OK},
 		"partitions ahead": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(2 * day)}, {Name: "later"}}
+			i.Partitions = []time.Time{today.Add(2 * day), {}}
 		}, "partitions", OK},
 		"none for tomorrow": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
+			i.Partitions = []time.Time{today.Add(day), {}}
 		}, "partitions", Warning},
 		"an end of all of them": {
-			func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions",
+			func(i *db.Inspection) { i.Partitions = []time.Time{today.Add(day)} }, "partitions",
 			Fault,
 		},
-		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", Warning},
+		"many txns, no partition": {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_txn": 1e8} }, "partitions", Warning},
 		"retention not yet due":   {func(*db.Inspection) {}, "retention", OK},
 		"retention never ran":     {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
 		"retention stands still": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
 		}, "retention", Warning},
 		"a task fails": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
 		}, "retention", Warning},
 		"a task has a backlog": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
 		}, "retention", Note},
-		"keep_days too small": {func(i *db.Inspection) { i.Retention.KeepDays, i.Retention.MinimumDays = 10, 30 }, "retention", Note},
-		"many buckets":        {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
+		"keep_days too small": {func(i *db.Inspection) { i.KeepDays, i.MinimumDays = 10, 30 }, "retention", Note},
+		"many buckets":        {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_bucket_lock": 1e8} }, "growth", Note},
 		"many expired":        {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
 		"a table scan":        {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", Fault},
 		"another index": {func(i *db.Inspection) {
