@@ -191,13 +191,16 @@ func (i *Inspection) serverReadings() []reading {
 			i.Grants = append(i.Grants, line)
 			return nil
 		}, false},
-		{2, "SELECT table_name, table_rows FROM information_schema.tables " +
+		{
+			2, "SELECT table_name, table_rows FROM information_schema.tables " +
 			"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%'",
 			func(row []driver.Value) error {
 				i.Rows[session.Text(row[0])] = session.AsInt(row[1])
 				return nil
-			}, false},
-		{1, "SELECT partition_description FROM information_schema.partitions " +
+			}, false,
+		},
+		{
+			1, "SELECT partition_description FROM information_schema.partitions " +
 			"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
 			func(row []driver.Value) error {
 				var end time.Time
@@ -209,7 +212,8 @@ func (i *Inspection) serverReadings() []reading {
 				}
 				i.Partitions = append(i.Partitions, end)
 				return nil
-			}, false},
+			}, false,
+		},
 	}
 }
 

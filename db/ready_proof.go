@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -184,7 +183,7 @@ func nothingInto(table, columns string) string {
 
 // lastIDs looks for one of the last million ids of zone_txn, which are as good as none: at 10,000
 // a second they are used up in two minutes.
-var lastIDs = fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1", uint64(math.MaxUint64-1<<20))
+const lastIDs = "SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > 18446744073708503039 LIMIT 1"
 
 // proveRecording records an attempt of a bucket that no other session names, and takes it back. It finds what statements
 // without rows hide, such as partitions that end in the past. A session that has locked rows beside those, such as a

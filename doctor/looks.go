@@ -97,6 +97,8 @@ func (d *Diagnoses) judgeLooks(ctx context.Context, p Patient) {
 }
 
 // behind are the routines of each look behind its entries.
+//
+//nolint:gochecknoglobals // read once from the texts of this program, which never change
 var behind = sync.OnceValue(func() map[string][]migrations.Routine {
 	all := map[string][]migrations.Routine{}
 	for _, l := range looks() {
