@@ -193,7 +193,7 @@ func (i *Inspection) serverReadings() []reading {
 		}, false},
 		{
 			2, "SELECT table_name, table_rows FROM information_schema.tables " +
-			"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%'",
+				"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%'",
 			func(row []driver.Value) error {
 				i.Rows[session.Text(row[0])] = session.AsInt(row[1])
 				return nil
@@ -201,7 +201,7 @@ func (i *Inspection) serverReadings() []reading {
 		},
 		{
 			1, "SELECT partition_description FROM information_schema.partitions " +
-			"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
+				"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
 			func(row []driver.Value) error {
 				var end time.Time
 				bound := strings.Trim(session.Text(row[0]), "'")
