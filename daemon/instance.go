@@ -72,13 +72,9 @@ func New(o Options) (*Instance, error) {
 	})
 	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := doctor.ProveSchema(ctx, probe)
-		if err == nil {
-			err = probe.Prove(ctx)
-		}
+		err := doctor.Ready(ctx, doctor.Patient{Probe: probe, Store: store, Keys: s.keys.Keys()})
 		if err == nil {
 			s.noteLostShards(ctx)
-			err = doctor.ProveKeys(ctx, store, s.keys.Keys())
 		}
 		if err != nil || !s.asksWho.Load() {
 			return err

@@ -1,12 +1,9 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,11 +32,12 @@ type Inspection struct {
 	Database string
 	// Grants are the lines of SHOW GRANTS of the account, up to its name.
 	Grants []string
-	Tables []TableSize
+	// Rows are the engine's estimates of how many rows tables have.
+	Rows map[string]int64
 	// Shards are those of the buckets, in order. None means that there are none.
 	Shards []Shard
-	// Partitions are those of zone_txn, in order. None means that it has none.
-	Partitions []Partition
+	// Partitions are the ends of those of zone_txn, in order. A zero time means that one has no end.
+	Partitions []time.Time
 	// Plans are how the engine carries out the statements that decide.
 	Plans []Plan
 	// FirstTxn is when the oldest txn was recorded; zero if there is none.
@@ -47,7 +45,10 @@ type Inspection struct {
 	// ExpiredAttempts is how many rows of zone_attempt expired more than a day ago, and no
 	// more than MostExpired.
 	ExpiredAttempts int64
-	Retention       Retention
+	// KeepDays and MinimumDays are those of retention_policy, and Tasks the last runs of retention, with no times but
+	// SucceededAt. They are empty if the account may not read them.
+	KeepDays, MinimumDays int64
+	Tasks                 []service.RetentionTask
 	// Overlooked is how many overrides checks ignore, because zone_master.overridden or
 	// zone_override_prefix_length does not mention them: tables were restored separately. It is -1 if
 	// they cannot be read.
@@ -57,56 +58,30 @@ type Inspection struct {
 // MostExpired is where the counting of expired attempts ends.
 const MostExpired = 100_000
 
-// TableSize is the engine's estimate of a table.
-type TableSize struct {
-	Name        string
-	Rows, Bytes int64
-}
-
-// Size returns the estimate of one table; zero if there is no such table.
-func (i Inspection) Size(table string) TableSize {
-	if at := slices.IndexFunc(i.Tables, func(t TableSize) bool { return t.Name == table }); at >= 0 {
-		return i.Tables[at]
-	}
-	return TableSize{}
-}
-
-// Partition is one of zone_txn.
-type Partition struct {
-	Name string
-	// Before is the end of its txns; zero means that it has no end.
-	Before time.Time
-}
-
-// Plan is how the engine carries out one statement that decides.
-type Plan struct {
-	Table       string
-	Index, Want string // the one that it uses, empty for none, and the one that it must use
-	Err         error  // why it cannot be told
-}
-
 // Inspect looks at the database as it is, at the server's settings, and at the account's
 // grants. It reads no txn but the oldest, and changes nothing. Errors are those of look-ups.
 func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
-		looks := []func(context.Context, *session.Conn) error{
-			i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readRetention, i.readOverlooked,
+		if err := i.readClock(ctx, conn); err != nil {
+			return err
 		}
-		if conn.Engine == engine.Vitess {
-			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readRetention, i.readOverlooked}
+		readings := i.readings()
+		if conn.Engine != engine.Vitess {
+			readings = append(readings, i.serverReadings()...)
+		} else if err := i.readVitess(ctx, conn); err != nil {
+			return err
 		}
-		for _, look := range looks {
-			if err := look(ctx, conn); err != nil {
+		for _, r := range readings {
+			if err := conn.Each(ctx, r.columns, r.statement, r.row); err != nil && !(r.mayBeHidden && isHidden(err)) {
 				return err
 			}
 		}
-		if conn.Engine.HasRoutines() {
-			i.Plans = p.plans(ctx, conn)
-			return nil
+		if !conn.Engine.HasRoutines() {
+			i.Database = p.keyspace
 		}
-		i.Plans, i.Database = portablePlans(ctx, conn), p.keyspace
+		i.Plans = explainDecision(ctx, conn)
 		return nil
 	})
 	if err != nil {
@@ -137,150 +112,112 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 	return nil
 }
 
-func (i *Inspection) readServer(ctx context.Context, conn *session.Conn) error {
-	i.Variables = map[string]string{}
+// readVitess asks vtgate for its version and for the shards of the buckets. It can tell neither the
+// tablets' settings nor the account's grants, nor sizes of tables.
+func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
 	var r session.Reading
-	r.SQL("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
-		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
-		"'max_connections', 'max_allowed_packet', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
+	r.SQL("SELECT @@version, @@version_comment")
 	r.Each(2, func(row []driver.Value) error {
-		name, value := session.Variable(row)
-		i.Variables[name] = value
+		i.Version = session.Text(row[0]) + ", " + session.Text(row[1])
 		return nil
 	})
-	err := r.Send(ctx, conn)
-	i.Version = i.Variables["version"]
+	if err := r.Send(ctx, conn); err != nil {
+		return err
+	}
+	i.Shards, err = readShardStates(ctx, conn)
 	return err
 }
 
-func (i *Inspection) readGrants(ctx context.Context, conn *session.Conn) error {
-	var r session.Reading
-	r.SQL("SHOW GRANTS")
-	r.Each(1, func(row []driver.Value) error {
-		line := session.Text(row[0])
-		// MariaDB has the hash of the password behind the account's name.
-		if before, _, found := strings.Cut(line, " IDENTIFIED "); found {
-			line = before
-		}
-		i.Grants = append(i.Grants, line)
-		return nil
-	})
-	return r.Send(ctx, conn)
+// reading is a statement with a function for its rows, which have so many columns.
+type reading struct {
+	columns   int
+	statement string
+	row       func([]driver.Value) error
+	// mayBeHidden says that an account without the right, or a database without the table, is told less: there is enough else to say.
+	mayBeHidden bool
 }
 
-func (i *Inspection) readTables(ctx context.Context, conn *session.Conn) error {
-	var r session.Reading
-	r.SQL("SELECT table_name, table_rows, data_length + index_length FROM information_schema.tables " +
-		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%' ORDER BY table_name;")
-	r.Each(3, func(row []driver.Value) error {
-		i.Tables = append(i.Tables, TableSize{session.Text(row[0]), session.AsInt(row[1]), session.AsInt(row[2])})
-		return nil
-	})
-	r.SQL("SELECT partition_name, partition_description FROM information_schema.partitions " +
-		"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position")
-	r.Each(2, func(row []driver.Value) error {
-		partition := Partition{Name: session.Text(row[0])}
-		bound := strings.Trim(session.Text(row[1]), "'")
-		for _, layout := range []string{time.DateOnly, time.DateTime, session.InstantFormat} {
-			if at, err := time.Parse(layout, bound); err == nil {
-				partition.Before = at
+// readings read what tables hold, on all engines.
+func (i *Inspection) readings() []reading {
+	i.Overlooked = -1
+	return []reading{
+		{1, "SELECT created_at FROM zone_txn ORDER BY id LIMIT 1", func(row []driver.Value) (err error) {
+			i.FirstTxn, err = session.AsInstant(row[0])
+			return err
+		}, true},
+		{1, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
+			MostExpired), func(row []driver.Value) error {
+			i.ExpiredAttempts = session.AsInt(row[0])
+			return nil
+		}, true},
+		{2, "SELECT keep_days, minimum_days FROM retention_policy WHERE id = 1", func(row []driver.Value) error {
+			i.KeepDays, i.MinimumDays = session.AsInt(row[0]), session.AsInt(row[1])
+			return nil
+		}, true},
+		{4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name", func(row []driver.Value) (err error) {
+			task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
+			task.SucceededAt, err = session.AsInstant(row[3])
+			i.Tasks = append(i.Tasks, task)
+			return err
+		}, true},
+		{1, "SELECT COUNT(*) FROM zone_override AS o " +
+			"JOIN zone_master AS z ON z.id = o.zone_id " +
+			"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
+			"AND k.prefix_length = LENGTH(o.network) - 2 " +
+			"WHERE NOT z.overridden OR o.network IS NOT NULL AND k.zone_id IS NULL", func(row []driver.Value) error {
+			i.Overlooked = session.AsInt(row[0])
+			return nil
+		}, true},
+	}
+}
+
+// serverReadings read what a server says of itself. vtgate tells none of it.
+func (i *Inspection) serverReadings() []reading {
+	i.Variables, i.Rows = map[string]string{}, map[string]int64{}
+	return []reading{
+		{2, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
+			"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
+			"'max_connections', 'max_allowed_packet', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')", func(row []driver.Value) error {
+			name, value := session.Variable(row)
+			i.Variables[name] = value
+			if name == "version" {
+				i.Version = value
 			}
-		}
-		i.Partitions = append(i.Partitions, partition)
-		return nil
-	})
-	return r.Send(ctx, conn)
-}
-
-// readAges reads how old the oldest rows are. Without the right to read them, or without their
-// tables, it reads nothing: there is enough else to say.
-func (i *Inspection) readAges(ctx context.Context, conn *session.Conn) error {
-	var r session.Reading
-	r.SQL("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
-	r.Each(1, func(row []driver.Value) (err error) {
-		i.FirstTxn, err = session.AsInstant(row[0])
-		return err
-	})
-	r.SQL(fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
-		MostExpired))
-	r.Each(1, func(row []driver.Value) error {
-		i.ExpiredAttempts = session.AsInt(row[0])
-		return nil
-	})
-	if err := r.Send(ctx, conn); err != nil && !isHidden(err) {
-		return err
+			return nil
+		}, false},
+		{1, "SHOW GRANTS", func(row []driver.Value) error {
+			// MariaDB has the hash of the password behind the account's name.
+			line, _, _ := strings.Cut(session.Text(row[0]), " IDENTIFIED ")
+			i.Grants = append(i.Grants, line)
+			return nil
+		}, false},
+		{
+			2, "SELECT table_name, table_rows FROM information_schema.tables " +
+				"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%'",
+			func(row []driver.Value) error {
+				i.Rows[session.Text(row[0])] = session.AsInt(row[1])
+				return nil
+			}, false,
+		},
+		{
+			1, "SELECT partition_description FROM information_schema.partitions " +
+				"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
+			func(row []driver.Value) error {
+				var end time.Time
+				bound := strings.Trim(session.Text(row[0]), "'")
+				for _, layout := range []string{time.DateOnly, time.DateTime, session.InstantFormat} {
+					if at, err := time.Parse(layout, bound); err == nil {
+						end = at
+					}
+				}
+				i.Partitions = append(i.Partitions, end)
+				return nil
+			}, false,
+		},
 	}
-	return nil
-}
-
-// readOverlooked counts the overrides that decisions do not look for.
-func (i *Inspection) readOverlooked(ctx context.Context, conn *session.Conn) error {
-	var r session.Reading
-	r.SQL("SELECT COUNT(*) FROM zone_override AS o " +
-		"JOIN zone_master AS z ON z.id = o.zone_id " +
-		"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
-		"AND k.prefix_length = LENGTH(o.network) - 2 " +
-		"WHERE NOT z.overridden OR o.network IS NOT NULL AND k.zone_id IS NULL")
-	r.Each(1, func(row []driver.Value) error {
-		i.Overlooked = session.AsInt(row[0])
-		return nil
-	})
-	err := r.Send(ctx, conn)
-	if isHidden(err) {
-		i.Overlooked, err = -1, nil
-	}
-	return err
 }
 
 // isHidden says that a table cannot be read, for want of the right or of the table.
 func isHidden(err error) bool {
 	return session.IsOneOf(err, append(session.LackingRight(), session.NumberNoSuchTable))
-}
-
-// plans asks the engine how it carries out what a batch of two buckets reads.
-func (p *Probe) plans(ctx context.Context, conn *session.Conn) []Plan {
-	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
-	b := batchOfNoZone(conn, p.hints,
-		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"},
-		service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
-	b.known.present, b.known.supposed = []int64{-1, one.ZoneID}, time.Now()
-	plans := decisionPlans()
-	var r session.Reading
-	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.read(&r)
-	statements := strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
-	for i := range plans {
-		plans[i].Index, plans[i].Err = indexOf(ctx, conn, statements[i])
-	}
-	return plans
-}
-
-// decisionPlans are the statements that decide, in their order, and the indexes that they must use.
-func decisionPlans() []Plan {
-	return []Plan{
-		{Table: "zone_bucket_lock", Want: "PRIMARY"},
-		{Table: "zone_master", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_key"},
-		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_network"},
-		{Table: "zone_attempt", Want: "PRIMARY"},
-		{Table: "zone_bucket_lock", Want: "PRIMARY"},
-		{Table: "zone_txn", Want: "zone_txn_window"},
-	}
-}
-
-// indexOf returns the index that the engine would use for a statement on one table.
-func indexOf(ctx context.Context, conn *session.Conn, statement string) (index string, err error) {
-	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
-	if err != nil {
-		return "", err
-	}
-	at := slices.Index(columns, "key")
-	if at < 0 {
-		return "", errors.New("the engine's EXPLAIN has no column key")
-	}
-	for _, line := range lines {
-		index = cmp.Or(line[at], index)
-	}
-	return index, nil
 }

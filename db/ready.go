@@ -3,9 +3,7 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -15,7 +13,6 @@ import (
 
 	"velocityd/db/engine"
 	"velocityd/db/session"
-	"velocityd/service"
 )
 
 // Probe looks whether checks can be decided, on a connection that nobody else uses: a service
@@ -25,8 +22,7 @@ type Probe struct {
 	conns *sqlx.DB
 	// use enters the database anew. A session goes on with the rights on the database
 	// that its account had when it entered it last.
-	use   string
-	hints *hints
+	use string
 	// keyspace is the name of the DSN's database, and address its first address.
 	keyspace, address string
 	database          *session.Database
@@ -51,7 +47,7 @@ func openProbe(o session.Options, database *session.Database) (*Probe, error) {
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{
-		conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
+		conns: sqlx.NewDb(conns, "mysql"), use: use,
 		keyspace: configs[0].DBName, address: configs[0].Addr, database: database,
 	}, nil
 }
@@ -71,34 +67,42 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 	return schemaVersion(ctx, p.conns)
 }
 
-// Prove goes the whole way of a decision, in both forms, as far as can be gone without
-// recording anything. It calls the procedures that decide and report, with a zone and
-// with reports that do not exist; and it sends a batch's statements in one transaction,
-// those that write with a condition that no row meets, and rolls back. What it does
-// NOT see is what only a written row shows, such as a full disk. Where there are no procedures
-// it sends statements alone. Behind vtgate it asks every shard, and it is enough that one of
-// them works: see Lost.
+// Prove goes the whole way of checks and reports, and leaves nothing. It calls the procedures that
+// decide and report, with a zone and with reports that do not exist. It sends statements that no
+// row meets, which tell missing rights, tables and columns, and locked tables. And it records an
+// attempt in a transaction that it rolls back. Where there are no procedures it sends statements
+// alone. Behind vtgate it asks every shard, and it is enough that one of them works: see Lost.
 //
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
-func (p *Probe) Prove(ctx context.Context) error {
-	until := rehearsalEnd(ctx)
-	return p.proveBy(ctx, true, func(ctx context.Context, conn *session.Conn) error {
-		if err := p.proveChecks(ctx, conn); err != nil {
-			return err
-		}
-		return proveReport(ctx, conn, until)
-	})
-}
+func (p *Probe) Prove(ctx context.Context) error { return p.proveBy(ctx, true) }
 
 // ProveChecks is Prove for what decides checks alone.
-func (p *Probe) ProveChecks(ctx context.Context) error {
-	until := rehearsalEnd(ctx)
-	return p.proveBy(ctx, false, func(ctx context.Context, conn *session.Conn) error {
-		if err := p.proveChecks(ctx, conn); err != nil {
+func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, false) }
+
+// ProveReleases calls what releases a bucket. It is no part of Prove, since checks are decided
+// without. Where there are no procedures, it does nothing. Errors are those of Prove.
+func (p *Probe) ProveReleases(ctx context.Context) error {
+	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		if !conn.Engine.HasRoutines() {
+			return nil
+		}
+		var r proof
+		r.read("EXECUTE", "procedure release_bucket", "CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
+		if err := r.ask(ctx, conn); !session.IsNumber(err, session.NumberUnknown) {
 			return err
 		}
-		return rehearseWay(ctx, conn, until, "check", 0)
-	})
+		return nil
+	}))
+}
+
+// ProveCredentials reads from the table of credentials, without which an instance that asks
+// callers who they are can answer nobody. The error is an *UnreadyError.
+func (p *Probe) ProveCredentials(ctx context.Context) error {
+	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		var r proof
+		r.read("SELECT", "table access_token", "SELECT id FROM access_token LIMIT 1")
+		return r.ask(ctx, conn)
+	}))
 }
 
 // Engine returns the engine of the database. It connects if no connection was made yet. Errors
@@ -114,23 +118,22 @@ func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
 	return p.database.Engine(), nil
 }
 
-// proveBy proves by prove where there are procedures, and elsewhere by provePortable, with the
-// statements of reports or without them.
-func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Context, *session.Conn) error) error {
+// proveBy proves checks and, if reports is true, reports.
+func (p *Probe) proveBy(ctx context.Context, reports bool) error {
 	const longestPause = 50 * time.Millisecond
+	half := halfOf(ctx)
 	for try := 1; ; try++ {
 		var of engine.Engine
 		err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-			if of = conn.Engine; of.HasRoutines() {
-				return prove(ctx, conn)
-			}
-			return p.provePortable(ctx, conn, reports)
+			of = conn.Engine
+			return p.proveStatements(ctx, conn, reports)
 		})
-		if errors.Is(err, errRowsLocked) {
-			err = nil
-		}
-		if err == nil && of == engine.Vitess {
+		switch {
+		case err != nil:
+		case of == engine.Vitess:
 			err = p.proveShards(ctx, reports)
+		default:
+			err = p.proveRecording(ctx, half)
 		}
 		// A fault after which a check is tried again, such as a procedure that is being replaced,
 		// lets the probe try again, too. A lock that was waited for was waited for enough.
@@ -141,23 +144,12 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 	}
 }
 
-// Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
-// views, keys and constraints, as the engine keeps it. The error is an *UnreadyError.
-func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
-	err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		return conn.Each(ctx, 6, "CALL describe_schema()", func(row []driver.Value) error {
-			cells := make([]string, len(row))
-			for i, cell := range row {
-				cells[i] = session.Text(cell)
-			}
-			rows = append(rows, cells)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, Unready(ctx, obstacle{right: "EXECUTE", object: "procedure describe_schema", way: "looks at the schema", error: err})
+// halfOf returns half of the time that ctx has left.
+func halfOf(ctx context.Context) time.Duration {
+	if deadline, limited := ctx.Deadline(); limited {
+		return time.Until(deadline) / 2
 	}
-	return rows, nil
+	return time.Minute
 }
 
 // onConn does something on the one connection, until the deadline of ctx, and gives
@@ -179,113 +171,58 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Co
 	return err
 }
 
-// noBucket is in a zone that cannot exist. Its key is an address, so that networks are
-// asked for, too.
-func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"} }
+// onConnFor is onConn with a bound besides.
+func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *session.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return p.onConn(ctx, do)
+}
 
-// batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
-func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *batch {
-	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
-	b.known.plans[id] = zonePlan{
-		known: true, term: service.Term{Window: time.Second}, overridden: true, networks: true, hasSeries: true,
-		lengths: []prefixLength{{id, 4, 32}}, wholeRule: true, open: openPlan{most: 1, reserve: time.Second},
-		secrets: service.Term{Window: time.Second},
+// Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
+// views, keys and constraints, as the engine keeps it. The error is an *UnreadyError.
+func (p *Probe) Describe(ctx context.Context) ([][]string, error) {
+	rows, err := p.list(ctx, 6, "CALL describe_schema()")
+	if err != nil {
+		return nil, Unready(ctx, obstacle{right: "EXECUTE", object: "procedure describe_schema", way: "looks at the schema", error: err})
 	}
-	return b
+	return rows, nil
 }
 
-func (p *Probe) proveChecks(ctx context.Context, conn *session.Conn) error {
-	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
-		return err
+// Routines returns the names of the procedures and functions that the account can see: those that it may call. The list is empty
+// while another session's change of the schema holds the look up. The error is an *UnreadyError.
+func (p *Probe) Routines(ctx context.Context) (names []string, err error) {
+	rows, err := p.list(ctx, 1, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE()")
+	for _, row := range rows {
+		names = append(names, row[0])
 	}
-	if err := proveCheck(ctx, conn); err != nil {
-		return err
+	if IsHeldUp(err) {
+		return nil, nil
 	}
-	return proveBatch(ctx, conn, p.hints)
+	return names, Unready(ctx, err)
 }
 
-// proveCheck calls what decides a lone check.
-func proveCheck(ctx context.Context, conn *session.Conn) error {
-	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{noBucket()}}, false)
-	switch {
-	case session.IsNumber(err, session.NumberUnknown): // as it answers after it has looked for the zone
-		return nil
-	case err == nil:
-		err = errors.New("a check of a zone that does not exist was decided")
+// list returns the rows of a statement that reads the engine's catalogue. There another session's change of the schema can hold
+// it up for a moment.
+func (p *Probe) list(ctx context.Context, columns int, statement string) (rows [][]string, err error) {
+	const tries = 4
+	for range tries {
+		rows = nil
+		err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+			return conn.Each(ctx, columns, statement, func(row []driver.Value) error {
+				cells := make([]string, len(row))
+				for i, cell := range row {
+					cells[i] = session.Text(cell)
+				}
+				rows = append(rows, cells)
+				return nil
+			})
+		})
+		if !session.IsNumber(err, session.NumberLockWait) {
+			break
+		}
 	}
-	return obstacle{right: "EXECUTE", object: "procedure check_velocity_by_rule", error: err}
+	return rows, err
 }
 
-// proveReport calls what records outcomes. Its rehearsal writes all that the one of a check writes.
-func proveReport(ctx context.Context, conn *session.Conn, until time.Time) error {
-	if err := proveCall(ctx, conn, "report_outcomes", "CALL report_outcomes('[]')"); err != nil {
-		return err
-	}
-	return rehearseWay(ctx, conn, until, "report", 2)
-}
-
-// proveCall calls a procedure.
-func proveCall(ctx context.Context, conn *session.Conn, procedure, statement string) error {
-	var p proof
-	p.add("EXECUTE", "procedure "+procedure, func(r *session.Reading) {
-		r.SQL(statement)
-		r.Skip()
-	})
-	return p.ask(ctx, conn)
-}
-
-// proveBatch sends what a batch sends, as one packet.
-func proveBatch(ctx context.Context, conn *session.Conn, hints *hints) error {
-	b := batchOfNoZone(conn, hints, service.Check{Buckets: []service.Bucket{noBucket()}, AttemptID: "readyz", SecretHash: "of-readyz"})
-	var p proof
-	b.open(&p.Reading)
-	p.add("SELECT", "table zone_bucket_lock", func(r *session.Reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
-	p.read("table velocity_identity", "SELECT value FROM velocity_identity LIMIT 1")
-	p.add("SELECT", "table zone_master", b.readZones)
-	p.add("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
-	p.add("SELECT", "table zone_attempt", b.readAttempts)
-	p.add("SELECT", "table zone_bucket_lock", b.readSeries)
-	p.add("SELECT", "table zone_txn", b.listTxns)
-	p.add("SELECT", "table zone_txn", b.listOpen)
-	p.add("SELECT", "tables zone_txn and zone_bucket_lock", b.readImprints)
-	p.add("SELECT", "table zone_txn", lookForLastIDs)
-	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
-		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
-		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL, "+
-		"imprint_key = NULL, imprint_until = NULL WHERE FALSE")
-	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns+imprintColumn))
-	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.Engine).attemptColumns()))
-	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
-	p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")
-	b.reset(&p.Packet)
-	p.SQL("ROLLBACK")
-	return p.ask(ctx, conn)
-}
-
-// ProveCredentials reads from the table of credentials, without which an instance that asks
-// callers who they are can answer nobody. The error is an *UnreadyError.
-func (p *Probe) ProveCredentials(ctx context.Context) error {
-	return Unready(ctx, p.onConn(ctx, proveCredentials))
-}
-
-func proveCredentials(ctx context.Context, conn *session.Conn) error {
-	var p proof
-	p.read("table access_token", "SELECT id FROM access_token LIMIT 1")
-	return p.ask(ctx, conn)
-}
-
-// nothingInto is an INSERT of no row. The engine asks for it all that it asks for one
-// with rows: rights, locks, and that it is not read-only.
-func nothingInto(table, columns string) string {
-	return "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE FALSE"
-}
-
-// lastIDs is how many ids before the last one of zone_txn are as good as none: at 10,000
-// a second they are used up in two minutes.
-const lastIDs = 1 << 20
-
-func lookForLastIDs(r *session.Reading) {
-	r.SQL(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
-	r.Each(1, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
-}
+// IsHeldUp says that the look that ended in an error of a Probe waited for a lock: it says nothing of the database's fitness.
+func IsHeldUp(err error) bool { return session.IsNumber(err, session.NumberLockWait) }

@@ -37,7 +37,6 @@ func proveWays(t *testing.T, p *Probe) map[string]error {
 	t.Helper()
 	return map[string]error{
 		"checks": p.ProveChecks(t.Context()), "reports": p.Prove(t.Context()), "releases": p.ProveReleases(t.Context()),
-		"edits": p.ProveEdits(t.Context()),
 	}
 }
 
@@ -99,11 +98,11 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 		narrow := d.ServiceAccount(t)
 		account, name := accountOf(t, narrow)
 		dbtest.Exec(t, d.SQL, "REVOKE EXECUTE ON "+name+".* FROM "+account)
-		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns", "rehearse"} {
+		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns"} {
 			dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
 		}
 		found := proveWays(t, probe(t, narrow.DSN))
-		if found["checks"] != nil || found["edits"] != nil {
+		if found["checks"] != nil {
 			t.Errorf("found %v", found)
 		}
 		wantUnready(t, "no EXECUTE of reports", found["reports"], "lacks the right EXECUTE on procedure report_outcomes: grant it")

@@ -82,6 +82,11 @@ func Unready(ctx context.Context, err error) error {
 	return unready
 }
 
+// smallStack is the reason of a thread_stack that is too small for a way.
+func smallStack(way string) string {
+	return "the server's thread_stack is too small for " + way + ": set it to 1M in its configuration, and start it again"
+}
+
 // reason says what an engine's error number means for whoever needs the object.
 func (o obstacle) reason(number uint16) string {
 	o.object = cmp.Or(o.object, "the database")
@@ -113,7 +118,7 @@ func (o obstacle) reason(number uint16) string {
 	case number == session.NumberAmbiguous:
 		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
 	case number == errStack:
-		return "the server's thread_stack is too small for " + cmp.Or(o.way, "checks") + ": set it to 1M in its configuration, and start it again"
+		return smallStack(cmp.Or(o.way, "checks"))
 	case number == errNoPartition:
 		return "zone_txn has no partition for the txns of now: run ALTER TABLE zone_txn ADD PARTITION (PARTITION later VALUES LESS THAN (MAXVALUE))"
 	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):

@@ -11,51 +11,46 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/db/engine"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
 	"velocityd/service/lint"
 )
 
-// Level says how bad a Diagnosis is.
-type Level string
-
-// The levels, from good to bad.
+// The levels of a diagnosis, from good to bad.
 const (
-	OK      Level = "ok"
-	Note    Level = "note"
-	Warning Level = "warning"
-	Fault   Level = "fault"
+	OK      = "ok"
+	Note    = "note"
+	Warning = "warning"
+	Fault   = "fault"
 )
 
-// Diagnosis is one thing that doctor has looked at.
-type Diagnosis struct {
-	Level Level  `json:"level"`
-	About string `json:"about"`        // one word or two, the same for all of one kind
-	Is    string `json:"is"`           // the finding
-	Do    string `json:"do,omitempty"` // the cure; empty if nothing has to be done
+// Diagnoses are all that doctor has found.
+type Diagnoses []service.Diagnosis
+
+func (d *Diagnoses) add(level, about, is, do string) {
+	*d = append(*d, service.Diagnosis{Level: level, About: about, Is: is, Do: do})
 }
 
-// Diagnoses are all that doctor has found.
-type Diagnoses []Diagnosis
-
-func (d *Diagnoses) add(l Level, about, is, do string) {
-	*d = append(*d, Diagnosis{l, about, is, do})
+// when adds a diagnosis if a condition holds.
+func (d *Diagnoses) when(holds bool, level, about, is, do string) {
+	if holds {
+		d.add(level, about, is, do)
+	}
 }
 
 // otherwise says that all is well, unless something else was said about the same.
 func (d *Diagnoses) otherwise(about, is string) {
-	if !slices.ContainsFunc(*d, func(one Diagnosis) bool { return one.About == about }) {
-		d.add(OK, about, is, "")
-	}
+	isSaid := slices.ContainsFunc(*d, func(one service.Diagnosis) bool { return one.About == about })
+	d.when(!isSaid, OK, about, is, "")
 }
 
 // Count returns how many have a level.
-func (d Diagnoses) Count(l Level) int {
+func (d Diagnoses) Count(level string) int {
 	n := 0
 	for _, one := range d {
-		if one.Level == l {
+		if one.Level == level {
 			n++
 		}
 	}
@@ -82,27 +77,24 @@ func Examine(ctx context.Context, options session.Options, keys []service.Secret
 	if !isThere {
 		return found, nil
 	}
-	found.judgeWays(ctx, probe)
-	if err := ProveKeys(ctx, store, keys); err != nil {
-		found.add(Fault, "secret keys", explainUnready(err), "see docs/dba.md#pseudonyms")
-	} else if len(keys) > 0 {
-		found.add(OK, "secret keys", "they are those of the other instances", "")
-	}
+	found.judgeLooks(ctx, Patient{Probe: probe, Store: store, Keys: keys})
 	inspection, err := probe.Inspect(ctx)
 	if err != nil {
-		found.add(Fault, "database", "it could not be looked at: "+err.Error(), "mend that first, and run doctor again")
+		found.add(Fault, "database", "it could not be looked at: "+err.Error(), again)
 		return found, nil
 	}
 	found.judge(inspection)
 	switch {
-	case inspection.Engine == engine.MySQL && version == migrations.Latest():
-		found.judgeTexts(ctx, probe, inspection.IsMariaDB)
-	case inspection.Engine != engine.MySQL:
+	case !inspection.Engine.HasRoutines():
 		found.judgeAudit(ctx, store)
+	case version == migrations.Latest():
+		found.judgeTexts(ctx, probe, inspection.IsMariaDB)
 	}
 	found.judgeZones(ctx, store, inspection.Now)
 	return found, nil
 }
+
+const again = "mend that first, and run doctor again"
 
 // judgeSchema returns the version, and whether there is a schema to look at further.
 func (d *Diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version uint, isThere bool) {
@@ -111,7 +103,7 @@ func (d *Diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 	case errors.Is(err, ErrSchema):
 		d.add(Fault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
 	case err != nil:
-		d.add(Fault, "database", explainUnready(db.Unready(ctx, err)), "mend that first, and run doctor again")
+		d.add(Fault, "database", explainUnready(db.Unready(ctx, err)), again)
 	case version > migrations.Latest():
 		d.add(Note, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
 			"use the newer program")
@@ -119,24 +111,6 @@ func (d *Diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 		d.add(OK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
 	}
 	return version, err == nil
-}
-
-// judgeWays goes the ways of everything that the service does.
-func (d *Diagnoses) judgeWays(ctx context.Context, probe *db.Probe) {
-	d.judgeWay("checks and reports", probe.Prove(ctx))
-	if is, err := probe.Engine(ctx); err == nil && is == engine.MySQL {
-		d.judgeWay("releases", probe.ProveReleases(ctx))
-		d.judgeWay("edits", probe.ProveEdits(ctx))
-	}
-}
-
-// judgeWay reports the *db.UnreadyError of a way, or nil.
-func (d *Diagnoses) judgeWay(about string, err error) {
-	if err == nil {
-		d.add(OK, about, "every step works, and was taken back", "")
-		return
-	}
-	d.add(Fault, about, explainUnready(err), "do that, or look at the database, and run doctor again")
 }
 
 // explainUnready returns the reason of a *db.UnreadyError with its cause.
@@ -176,8 +150,12 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options session.Options) 
 // judgeTexts compares the texts in the database, as the engine keeps them, with this program's.
 func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB bool) {
 	rows, err := probe.Describe(ctx)
+	if db.IsHeldUp(err) {
+		d.add(Note, "texts", "they were not compared: another session changes the schema or locks a table", "run doctor again when that is over")
+		return
+	}
 	if err != nil {
-		d.judgeWay("texts", err)
+		d.add(Fault, "texts", explainUnready(err), again)
 		return
 	}
 	faults, err := migrations.SchemaOf(rows, isMariaDB).Faults()
@@ -191,11 +169,38 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 	d.otherwise("texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner")
 }
 
+// judgeAudit names the zones and overrides that were edited beside the service: without triggers
+// nothing records that.
+func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
+	compared, err := store.CompareAudit(ctx)
+	switch {
+	case errors.Is(err, service.ErrForbidden):
+		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing "+
+			"records here", "run doctor as the owner of the schema")
+		return
+	case err != nil:
+		d.add(Warning, "audit", "zones cannot be compared with zone_audit: "+err.Error(), "look at the database")
+		return
+	}
+	for _, one := range compared.Unaudited {
+		what := fmt.Sprintf("zone %d", one.ZoneID)
+		if one.OverrideID > 0 {
+			what = fmt.Sprintf("override %d of zone %d", one.OverrideID, one.ZoneID)
+		}
+		d.add(Warning, "audit", what+" is not as zone_audit has it last: it was edited beside the service, by SQL or by a restore",
+			"look at it, and set it by velocityd zone or velocityd override")
+	}
+	d.when(!compared.Whole, Note, "audit",
+		fmt.Sprintf("only the newest %d zones, overrides and changes were compared", records.MostAudited), "nothing")
+	d.otherwise("audit", "all zones and overrides are as zone_audit has them last")
+}
+
 // judgeZones reports the findings of lint. now is the engine's clock.
 func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Time) {
+	const rights = "look at the account's rights"
 	zones, err := store.Zones(ctx)
 	if err != nil {
-		d.add(Fault, "zones", "they cannot be read: "+err.Error(), "look at the account's rights")
+		d.add(Fault, "zones", "they cannot be read: "+err.Error(), rights)
 		return
 	}
 	if len(zones) == 0 {
@@ -206,7 +211,7 @@ func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 	for _, zone := range zones {
 		overrides, err := service.AllOverrides(ctx, store, zone.ID)
 		if err != nil {
-			d.add(Fault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), "look at the account's rights")
+			d.add(Fault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), rights)
 			return
 		}
 		for _, finding := range lint.Findings(now, zone, overrides) {

@@ -21,7 +21,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*db.Inspection)
 		about  string
-		level  Level
+		level  string
 	}{
 		"fit":                   {func(*db.Inspection) {}, "engine", OK},
 		"old engine":            {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", Warning},
@@ -36,36 +36,36 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", Warning},
 		"a slow answer":         {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", OK},
 		"partitions ahead": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(2 * day)}, {Name: "later"}}
+			i.Partitions = []time.Time{today.Add(2 * day), {}}
 		}, "partitions", OK},
 		"none for tomorrow": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
+			i.Partitions = []time.Time{today.Add(day), {}}
 		}, "partitions", Warning},
 		"an end of all of them": {
-			func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions",
+			func(i *db.Inspection) { i.Partitions = []time.Time{today.Add(day)} }, "partitions",
 			Fault,
 		},
-		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", Warning},
+		"many txns, no partition": {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_txn": 1e8} }, "partitions", Warning},
 		"retention not yet due":   {func(*db.Inspection) {}, "retention", OK},
 		"retention never ran":     {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
 		"retention stands still": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
 		}, "retention", Warning},
 		"a task fails": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
 		}, "retention", Warning},
 		"a task has a backlog": {func(i *db.Inspection) {
-			i.Retention.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
 		}, "retention", Note},
-		"keep_days too small": {func(i *db.Inspection) { i.Retention.KeepDays, i.Retention.MinimumDays = 10, 30 }, "retention", Note},
-		"many buckets":        {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
+		"keep_days too small": {func(i *db.Inspection) { i.KeepDays, i.MinimumDays = 10, 30 }, "retention", Note},
+		"many buckets":        {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_bucket_lock": 1e8} }, "growth", Note},
 		"many expired":        {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
 		"a table scan":        {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", Fault},
 		"another index": {func(i *db.Inspection) {
 			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
 		}, "indexes", Fault},
 	} {
-		i := db.Inspection{Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
+		i := db.Inspection{Engine: engine.MySQL, Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON",
 			"sync_binlog":   "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
@@ -74,7 +74,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		c.change(&i)
 		var found Diagnoses
 		found.judge(i)
-		if !slices.ContainsFunc(found, func(one Diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
+		if !slices.ContainsFunc(found, func(one service.Diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
 			t.Errorf("%s: %+v, want a %s about %s", name, found, c.level, c.about)
 		}
 	}
@@ -84,7 +84,7 @@ func TestDoctorWarnsOfAServerThatTakesShortPackets(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[string]int{"16384": 1, "1048576": 0, "16777216": 0, "": 0} {
 		var found Diagnoses
-		found.judgeSessions(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
+		found.judgeServer(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
 		if n := found.Count(Warning); n != want {
 			t.Errorf("max_allowed_packet %s: %d warnings, want %d: %+v", most, n, want, found)
 		}
@@ -95,7 +95,7 @@ func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		shards []db.Shard
-		want   Level
+		want   string
 	}{
 		"none":              {nil, Fault},
 		"one is lost":       {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-"}}, Fault},
@@ -103,7 +103,7 @@ func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
 		"all serve":         {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, OK},
 	} {
 		var found Diagnoses
-		found.judgeShards(test.shards)
+		found.judgeShards(db.Inspection{Shards: test.shards})
 		if len(found) != 1 || found[0].Level != test.want {
 			t.Errorf("%s: %+v, want %s", name, found, test.want)
 		}

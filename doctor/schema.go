@@ -40,18 +40,18 @@ func VerifySchema(ctx context.Context, database Versioned) (version uint, err er
 	return have, err
 }
 
-// ProveSchema returns a *db.UnreadyError unless the schema fits.
-func ProveSchema(ctx context.Context, database Versioned) error {
-	_, err := VerifySchema(ctx, database)
+// proveSchema returns a *db.UnreadyError unless the schema fits.
+func proveSchema(ctx context.Context, p Patient) error {
+	_, err := VerifySchema(ctx, p.Probe)
 	if errors.Is(err, ErrSchema) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}
 	return db.Unready(ctx, err)
 }
 
-// ProveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
-func ProveKeys(ctx context.Context, store *db.Store, keys []service.SecretKey) error {
-	err := store.ProveKeys(ctx, keys)
+// proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
+func proveKeys(ctx context.Context, p Patient) error {
+	err := p.Store.ProveKeys(ctx, p.Keys)
 	if errors.Is(err, service.ErrConflict) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}

@@ -109,6 +109,40 @@ func PublicProcedures() []string {
 	return names
 }
 
+var calls = regexp.MustCompile(`\b([a-z0-9_]+)\s*\(`)
+
+// Through returns the procedures and functions that are called by some routines, and by the triggers of some tables. Routines that
+// are named are among them.
+func Through(names ...string) []Routine {
+	list, err := current()
+	if err != nil {
+		return nil // the texts are part of the program, and a test reads them all
+	}
+	found := map[string]bool{}
+	var follow func(name string)
+	follow = func(name string) {
+		for _, t := range list {
+			if found[t.name] || t.name != name && t.table != name {
+				continue
+			}
+			found[t.name] = true
+			for _, call := range calls.FindAllStringSubmatch(comments.ReplaceAllString(t.statement, ""), -1) {
+				follow(call[1])
+			}
+		}
+	}
+	for _, name := range names {
+		follow(name)
+	}
+	var through []Routine
+	for _, t := range list {
+		if r := (Routine{Kind: t.kind, Name: t.name, State: Current}); found[t.name] && r.IsCallable() {
+			through = append(through, r)
+		}
+	}
+	return through
+}
+
 // readText reads an embedded text with the line ends of Unix.
 func readText(file string) ([]byte, error) {
 	content, err := fs.ReadFile(texts, file)

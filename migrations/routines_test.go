@@ -239,3 +239,20 @@ func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 		}
 	})
 }
+
+func TestThroughNamesTheRoutinesBehindACall(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ has, lacks string }{
+		"check_velocity_by_rule": {"judge_bucket", "peek_velocity"},
+		"report_outcomes":        {"uncount_bucket", "release_bucket"},
+		"zone_override":          {"derive_target", "judge_bucket"},
+	} {
+		through := migrations.Through(name)
+		is := func(name string) bool {
+			return slices.ContainsFunc(through, func(r migrations.Routine) bool { return r.Name == name && r.IsCallable() })
+		}
+		if !is(c.has) || is(c.lacks) {
+			t.Errorf("%s goes through %v, want %s and not %s", name, through, c.has, c.lacks)
+		}
+	}
+}

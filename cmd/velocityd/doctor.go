@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/session"
@@ -56,37 +57,38 @@ func (c *doctorCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
+	answer := api.NewDiagnosis(report, time.Now())
 	if c.JSON {
-		err = printDiagnosesJSON(p.Stdout, session.RedactDSN(dsn), report)
+		out := json.NewEncoder(p.Stdout)
+		out.SetEscapeHTML(false)
+		err = out.Encode(struct {
+			Database string        `json:"database"`
+			Faults   int           `json:"faults"`
+			Warnings int           `json:"warnings"`
+			Findings []api.Finding `json:"findings"`
+		}{session.RedactDSN(dsn), answer.Faults, answer.Warnings, answer.Findings})
 	} else {
-		err = printDiagnoses(p.Stdout, session.RedactDSN(dsn), report)
+		err = printDiagnoses(p.Stdout, session.RedactDSN(dsn), answer)
 	}
-	if err == nil && report.Count(doctor.Fault) > 0 {
+	if err == nil && answer.Faults > 0 {
 		return errFaults
 	}
 	return err
 }
 
-func printDiagnoses(w io.Writer, database string, found doctor.Diagnoses) error {
+func printDiagnoses(w io.Writer, database string, found api.Diagnosis) error {
 	fmt.Fprintf(w, "%s\n\n", database)
-	for _, one := range found {
+	notes := 0
+	for _, one := range found.Findings {
 		fmt.Fprintf(w, "%-7s  %s: %s\n", one.Level, one.About, one.Is)
 		if one.Do != "" {
 			fmt.Fprintf(w, "%-7s  -> %s\n", "", one.Do)
 		}
+		if one.Level == doctor.Note {
+			notes++
+		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", shell.Counted(found.Count(doctor.Fault), "fault"), shell.Counted(found.Count(doctor.Warning), "warning"),
-		shell.Counted(found.Count(doctor.Note), "note"))
+	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", shell.Counted(found.Faults, "fault"), shell.Counted(found.Warnings, "warning"),
+		shell.Counted(notes, "note"))
 	return err
-}
-
-func printDiagnosesJSON(w io.Writer, database string, found doctor.Diagnoses) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	return out.Encode(struct {
-		Database string           `json:"database"`
-		Faults   int              `json:"faults"`
-		Warnings int              `json:"warnings"`
-		Findings doctor.Diagnoses `json:"findings"`
-	}{database, found.Count(doctor.Fault), found.Count(doctor.Warning), found})
 }

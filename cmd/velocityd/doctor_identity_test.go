@@ -59,9 +59,9 @@ func socketOf(t *testing.T, d *dbtest.Database) *mysql.Config {
 	return cfg
 }
 
-func wantFault(t *testing.T, found []doctor.Diagnosis, is string) {
+func wantFault(t *testing.T, found []service.Diagnosis, is string) {
 	t.Helper()
-	if !slices.ContainsFunc(found, func(one doctor.Diagnosis) bool { return one.Level == doctor.Fault && strings.Contains(one.Is, is) }) {
+	if !slices.ContainsFunc(found, func(one service.Diagnosis) bool { return one.Level == doctor.Fault && strings.Contains(one.Is, is) }) {
 		t.Errorf("got %+v, want a fault that says %q", found, is)
 	}
 }
@@ -81,7 +81,7 @@ func TestDoctorAsksEachAddressWhichDatabaseItLeadsTo(t *testing.T) {
 	dbtest.Exec(t, other.SQL, "INSERT INTO "+name+".velocity_identity VALUES ('database', UUID())")
 	first, second := forward(t, cfg.Addr), forward(t, cfg.Addr)
 	elsewhere, away := forward(t, socketOf(t, other).Addr), "127.0.0.1:1"
-	at := func(addresses ...string) []doctor.Diagnosis {
+	at := func(addresses ...string) []service.Diagnosis {
 		cfg.Net, cfg.Addr = "tcp", strings.Join(addresses, ",")
 		_, found := consult(t, &dbtest.Database{DSN: cfg.FormatDSN()})
 		return found["identity"]
@@ -122,7 +122,7 @@ func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 		wantFault(t, all["texts"], "thread_stack is too small for looks at the schema: set it to 1M in its configuration, and start it again")
 		found = append(found, all["texts"]...)
 	})
-	if slices.ContainsFunc(found, func(one doctor.Diagnosis) bool { return strings.Contains(one.Do, "migrate up") }) {
+	if slices.ContainsFunc(found, func(one service.Diagnosis) bool { return strings.Contains(one.Do, "migrate up") }) {
 		t.Errorf("%+v advise migrate up", found)
 	}
 }

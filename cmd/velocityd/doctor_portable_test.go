@@ -59,7 +59,7 @@ func TestDoctorNamesAPortableTableWithoutItsIndex(t *testing.T) {
 	dbtest.MigratePortable(t, d.DSN)
 	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
 	code, found := consultOn(t, d, engine.TiDB)
-	isFault := func(one doctor.Diagnosis) bool { return one.Level == doctor.Fault }
+	isFault := func(one service.Diagnosis) bool { return one.Level == doctor.Fault }
 	if code != exitError || !slices.ContainsFunc(found["indexes"], isFault) {
 		t.Errorf("exit code %d, indexes: %+v, want a fault", code, found["indexes"])
 	}

@@ -19,13 +19,13 @@ import (
 )
 
 // consult runs doctor as an account, and returns its findings by what they are about.
-func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]doctor.Diagnosis) {
+func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	return consultOn(t, d, engine.Auto)
 }
 
 // consultOn is consult with an engine that doctor is told.
-func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int, found map[string][]doctor.Diagnosis) {
+func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
@@ -38,7 +38,7 @@ func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int
 	if answer.Faults != answer.Findings.Count(doctor.Fault) || (r.code == exitError) != (answer.Faults > 0) {
 		t.Errorf("exit code %d with %+v", r.code, answer)
 	}
-	found = map[string][]doctor.Diagnosis{}
+	found = map[string][]service.Diagnosis{}
 	for _, one := range answer.Findings {
 		if one.Level != doctor.OK && one.Do == "" || strings.Contains(one.Is, ":pass") {
 			t.Errorf("%+v says nothing to do, or a password", one)
@@ -122,7 +122,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		for _, c := range []struct {
 			state string
 			about string
-			level doctor.Level
+			level string
 			is    string
 		}{
 			{"UPDATE zone_master SET mode = 'shadow'", "zones", doctor.Warning, "zone 1: mode: shadow"},
@@ -154,7 +154,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		} {
 			dbtest.Exec(t, d.SQL, names.Replace(c.state))
 			_, found := consult(t, narrow)
-			if !slices.ContainsFunc(found[c.about], func(one doctor.Diagnosis) bool {
+			if !slices.ContainsFunc(found[c.about], func(one service.Diagnosis) bool {
 				return one.Level == c.level &&
 					strings.Contains(one.Is, c.is)
 			}) {

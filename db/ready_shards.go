@@ -11,89 +11,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/engine"
-	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
-
-// A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
-const noZone = "zone_id = 0"
-
-// proveLimits reads what a decision reads of zones and overrides.
-func proveLimits(ctx context.Context, conn *session.Conn) error {
-	var p proof
-	p.read("table zone_master", "SELECT "+records.ZoneColumns+", key_rule, overridden, revision, narrowed_at FROM zone_master WHERE id = 0")
-	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, period_anchor, expires_at FROM zone_override WHERE "+noZone)
-	p.read("table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
-	return p.ask(ctx, conn)
-}
-
-// proveBuckets reads and writes all that a check and, if reports is true, a report reads and
-// writes of buckets, with conditions that no row meets. Behind vtgate it asks every shard, or the
-// one that the session is bound to.
-func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
-	var p proof
-	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, "+
-		"tallied_at, "+
-		seriesColumns+", imprint_key, imprint_until FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
-	p.read("table zone_attempt", "SELECT "+dialectOf(conn.Engine).attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
-	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+imprintColumn+", outcome FROM zone_txn WHERE "+noZone)
-	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
-		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
-		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id "+
-		"= NULL, imprint_key = NULL, imprint_until = NULL WHERE "+noZone)
-	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
-	p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET repeats = NULL, repeated_at = NULL WHERE "+noZone)
-	if reports {
-		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE, uncounted_at = NULL WHERE "+noZone)
-	}
-	if conn.Engine != engine.Vitess {
-		// vtgate gives a writer all rights at once.
-		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
-		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.Engine).attemptColumns()))
-		p.add("SELECT", "table zone_txn", lookForLastIDs)
-	}
-	return p.ask(ctx, conn)
-}
-
-// provePortable is Prove where there are no procedures. Behind vtgate it leaves the buckets to
-// proveShards.
-func (p *Probe) provePortable(ctx context.Context, conn *session.Conn, reports bool) error {
-	if conn.Engine == engine.Vitess {
-		if err := proveLimits(ctx, conn); err != nil {
-			return err
-		}
-		return proveIDs(ctx, conn)
-	}
-	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
-		return err
-	}
-	if err := proveLimits(ctx, conn); err != nil {
-		return err
-	}
-	return proveBuckets(ctx, conn, reports)
-}
-
-// proveIDs asks vtgate how it would carry out an INSERT of a txn, which it is NOT asked to do.
-// While zone_txn is not on shards, it gives its ids itself.
-func proveIDs(ctx context.Context, conn *session.Conn) error {
-	var p proof
-	p.add("INSERT", "table zone_txn", func(r *session.Reading) {
-		r.SQL("VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-			"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
-		r.AtLeast(1, func(row []driver.Value) error {
-			plan := session.Text(row[0])
-			if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
-				return &UnreadyError{reason: "vtgate does not know that the ids of zone_txn come from a sequence: " +
-					"run 'velocityd migrate up' as the owner of the schema"}
-			}
-			return nil
-		})
-	})
-	return p.ask(ctx, conn)
-}
 
 const (
 	// allShardsPatience bounds how long all shards are asked at once, and shardPatience how long
@@ -149,6 +69,12 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	}
 	p.setLost(lost)
 	return err
+}
+
+func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
+	var r proof
+	r.buckets(conn, reports)
+	return r.ask(ctx, conn)
 }
 
 // isOfGate says that vtgate has refused a statement itself: it found no table of that name, or no
@@ -212,13 +138,6 @@ func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err
 
 // errBound has a connection given up, because its session is bound to one shard.
 var errBound = errors.New("the session is bound to a shard")
-
-// onConnFor is onConn with a bound besides.
-func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *session.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return p.onConn(ctx, do)
-}
 
 // Shard is a shard of the buckets, as vtgate sees it.
 type Shard struct {

@@ -1,0 +1,116 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"velocityd/db/engine"
+	"velocityd/db/session"
+)
+
+// Plan is how the engine carries out one statement that decides.
+type Plan struct {
+	Table       string
+	Index, Want string // the one that it uses, empty for none, and the one that it must use
+	Err         error  // why it cannot be told
+}
+
+// explainDecision asks how the engine carries out what a check of one bucket reads.
+func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
+	// Lists of two, because an engine looks a single row up before it says how it would.
+	const bucket = "zone_id IN (1, 2) AND bucket_key = 'doctor'"
+	var plans []Plan
+	attempts := "answer FROM zone_attempt WHERE attempt_id IN ('doctor', 'doctor-2')"
+	if !conn.Engine.HasRoutines() {
+		attempts += " AND bucket_key = 'doctor'"
+	}
+	for _, of := range []struct{ table, want, what string }{
+		{"zone_bucket_lock", "PRIMARY", "blocked_txns FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE " + bucket},
+		{"zone_master", "PRIMARY", "rate FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN (1, 2)"},
+		{"zone_override", "zone_override_key", "action FROM zone_override FORCE INDEX (zone_override_key) WHERE " + bucket},
+		{"zone_override_prefix_length", "PRIMARY", "family FROM zone_override_prefix_length WHERE zone_id IN (1, 2)"},
+		{
+			"zone_override", "zone_override_network",
+			"action FROM zone_override FORCE INDEX (zone_override_network) WHERE zone_id IN (1, 2) AND network IN ('4:1', '4:0')",
+		},
+		{"zone_attempt", "PRIMARY", attempts},
+		{
+			"zone_txn", "zone_txn_window",
+			"created_at FROM zone_txn FORCE INDEX (zone_txn_window) WHERE " + bucket + " AND counted AND created_at > '2026-01-01'",
+		},
+	} {
+		plan := Plan{Table: of.table, Want: of.want}
+		plan.Index, plan.Err = explainPlan(ctx, conn, plan, "SELECT "+of.what)
+		plans = append(plans, plan)
+	}
+	return plans
+}
+
+// explainPlan returns the index that the engine would use for the statement of a plan. TiDB does not name a table's own key. Which
+// index a shard of Vitess reads is its MySQL's to say, but vtgate must send the statement to one shard alone.
+func explainPlan(ctx context.Context, conn *session.Conn, plan Plan, statement string) (index string, err error) {
+	if conn.Engine == engine.Vitess {
+		_, lines, err := explainRows(ctx, conn, "VEXPLAIN PLAN "+statement)
+		if err == nil && strings.Contains(fmt.Sprint(lines), "Scatter") {
+			err = errors.New("vtgate sends the statement to all shards, so a shard that is lost stops the checks of all buckets")
+		}
+		return plan.Want, err
+	}
+	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
+	if err != nil {
+		return "", err
+	}
+	if at := slices.Index(columns, "key"); at >= 0 {
+		return lines[0][at], nil
+	}
+	operator, object := slices.Index(columns, "id"), slices.Index(columns, "access object")
+	if operator < 0 || object < 0 {
+		return "", errors.New("the engine's EXPLAIN has no columns id and access object")
+	}
+	for _, line := range lines {
+		_, name, isIndex := strings.Cut(line[object], "index:")
+		name, _, _ = strings.Cut(name, "(")
+		switch {
+		case strings.Contains(line[operator], "FullScan"):
+			return "", nil
+		case isIndex && index == "":
+			index = name
+		case index == "" && (strings.Contains(line[operator], "Point_Get") || strings.Contains(line[operator], "TableRangeScan")):
+			index = plan.Want
+		}
+	}
+	return index, nil
+}
+
+// explainRows returns the columns and rows of an EXPLAIN.
+func explainRows(ctx context.Context, conn *session.Conn, statement string) (columns []string, lines [][]string, err error) {
+	rows, err := conn.QueryContext(ctx, statement, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	columns = rows.Columns()
+	err = session.ReadAll(rows, func(row []driver.Value) error {
+		line := make([]string, len(row))
+		for i, value := range row {
+			line[i] = session.Text(value)
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	// The connection is to be used for more statements.
+	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
+		if err = results.NextResultSet(); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	if err == nil && len(lines) == 0 {
+		err = errors.New("the engine explains nothing")
+	}
+	return columns, lines, err
+}
