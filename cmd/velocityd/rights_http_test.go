@@ -48,7 +48,7 @@ func newRightsWorld(t *testing.T, engine *dbtest.Engine, role roles.Role) *right
 	w.LeaveUnaudited() // its rows are written by hand
 	for _, statement := range []string{
 		"INSERT INTO zone_master (id, rate, `window`, totals, lockout, repeat_secret) VALUES (1, 2, 3600, TRUE, 60, 'free'), " +
-			"(2, 1, 3600, FALSE, 0, 'count', FALSE)",
+			"(2, 1, 3600, FALSE, 0, 'count')",
 		"INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 9, 3600, 'ip')",
 		"INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.0/24', 'deny')",
 		"INSERT INTO zone_override (id, zone_id, bucket_key, action) VALUES (9, 1, 'mallory', 'deny')",

@@ -128,23 +128,23 @@ func (f *folder) launch(o Options, log *os.File) (*Server, error) {
 	started := make(chan error)
 	go s.run(started)
 	if err := <-started; err != nil {
+		if cmd.Process != nil {
+			s.abort()
+		}
 		return nil, fmt.Errorf("start %s: %w", o.Binary.Path, err)
-	}
-	if err := f.noteHolders(os.Getpid(), s.PID()); err != nil {
-		s.abort()
-		return nil, fmt.Errorf("note the server of data folder %s: %w", f.path, err)
 	}
 	return s, nil
 }
 
-// run starts the process, waits for its end, and frees the folder.
+// run starts the process and notes it in the folder, waits for its end, and frees the folder.
 func (s *Server) run(started chan<- error) {
 	lockThread()
 	err := s.cmd.Start()
-	started <- err
 	if err != nil {
+		started <- err
 		return
 	}
+	started <- s.folder.noteHolders(os.Getpid(), s.PID())
 	err = s.cmd.Wait()
 	if err == nil {
 		err = errors.New("exit status 0")
