@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,23 +109,4 @@ func TestAProgramsComplaintIsInTheError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "wrong") || out != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
-}
-
-// A process that is being forked at that moment has the closed listener, too, until it
-// becomes another program: so one address in a row may still be taken.
-func TestAFreeAddressCanBeListenedOn(t *testing.T) {
-	t.Parallel()
-	var err error
-	for range 20 {
-		var address string
-		if address, err = freeAddress(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
-			_ = l.Close()
-			return
-		}
-	}
-	t.Error(err)
 }

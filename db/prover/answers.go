@@ -18,7 +18,7 @@ func (p *prover) proveAnswers(ctx context.Context) error {
 	for last, isAll := "", false; !isAll; {
 		var answers []proof.Answer
 		n := 0
-		err := p.each(ctx, fmt.Sprintf(`
+		err := each(ctx, p.on, fmt.Sprintf(`
 SELECT HEX(attempt_id), attempt_id, %s, answer
   FROM zone_attempt
  WHERE attempt_id > X'%s'
@@ -84,7 +84,7 @@ func (p *prover) named(ctx context.Context, conditions []string) (txns []proof.R
 	if len(conditions) == 0 {
 		return nil, nil
 	}
-	err = p.each(ctx, `
+	err = each(ctx, p.on, `
 SELECT `+rowColumns+`
   FROM zone_txn
  WHERE `+strings.Join(conditions, " OR "), func(r reading) { txns = append(txns, r.row()) })
@@ -103,7 +103,7 @@ func (p *prover) proveHours(ctx context.Context) error {
 			from = later
 		}
 	}
-	err := p.each(ctx, fmt.Sprintf(`
+	err := each(ctx, p.on, fmt.Sprintf(`
 SELECT zone_id, %s, attempts
   FROM zone_hour
  WHERE final = TRUE

@@ -30,25 +30,17 @@ type reading struct {
 }
 
 // int is a value of whole numbers, and 0 for NULL.
-func (r reading) int(column int) int64 {
-	text := r.values[column]
-	if text == nil {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
-	if err != nil && *r.err == nil {
-		*r.err = errNoNumber
-	}
-	return n
-}
+func (r reading) int(column int) int64 { return number(r, column, strconv.ParseInt) }
 
 // uint is int for ids.
-func (r reading) uint(column int) uint64 {
+func (r reading) uint(column int) uint64 { return number(r, column, strconv.ParseUint) }
+
+func number[N int64 | uint64](r reading, column int, parse func(text string, base, bits int) (N, error)) N {
 	text := r.values[column]
 	if text == nil {
 		return 0
 	}
-	n, err := strconv.ParseUint(string(text), 10, 64)
+	n, err := parse(string(text), 10, 64)
 	if err != nil && *r.err == nil {
 		*r.err = errNoNumber
 	}
@@ -67,11 +59,6 @@ func (r reading) text(column int) string { return string(r.values[column]) }
 
 var errNoNumber = errors.New("the engine's answer does not fit the question: a value is no number")
 
-// each calls do with every row of a SELECT.
-func (p *prover) each(ctx context.Context, query string, do func(reading)) error {
-	return each(ctx, p.on, query, do)
-}
-
 // byPieces is each for a table that is read by pieces of its key, which is the first column. query has room for the last key
 // that was read and for a number of rows.
 func byPieces(ctx context.Context, on Querier, query string, do func(id uint64, r reading)) error {
@@ -89,6 +76,7 @@ func byPieces(ctx context.Context, on Querier, query string, do func(id uint64, 
 	return nil
 }
 
+// each calls do with every row of a SELECT.
 func each(ctx context.Context, on Querier, query string, do func(reading)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()

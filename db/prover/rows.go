@@ -70,7 +70,7 @@ func (p *prover) proveRows(ctx context.Context, first uint64) error {
 }
 
 func (p *prover) highestID(ctx context.Context) (id uint64, err error) {
-	err = p.each(ctx, "SELECT MAX(id) FROM zone_txn", func(r reading) { id = r.uint(0) })
+	err = each(ctx, p.on, "SELECT MAX(id) FROM zone_txn", func(r reading) { id = r.uint(0) })
 	return id, err
 }
 
@@ -85,7 +85,7 @@ func (p *prover) readRows(ctx context.Context, first uint64, progress *Progress,
 	last, seen := first, map[time.Time]bool{} // the rows with the id last that were read
 	for isAll := false; !isAll && p.failed == nil; {
 		n, isNew := 0, false
-		err := p.each(ctx, fmt.Sprintf(`
+		err := each(ctx, p.on, fmt.Sprintf(`
 SELECT %s
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id >= %d
@@ -135,14 +135,14 @@ func (p *prover) judgeSuspects(ctx context.Context) error {
 // judgeAgain reads the txns of the check of one of them by one statement, which sees all of them as they are at one
 // instant, and judges them. Of a check that is older than the policy keeps, retention may have removed some.
 func (p *prover) judgeAgain(ctx context.Context, first proof.Row) error {
-	const span = 1 << 16
 	var again []proof.Row
-	err := p.each(ctx, fmt.Sprintf(`
+	from, until := first.ID-min(first.ID, proof.CheckSpan), first.ID+proof.CheckSpan
+	err := each(ctx, p.on, fmt.Sprintf(`
 SELECT %s
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id BETWEEN %d AND %d
    AND check_id = %d
- ORDER BY id`, rowColumns, first.ID-min(first.ID, span), first.ID+span, first.CheckID), func(r reading) { again = append(again, r.row()) })
+ ORDER BY id`, rowColumns, from, until, first.CheckID), func(r reading) { again = append(again, r.row()) })
 	if err != nil || len(again) == 0 || first.CreatedAt.Before(p.kept) && len(again) < first.CheckBuckets {
 		return err
 	}

@@ -8,15 +8,21 @@ import (
 	"velocityd/service"
 )
 
+// replay begins a replay of a past with some zones, of which the first is tested, and returns an instant for its begin.
+func replay(t *testing.T, zones ...service.Zone) (*Replay, time.Time) {
+	t.Helper()
+	r, err := New(Setup{ZoneID: zones[0].ID, Proposals: zones[:1], Past: Past{Zones: zones}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+}
+
 // TestBucketsAreForgottenWhenNothingCounts replays a new key with each attempt, some of which are locked out.
 func TestBucketsAreForgottenWhenNothingCounts(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Minute, LockoutMax: time.Minute, LockoutDecay: time.Minute}
-	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: Past{Zones: []service.Zone{zone}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	r, at := replay(t, zone)
 	for i := range 20_000 {
 		at = at.Add(time.Second)
 		for range 1 + i%2 {
@@ -35,12 +41,8 @@ func TestBucketsAreForgottenWhenNothingCounts(t *testing.T) {
 func TestABusyBucketKeepsNoOldEntries(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Minute}
-	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: Past{Zones: []service.Zone{zone}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, at := replay(t, zone)
 	bucket := service.Bucket{ZoneID: 1, Key: "a"}
-	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	for range 20_000 {
 		at = at.Add(100 * time.Millisecond)
 		r.Add(Attempt{At: at, Places: []Place{{Bucket: bucket}}})
@@ -54,11 +56,7 @@ func TestABusyBucketKeepsNoOldEntries(t *testing.T) {
 func TestAZoneWithAShortWindowIsForgottenBesideALongOne(t *testing.T) {
 	t.Parallel()
 	short, long := service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: 24 * time.Hour}
-	r, err := New(Setup{ZoneID: 1, Proposals: []service.Zone{short}, Past: Past{Zones: []service.Zone{short, long}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
+	r, at := replay(t, short, long)
 	for i := range 20_000 {
 		at = at.Add(time.Second)
 		r.Add(Attempt{At: at, Places: []Place{{Bucket: service.Bucket{ZoneID: 1, Key: fmt.Sprint(i)}}, {Bucket: service.Bucket{ZoneID: 2, Key: "a"}}}})

@@ -6,8 +6,8 @@ import (
 	"velocityd/service"
 )
 
-// checkSpan is how far apart the ids of one check's txns may be.
-const checkSpan = 1 << 16
+// CheckSpan is how far apart the ids of one check's txns may be.
+const CheckSpan = 1 << 16
 
 // checks gathers the txns of checks of several buckets.
 type checks struct {
@@ -22,7 +22,7 @@ type begun struct{ check, txn uint64 }
 
 // add takes a txn, and lets go of checks that are whole, or whose last txn should have come.
 func (c *checks) add(row *Row) {
-	for len(c.begun) > 0 && row.ID-c.begun[0].txn > checkSpan {
+	for len(c.begun) > 0 && row.ID-c.begun[0].txn > CheckSpan {
 		c.giveUp()
 	}
 	if row.CheckID == 0 {

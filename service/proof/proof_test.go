@@ -296,17 +296,3 @@ func FuzzAnAnswerIsReadOrRefused(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkAdd(b *testing.B) {
-	rules := rulesOf(zone(func(z *service.Zone) { z.Rate = 100 }))
-	rules.Settle()
-	windows := proof.NewWindows(rules, proof.DefaultPlaces)
-	p := proof.New(rules, time.Time{}, windows, func(f proof.Finding) { b.Fatal(f) }, nil)
-	random := rand.New(rand.NewPCG(1, 2))
-	id := uint64(0)
-	for b.Loop() {
-		id++
-		row := txn(id, time.Duration(id)*time.Millisecond, key(fmt.Sprint(random.IntN(100_000))))
-		p.Add(&row)
-	}
-}
