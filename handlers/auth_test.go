@@ -3,7 +3,6 @@ package handlers
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -79,6 +78,7 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/1/explanation", ""},
 		{"GET", "/v1/retention", ""},
 		{"GET", "/v1/caller", ""},
+		{"GET", "/metrics", ""},
 		{"GET", "/v1/diagnosis", ""},
 		{"GET", "/v1/audit", ""},
 		{"GET", "/v1/tokens", ""},
@@ -192,36 +192,6 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	}
 	if strings.Contains(g.log.String(), `"level":"ERROR"`) {
 		t.Error("a missing scope is logged as a fault of the service")
-	}
-}
-
-func TestMetricsAreForTheirScopeAlone(t *testing.T) {
-	t.Parallel()
-	credentials := &memory.Credentials{}
-	memory := memory.New()
-	tokens := map[access.Scope]string{}
-	for _, scope := range access.Scopes() {
-		tokens[scope] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: []access.Scope{scope}}).Reveal()
-	}
-	cache := access.NewCache(credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	handler := New(Options{
-		Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
-		Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
-	})
-	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
-	for scope, token := range tokens {
-		want := http.StatusForbidden
-		if scope == access.ScopeMetrics || scope == access.ScopeAdmin {
-			want = http.StatusNotFound // of the handler of metrics
-		}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
-		request.Header.Set("Authorization", "Bearer "+token)
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, request)
-		if answer.Code != want {
-			t.Errorf("%s: %d %s, want %d", scope, answer.Code, answer.Body, want)
-		}
 	}
 }
 

@@ -169,17 +169,6 @@ func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotAskedIsNotHeldToACredential(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for _, header := range []string{"Bearer " + access.NewToken().Reveal(), "Bearer x", "Basic x"} {
-		if got := r.ask(t, "GET", "/v1/zones", "", "Authorization", header, "X-API-Key", "x"); got.status != http.StatusOK {
-			t.Errorf("%s: %d", header, got.status)
-		}
-	}
-}
-
 func TestWhoMadeAnOverrideIsTheCallerAndNotWhatHeWrites(t *testing.T) {
 	t.Parallel()
 	g := guard(t)

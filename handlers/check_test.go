@@ -79,17 +79,6 @@ func TestCheckBlocksWithStatus200(t *testing.T) {
 	}
 }
 
-func TestCheckTakesTheListFormForOneBucket(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	d := r.post(t, "/v1/check", `{"buckets":[`+bucketJSON(1, "alice")+`]}`).decision(t)
-	if *d.Buckets[0].Remaining != 0 {
-		t.Errorf("both forms must mean the same bucket: %+v", d)
-	}
-}
-
 func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -140,15 +129,6 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 		if p := results[1].Problem; p == nil || p.Pointer != "/checks/1"+test.pointer || p.Detail != test.detail {
 			t.Errorf("%s in a batch: %+v", name, p)
 		}
-	}
-}
-
-func TestCheckOfUnknownZoneIsNotFound(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	p := r.post(t, "/v1/check", bucketJSON(7, "alice")).refused(t, http.StatusNotFound, "not_found")
-	if p.Detail != "zone 7: not found." {
-		t.Errorf("detail = %q", p.Detail)
 	}
 }
 
@@ -282,25 +262,6 @@ func TestChecksRefusesAWrongShapeWhole(t *testing.T) {
 	}
 	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 0 {
 		t.Errorf("refused calls recorded %+v", txns)
-	}
-}
-
-func TestChecksTakesAThousand(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	checks := make([]string, service.MaxChecks)
-	for i := range checks {
-		checks[i] = bucketJSON(1, fmt.Sprint("key-", i))
-	}
-	results := r.post(t, "/v1/checks", `{"checks":[`+strings.Join(checks, ",")+`]}`).results(t)
-	for i, got := range results {
-		if word(got) != "allowed" || got.Decision.Buckets[0].BucketKey != fmt.Sprint("key-", i) {
-			t.Fatalf("result %d: %+v", i, got)
-		}
-	}
-	if len(results) != service.MaxChecks {
-		t.Errorf("got %d results", len(results))
 	}
 }
 

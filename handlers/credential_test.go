@@ -51,35 +51,6 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 	}
 }
 
-// What a credential of a subject refuses as the subject of no certificate must not be one's.
-func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	for _, subject := range []pkix.Name{
-		{CommonName: "auth-1"},
-		{CommonName: "auth-1", Organization: []string{"Example"}},
-		{CommonName: ` #a,b+c"d\e<f>g;h=i# `, OrganizationalUnit: []string{"a", "b c", "É"}, Country: []string{"CH"}},
-		{
-			SerialNumber: "7", Locality: []string{"L"}, Province: []string{"P"}, StreetAddress: []string{"S"}, PostalCode: []string{"8000"},
-			ExtraNames: []pkix.AttributeTypeAndValue{
-				{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
-				{Type: asn1.ObjectIdentifier{0, 9, 2342, 19200300, 100, 1, 25}, Value: "example"},
-			},
-		},
-	} {
-		block, _ := pem.Decode(authority.IssueTo(t, subject).Cert)
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		written := access.CertificateSubject(cert)
-		caller := access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeCheck}}
-		if err := access.NewCertificateCredential(written, caller).Validate(); err != nil {
-			t.Errorf("%s: %v", written, err)
-		}
-	}
-}
-
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
 	var credentials memory.Credentials

@@ -122,7 +122,7 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"?type=", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice", "?limit=0", "?limit=1001", "?order=up", "?before=1&after=2",
+		"?type=", "?type=zone.*&type=", "?zone=,1", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice", "?limit=0", "?limit=1001", "?order=up", "?before=1&after=2",
 		"?blocked=true", "?zone=0", "?after=x",
 	} {
 		h.get(t, "/v1/events"+query).refused(t, http.StatusBadRequest, "invalid_request")

@@ -193,14 +193,3 @@ func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
 		f.ends(t)
 	})
 }
-
-func TestFollowersAreBoundedInNumber(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := startHistoricBy(t, servePiped, nil)
-		for range mostFollowers / 2 { // of one address
-			h.follow(t, "")
-		}
-		h.get(t, "/v1/txns/follow").refused(t, http.StatusServiceUnavailable, "too_many_streams")
-	})
-}

@@ -141,26 +141,6 @@ func FuzzDecodeOverride(f *testing.F) {
 	})
 }
 
-func FuzzDecodeRelease(f *testing.F) {
-	for _, seed := range []string{`{"reason":"called support"}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("é", 256) + `"}`, `{}`, ``} {
-		f.Add([]byte(seed))
-	}
-	decoder := newDecoder()
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var request, lenient releaseRequest
-		err := decoder.decode(body, &request)
-		if err == nil {
-			mustBeStrict(t, body, &lenient)
-			err = request.validate()
-		}
-		if err != nil {
-			mustBeFitForCallers(t, err)
-		} else if *request.Reason != *lenient.Reason {
-			t.Fatalf("decoded as %q, by the standard library as %q", *request.Reason, *lenient.Reason)
-		}
-	})
-}
-
 func FuzzAttemptID(f *testing.F) {
 	for _, seed := range []string{
 		`"7f3c2a90"`, "7f3c2a90", `"a\"b"`, `"a\b"`, `"abc";x=1`, `"é"`, `?1`, `:YQ==:`, `1.5`, ``, `"a", "b"`,
@@ -243,30 +223,6 @@ func FuzzPathKey(f *testing.F) {
 	})
 }
 
-func FuzzPathAttempt(f *testing.F) {
-	for _, seed := range []string{
-		"5b0c0b3e-6f2f-4a53-9b8e-1f7f4f0a7a11", "a/b", "100%", "%2F", "é", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":id", "*",
-		"outcome", "//", "~", strings.Repeat("a", 64), strings.Repeat("a", 65),
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, id string) {
-		for _, encoded := range []string{url.PathEscape(id), strings.ToLower(allEscaped(id)), allEscaped(id)} {
-			request := httptest.NewRequest(http.MethodPost, "/v1/attempts/"+encoded+"/outcome", http.NoBody)
-			e := newEcho(Options{})
-			c := e.NewContext(request, httptest.NewRecorder())
-			e.Router().Find(request.Method, pathAsMatched(request), c)
-			got, err := pathAttempt(&exchange{Context: c})
-			if err != nil && id != "" { // an empty id has no route
-				mustBeFitForCallers(t, err)
-			}
-			if (err == nil) != (service.ValidateAttemptID(id) == nil) || err == nil && got != id {
-				t.Fatalf("%q as %s: got %q, %v", id, encoded, got, err)
-			}
-		}
-	})
-}
-
 // pathAsMatched is what Echo looks at.
 func pathAsMatched(r *http.Request) string {
 	if r.URL.RawPath != "" {
@@ -284,18 +240,4 @@ func allEscaped(key string) string {
 		encoded.WriteByte(digits[key[i]&15])
 	}
 	return encoded.String()
-}
-
-func FuzzPage(f *testing.F) {
-	for _, seed := range []string{"", "after=7&limit=1000", "limit=0", "limit=%31", "after=1&after=2", "%zz", "a;b", "limit"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		_, limit, err := page(query)
-		if err != nil {
-			mustBeFitForCallers(t, err)
-		} else if limit < 1 || limit > api.MaxPage {
-			t.Fatalf("%q: limit %d", query, limit)
-		}
-	})
 }

@@ -65,6 +65,10 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 // withAll has the paths of what an instance tells of itself, too.
 func withAll(o Options) Options {
 	o.RateLimits = envoy.NewJSON(envoy.Options{Limiter: o.Limiter, Buckets: o.Reader})
+	o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+		_, _ = io.WriteString(w, "velocityd_ready 1\n")
+	})
 	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
 		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"}, {Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
 	}

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -207,39 +206,10 @@ func TestETagOfAnAnswerIsAMatchForTheNextWrite(t *testing.T) {
 	}
 }
 
-// talkative is a store whose errors say more than a caller may know.
-type talkative struct {
-	*memory.Store
-	kind error
+// withEngineWords returns an error that says more than a caller may know.
+func withEngineWords(err error) error {
+	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", err)
 }
-
-func (s talkative) err() error {
-	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", s.kind)
-}
-
-func (s talkative) PutZone(context.Context, service.Zone, service.Match, string) (service.Zone, error) {
-	return service.Zone{}, s.err()
-}
-
-func (s talkative) DeleteZone(context.Context, int64, service.Match, string) error { return s.err() }
-
-func (s talkative) Release(context.Context, service.Bucket, string, string) error { return s.err() }
-
-func (s talkative) AddOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) SetOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) ExtendOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) EndOverride(context.Context, int64, uint64, string) error { return s.err() }
-
-func (s talkative) DeleteOverride(context.Context, int64, uint64, string) error { return s.err() }
 
 func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	t.Parallel()
@@ -248,7 +218,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	for _, k := range api.Kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
-			Reader: memory, Writer: talkative{kind: k.Err}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
+			Reader: memory, Writer: &endingStore{err: withEngineWords(k.Err)}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		})
 		for _, change := range changes()[:6] {
 			// Not by a running service: not every change can meet every error, and what
@@ -274,7 +244,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 
 func TestRightsThatTheServiceLacksAreItsOwnFault(t *testing.T) {
 	t.Parallel()
-	r := start(t, func(o *Options) { o.Writer = talkative{kind: service.ErrForbidden} })
+	r := start(t, func(o *Options) { o.Writer = &endingStore{err: withEngineWords(service.ErrForbidden)} })
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	for _, change := range changes()[:6] { // held against openapi.yaml, too
 		p := r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").refused(t, http.StatusForbidden, "forbidden")
