@@ -30,12 +30,10 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 // guardBy is guard with options that change sets.
 func guardBy(t *testing.T, change func(*Options)) guarded {
 	t.Helper()
-	g := guarded{credentials: &memory.Credentials{}}
+	var g guarded
 	g.running = start(t, func(o *Options) {
-		cache := access.NewCache(g.credentials, access.Options{})
-		t.Cleanup(cache.Close)
+		o.Auth, g.credentials = authOf(t, o.Reader.(*memory.Store))
 		o.Registry = g.credentials
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}}
 		change(o)
 	})
 	for id := range int64(2) {
@@ -51,6 +49,15 @@ func guardBy(t *testing.T, change func(*Options)) guarded {
 		}
 	}
 	return g
+}
+
+// authOf asks the callers of a store for credentials, of which it returns the register.
+func authOf(t *testing.T, txns front.TxnZones) (Auth, *memory.Credentials) {
+	t.Helper()
+	credentials := &memory.Credentials{}
+	cache := access.NewCache(credentials, access.Options{})
+	t.Cleanup(cache.Close)
+	return Auth{Admission: front.Admission{Callers: cache, Txns: txns}}, credentials
 }
 
 // as returns the header of a caller with a new token of these scopes, in these zones.

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/front"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -53,11 +52,9 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
-	var credentials memory.Credentials
-	cache := access.NewCache(&credentials, access.Options{})
-	t.Cleanup(cache.Close)
 	memory := memory.New()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}}})
+	auth, credentials := authOf(t, memory)
+	handler := New(Options{Reader: memory, Writer: memory, Auth: auth})
 	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example",
 		access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
@@ -117,14 +114,12 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 // Some gateways cannot send a header of their own, and all pass on the end user's Authorization.
 func TestAGatewayIsKnownByItsCertificateBesideTheEndUsersCredentials(t *testing.T) {
 	t.Parallel()
-	var credentials memory.Credentials
-	cache := access.NewCache(&credentials, access.Options{})
-	t.Cleanup(cache.Close)
 	memory := memory.New()
+	auth, credentials := authOf(t, memory)
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}),
-		Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
+		Auth:    auth,
 	})
 	authority := handlerstest.NewAuthority(t)
 	block, _ := pem.Decode(authority.IssueTo(t, pkix.Name{CommonName: "gateway"}).Cert)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/barred"
@@ -121,11 +120,9 @@ func TestReportsOfBoundCallersAreCompletedWhenTheyGoAway(t *testing.T) {
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
 		t.Fatal(err)
 	}
-	credentials := new(memory.Credentials)
+	auth, credentials := authOf(t, store)
 	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: []access.Scope{access.ScopeReport}, Zones: []int64{1}})
-	cache := access.NewCache(credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	handler := New(Options{Reader: store, Writer: store, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: store}}})
+	handler := New(Options{Reader: store, Writer: store, Auth: auth})
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/attempts/one/outcome", strings.NewReader(`{"outcome":"success"}`))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token.Reveal())

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
@@ -160,13 +159,9 @@ func TestWhoseFilterLetsNothingPassIsToldHisPosition(t *testing.T) {
 func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		credentials := &memory.Credentials{}
+		auth, credentials := authOf(t, memory.New())
 		running, stop := context.WithCancel(t.Context())
-		h := startHistoricBy(t, servePiped, func(o *Options) {
-			cache := access.NewCache(credentials, access.Options{})
-			t.Cleanup(cache.Close)
-			o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, running
-		})
+		h := startHistoricBy(t, servePiped, func(o *Options) { o.Auth, o.Running = auth, running })
 		revoked := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeHistory}})
 		kept := credentials.AddToken(access.Caller{Name: "kept", Scopes: []access.Scope{access.ScopeHistory}})
 		leaver := h.follow(t, "", "Authorization", "Bearer "+revoked.Reveal())

@@ -111,36 +111,35 @@ func (l *line) mustAsk(t *testing.T, request string, want int) http.Header {
 
 const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
-func TestCallersAboveTheCapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
+func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 	t.Parallel()
-	s := listenWith(t, nil, wire.Options{MaxConnections: 2}, nil)
 	check := asks("/v1/check", bucketJSON(1, "alice"))
-	old := []*line{s.dial(t), s.dial(t)}
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	for range 3 {
-		status, header, body, err := s.dial(t).ask(check)
-		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
-			header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
-			t.Errorf("a caller too many: %d %v %s %v", status, header, body, err)
+	for name, bounds := range map[string]wire.Options{"of all": {MaxConnections: 2}, "of a peer": {MaxConnectionsPerPeer: 2}} {
+		s := listenWith(t, nil, bounds, nil)
+		old := []*line{s.dial(t), s.dial(t)}
+		for range 3 {
+			for _, l := range old {
+				l.mustAsk(t, check, http.StatusOK)
+			}
+			status, header, body, err := s.dial(t).ask(check)
+			if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
+				header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
+				t.Errorf("%s: a caller too many: %d %v %s %v", name, status, header, body, err)
+			}
+			if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
+				t.Errorf("%s: the connection of a probe too many is kept: %v", name, header)
+			}
 		}
-		if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
-			t.Errorf("the connection of a probe too many is kept: %v", header)
+		if bounds.MaxConnections > 0 && !strings.Contains(s.log.String(), "too many connections") {
+			t.Errorf("the log does not tell:\n%s", s.log)
 		}
-		for _, l := range old {
-			l.mustAsk(t, check, http.StatusOK)
-		}
+		old[0].Close()
+		eventually(t, "a place is free again", func() bool {
+			status, _, _, err := s.dial(t).ask(check)
+			return err == nil && status == http.StatusOK
+		})
+		old[1].mustAsk(t, check, http.StatusOK)
 	}
-	if !strings.Contains(s.log.String(), "too many connections") {
-		t.Errorf("the log does not tell:\n%s", s.log)
-	}
-	old[0].Close()
-	eventually(t, "a place is free again", func() bool {
-		status, _, _, err := s.dial(t).ask(check)
-		return err == nil && status == http.StatusOK
-	})
-	old[1].mustAsk(t, check, http.StatusOK)
 }
 
 // eventually waits for a state that comes by itself.
@@ -153,30 +152,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestAPeerWithManyConnectionsIsRefusedMore(t *testing.T) {
-	t.Parallel()
-	s := listenWith(t, nil, wire.Options{MaxConnectionsPerPeer: 2}, nil)
-	check := asks("/v1/check", bucketJSON(1, "alice"))
-	old := []*line{s.dial(t), s.dial(t)}
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	header := s.dial(t).mustAsk(t, check, http.StatusServiceUnavailable)
-	if header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
-		t.Errorf("refused with %v", header)
-	}
-	s.dial(t).mustAsk(t, askLive, http.StatusOK)
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	old[0].Close()
-	eventually(t, "the peer may ask on a new connection", func() bool {
-		status, _, _, err := s.dial(t).ask(check)
-		return err == nil && status == http.StatusOK
-	})
-}
-
-// refusals are requests that net/http answers without a handler, and its status.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const callers, fit = 1500, 128
