@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/memory"
@@ -134,21 +135,11 @@ func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 			t.Errorf("the log does not tell:\n%s", s.log)
 		}
 		old[0].Close()
-		eventually(t, "a place is free again", func() bool {
+		handlerstest.Eventually(t, "a place is free again", func() bool {
 			status, _, _, err := s.dial(t).ask(check)
 			return err == nil && status == http.StatusOK
 		})
 		old[1].mustAsk(t, check, http.StatusOK)
-	}
-}
-
-// eventually waits for a state that comes by itself.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); {
-		if time.Now().After(until) {
-			t.Fatalf("%s: not within a minute", what)
-		}
 	}
 }
 
@@ -159,7 +150,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody), "chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pipes := pipeListener{make(chan net.Conn)}
+			pipes := handlerstest.Pipes(make(chan net.Conn))
 			s := newServer(Options{
 				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
@@ -168,13 +159,13 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
 			dial := func() *line {
 				caller, accepted := net.Pipe()
-				pipes.accepted <- accepted
+				pipes <- accepted
 				return &line{caller, bufio.NewReader(caller)}
 			}
 			statuses := make(chan int, callers)
 			for range callers {
 				l := dial()
-				mustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
+				handlerstest.MustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
 				go func() {
 					defer l.Close()
 					status, header, _, _ := l.answer()
@@ -203,7 +194,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			if counts[http.StatusServiceUnavailable] != callers-fit || counts[http.StatusRequestTimeout] != fit {
 				t.Errorf("%s: answered %v", name, counts)
 			}
-			close(pipes.accepted)
+			close(pipes)
 			_ = server.Close()
 			time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
 		})

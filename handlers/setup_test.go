@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/envoy"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -216,23 +215,8 @@ func (r reply) decision(t *testing.T) api.Decision {
 	return d
 }
 
-// logLines is a log that can be read while it is written.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// logLines is a log of lines in JSON.
+type logLines struct{ handlerstest.Log }
 
 // last returns the newest line. A line is written before its answer ends.
 func (l *logLines) last(t *testing.T) map[string]any {
