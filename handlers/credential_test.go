@@ -6,16 +6,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"velocityd/handlers/handlerstest"
-	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
 )
@@ -107,39 +103,6 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		if w.Code != c.status {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
-		}
-	}
-}
-
-// Some gateways cannot send a header of their own, and all pass on the end user's Authorization.
-func TestAGatewayIsKnownByItsCertificateBesideTheEndUsersCredentials(t *testing.T) {
-	t.Parallel()
-	memory := memory.New()
-	auth, credentials := authOf(t, memory)
-	memory.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-	handler := New(Options{
-		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}),
-		Auth:    auth,
-	})
-	authority := handlerstest.NewAuthority(t)
-	block, _ := pem.Decode(authority.IssueTo(t, pkix.Name{CommonName: "gateway"}).Cert)
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caller := access.Caller{Name: "gateway", Scopes: []access.Scope{access.ScopeCheck}}
-	credentials.Add(access.NewCertificateCredential(access.CertificateSubject(certificate), caller))
-	token := credentials.AddToken(access.Caller{Name: "end user", Scopes: []access.Scope{access.ScopeMetrics}})
-	for _, authorization := range []string{"", "Basic YWxpY2U6c2VjcmV0", "Bearer " + token.Reveal()} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/gate?zone=1&key=alice", nil)
-		r.TLS = &tls.ConnectionState{
-			PeerCertificates: []*x509.Certificate{certificate}, VerifiedChains: [][]*x509.Certificate{{certificate}},
-		}
-		r.Header.Set("Authorization", authorization)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code != http.StatusNoContent {
-			t.Errorf("%q: %d %s", authorization, w.Code, w.Body)
 		}
 	}
 }

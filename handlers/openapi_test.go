@@ -17,14 +17,6 @@ import (
 	"velocityd/service/backtest"
 )
 
-func TestDescriptionIsServedAsItStands(t *testing.T) {
-	t.Parallel()
-	got := start(t, nil).get(t, "/openapi.yaml")
-	if got.status != http.StatusOK || got.body != string(api.Description) || got.header.Get("Content-Type") != "application/yaml" {
-		t.Errorf("got %d, %d bytes of %s", got.status, len(got.body), got.header.Get("Content-Type"))
-	}
-}
-
 func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 	t.Parallel()
 	d := described(t)
@@ -286,10 +278,10 @@ func TestDescriptionExamplesFitTheirSchemas(t *testing.T) {
 	}
 }
 
-func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
-	t.Parallel()
+// bodies returns bodies of requests by the schema that accepts or refuses them.
+func bodies() (accepted, refused map[string][]string) {
 	long, eight := strings.Repeat("🔑", 255), strings.Repeat(`,{"zone_id":1,"bucket_key":"x"}`, 8)
-	accepted := map[string][]string{
+	accepted = map[string][]string{
 		"Check": {
 			`{"bucket_key":"1_42","zone_id":1}`, `{"zone_id":1,"bucket_key":"` + long + `"}`, `{"zone_id":1,"bucket_key":"\u00a0","attempt_id":"~ !"}`,
 			`{"attempt_id":"z","buckets":[{"zone_id":1,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"}]}`,
@@ -315,7 +307,7 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"reports":[{"txn_id":"18446744073709551615","outcome":"failure"}]}`,
 		},
 	}
-	refused := map[string][]string{
+	refused = map[string][]string{
 		"Check": {
 			`{}`, `[]`, `null`, `{"zone_id":1}`, `{"bucket_key":"x"}`, `{"zone_id":1,"bucket_key":"` + long + `x"}`, `{"zone_id":1,"bucket_key":""}`,
 			`{"zone_id":1,"bucket_key":"\u0085"}`, `{"zone_id":0,"bucket_key":"x"}`, `{"zone_id":2147483648,"bucket_key":"x"}`,
@@ -360,6 +352,12 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`,
 		},
 	}
+	return accepted, refused
+}
+
+func TestDescriptionAcceptsTheBodiesThatTheServerAccepts(t *testing.T) {
+	t.Parallel()
+	accepted, refused := bodies()
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	r.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Hour})

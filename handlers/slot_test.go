@@ -288,16 +288,6 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	}
 }
 
-func TestASenderWhoStallsIsAnswered(t *testing.T) {
-	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
-		began := time.Now()
-		if got := h.fill(t).answer(t); got.status != http.StatusRequestTimeout || time.Since(began) != bodyPace {
-			t.Errorf("got %d after %s, want 408 after %s", got.status, time.Since(began), bodyPace)
-		}
-	})
-}
-
 func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {

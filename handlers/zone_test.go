@@ -18,13 +18,11 @@ func TestZonesAreListedById(t *testing.T) {
 	}
 	r.SetZone(t, service.Zone{ID: 2, Description: `per "address" é`, Rate: 0, Window: 366 * 24 * time.Hour})
 	r.SetZone(t, service.Zone{ID: 1, Description: "", Rate: 5, Window: time.Minute})
-	const rest = `"reset_on_success":false,"concurrent":0,"repeat_secret":"count","lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,` +
-		`"key_kind":"opaque","key_form":"clear","ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"full_events":false,"revision":1}`
-	want := `{"zones":[{"id":1,"description":"","rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts","reserve_ttl":60,` +
-		rest + `,{"id":2,"description":"per \"address\" é","rate":0,"window":31622400,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts",` +
-		`"reserve_ttl":31622400,` + rest + `]}`
-	if got := r.get(t, "/v1/zones"); got.status != http.StatusOK || got.body != want {
-		t.Errorf("got %d %s\nwant %s", got.status, got.body, want)
+	got := r.get(t, "/v1/zones") // what each has, TestPutCreatesAZoneAndThenReplacesAllOfIt holds
+	first, second := strings.Index(got.body, `{"zones":[{"id":1,"description":"","rate":5,"window":60,`), strings.Index(got.body,
+		`},{"id":2,"description":"per \"address\" é","rate":0,"window":31622400,`)
+	if got.status != http.StatusOK || first != 0 || second < 0 || strings.Count(got.body, `"revision":1}`) != 2 {
+		t.Errorf("got %d %s", got.status, got.body)
 	}
 }
 

@@ -236,7 +236,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 		}
 		defer conn.Close()
 		handlerstest.Eventually(t, name+" are awaited", func() bool { return c.underWay(l) == 1 })
-		l.Close()
+		_ = l.Close()
 		if err := <-ended; err == nil {
 			t.Errorf("%s: a connection was accepted", name)
 		}
@@ -254,7 +254,7 @@ func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := NewListener(inner, Options{Proxies: front.ThisMachine()}).(*listener)
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	l.unnamed.Store(mostUnnamed)
 	go func() { _, _ = l.Accept() }()
 	conn, err := net.Dial("tcp", inner.Addr().String())

@@ -18,7 +18,7 @@ func TestAFailedHandshakeIsLogged(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
-	if conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11}); err == nil {
+	if conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11}); err == nil { //nolint:gosec // it is refused
 		_ = conn.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
