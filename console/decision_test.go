@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/service"
 )
@@ -45,21 +44,5 @@ func TestADecisionOutlivesItsZoneAndAMissingOneIsSaidToBeMissing(t *testing.T) {
 		if status, page := p.browser(t).get(t, path); status != http.StatusNotFound || !strings.Contains(page, `<p class="lead">`) {
 			t.Errorf("%s: %d, %s", path, status, page)
 		}
-	}
-}
-
-func TestTheFigureOfAWindowIsBounded(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
-	for range 300 {
-		p.attempt(t, "", user("alice"))
-	}
-	_, page := p.browser(t).get(t, "txns/300")
-	if n := strings.Count(page, `<rect class="in"`); n < 1 || n > 136+1 {
-		t.Errorf("the figure has %d bars", n)
-	}
-	if !strings.Contains(page, "299 attempts counted between") || !strings.Contains(page, "The tallest bar is") {
-		t.Errorf("the figure is not said: %s", page[strings.Index(page, "<figure"):strings.Index(page, "</figure>")])
 	}
 }

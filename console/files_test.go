@@ -58,11 +58,3 @@ func TestAFileHasItsMediaTypeWhateverTheMachineSays(t *testing.T) {
 		}
 	}
 }
-
-func TestTheScriptStaysShort(t *testing.T) {
-	t.Parallel()
-	text, err := static.ReadFile("static/console.js")
-	if lines := strings.Count(string(text), "\n"); err != nil || lines > 400 {
-		t.Errorf("console.js has %d lines, %v", lines, err)
-	}
-}

@@ -130,21 +130,6 @@ func TestOlderAttemptsComeByTheCursor(t *testing.T) {
 	}
 }
 
-func TestTextInTheHistoryStaysText(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour, Description: "<script>alert(1)</script>\u202e"})
-	hostile := `"><img src=x onerror=alert(1)>` + "\u202e"
-	p.ask(t, of(1, hostile), of(1, hostile))
-	b := p.browser(t)
-	for _, path := range []string{"history", "locked", "locked?zone=1", "attacks", ""} {
-		status, page := b.get(t, path)
-		if status != http.StatusOK || strings.Contains(page, "<img") || strings.Contains(page, "<script>") || strings.Contains(page, "\u202e") {
-			t.Errorf("%s is answered with %d, %s", path, status, page)
-		}
-	}
-}
-
 func TestAnExportHoldsWhatIsFilteredAndStandsInTheAudit(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
@@ -179,34 +164,23 @@ func TestAnExportHoldsWhatIsFilteredAndStandsInTheAudit(t *testing.T) {
 	}
 }
 
-func TestPagesAreDrawnForTheScopesThatAllowThem(t *testing.T) {
+func TestALookerIsShownLockoutsAndReleasesNone(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	p.ask(t, of(1, "alice"), of(1, "alice"))
-	persons := map[string]*browser{
-		"analyst": p.person(t, "analyst", access.ScopeHistory), "looker": p.person(t, "looker", access.ScopePeek),
-		"server": p.person(t, "server", access.ScopeCheck),
-	}
-	for name, want := range map[string]map[string]int{
-		"analyst": {"": 200, "history": 200, "attacks": 200, "locked": 403},
-		"looker":  {"": 200, "history": 403, "attacks": 403, "locked": 200},
-		"server":  {"": 200, "history": 403, "attacks": 403, "locked": 403},
-	} {
-		b := persons[name].logIn(t)
-		_, first := b.get(t, "")
-		for path, wanted := range want {
-			status, _ := b.get(t, path)
-			isInMenu := strings.Contains(first, `href="/console/`+path+`"`)
-			if status != wanted || path != "" && isInMenu != (wanted == 200) {
-				t.Errorf("%s at %q: %d, want %d; in the menu: %t", name, path, status, wanted, isInMenu)
-			}
+	looker := p.person(t, "looker", access.ScopePeek).logIn(t)
+	_, first := looker.get(t, "")
+	lacks(t, first, `href="/console/history"`, `href="/console/attacks"`)
+	for _, path := range []string{"history", "attacks"} {
+		if status, _ := looker.get(t, path); status != http.StatusForbidden {
+			t.Errorf("%s is answered with %d", path, status)
 		}
 	}
-	if status, page := persons["looker"].post(t, "locked/release", url.Values{"zone": {"1"}, "txn": {"2"}, "reason": {"x"}}); status != http.StatusForbidden {
+	if status, page := looker.post(t, "locked/release", url.Values{"zone": {"1"}, "txn": {"2"}, "reason": {"x"}}); status != http.StatusForbidden {
 		t.Errorf("a release without the scope is answered with %d, %s", status, page)
 	}
-	if _, page := persons["looker"].get(t, "locked?zone=1"); strings.Contains(page, "Release") || !strings.Contains(page, ">alice</bdi>") {
-		t.Errorf("without the scope the page is %s", page)
-	}
+	_, page := looker.get(t, "locked?zone=1")
+	contains(t, page, ">alice</bdi>")
+	lacks(t, page, "Release")
 }

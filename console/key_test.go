@@ -143,25 +143,6 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
-func TestAHostileKeyIsShownAsText(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.guardLogins(t)
-	const hostile = `<img src=x onerror=alert(1)>"'{{.}}` + "\u202e\u200b"
-	p.SetZone(t, service.Zone{ID: 1, Description: "<b>Logins</b>", Rate: 1, Window: time.Hour})
-	p.attempt(t, "", user(hostile))
-	_, key := p.browser(t).search(t, hostile)
-	_, decision := p.browser(t).get(t, "txns/1")
-	for name, page := range map[string]string{"key": key, "decision": decision} {
-		if strings.Contains(page, "<img src=x") || strings.Contains(page, "<b>Logins") || strings.ContainsAny(page, "\u202e\u200b") || !strings.Contains(page, "U+202E") {
-			t.Errorf("%s: %s", name, page)
-		}
-	}
-	if !strings.Contains(decision, `\u202e\u200b`) {
-		t.Errorf("the JSON lacks the characters: %s", decision)
-	}
-}
-
 func TestDeedsAreDoneFromThePageOfAKeyAndStandInTheAudit(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
@@ -266,22 +247,6 @@ func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
 	}
 	if status, _ := caller.get(t, "txns/1"); status != http.StatusForbidden {
 		t.Errorf("a caller sees a decision with %d", status)
-	}
-}
-
-func TestABoundReaderIsShownHisZonesAlone(t *testing.T) {
-	t.Parallel()
-	p := guarded(t)
-	p.guardLogins(t)
-	p.attempt(t, "", user("alice"))
-	b := p.browser(t)
-	b.token = p.credentials.AddToken(access.Caller{Name: "bo", Scopes: []access.Scope{access.ScopeAdmin}, Zones: []int64{2}}).Reveal()
-	b.post(t, "login", url.Values{"token": {b.token}})
-	_, page := b.search(t, "alice")
-	contains(t, words(page), "Nothing here knows alice", "Login per address takes no such key")
-	lacks(t, words(page), "Login per user")
-	if status, _ := b.get(t, "txns/1"); status != http.StatusNotFound {
-		t.Errorf("a decision of another zone is answered with %d", status)
 	}
 }
 

@@ -99,24 +99,6 @@ func TestTheCookieShowsNoTokenAndIsForThisOriginAlone(t *testing.T) {
 	}
 }
 
-func TestFormsOfOtherOriginsAreRefused(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	for _, path := range []string{"login", "logout"} {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.server.URL+console.Path+path, strings.NewReader("token=x&text=x"))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Sec-Fetch-Site", "cross-site")
-		answer, err := p.browser(t).http.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if path != "logout" && answer.StatusCode != http.StatusForbidden {
-			t.Errorf("%s is answered with %d", path, answer.StatusCode)
-		}
-	}
-}
-
 func TestLogInsAreLimitedByAZone(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) { o.LoginZone = 9 })

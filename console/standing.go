@@ -130,9 +130,6 @@ func (s standing) IsLocked() bool { return !s.Peek.LockedUntil.IsZero() }
 // Filled is the part of the places that are taken, in per cent.
 func (s standing) Filled() int { return 100 * s.Peek.Velocity / max(1, s.Peek.Rate) }
 
-// HasEffect reports whether there is something that a release would end.
-func (s standing) HasEffect() bool { return s.IsLocked() || s.Peek.Velocity > 0 }
-
 // Own returns the override that names this very key, or nil. One of a network is for others, too.
 func (s standing) Own() *service.Override {
 	if o := s.Peek.Override; o != nil && o.Key != "" {

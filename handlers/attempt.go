@@ -38,11 +38,7 @@ func (s *server) showAttempt(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		for i := range found.Txns {
-			if x.caller.IsBound() && found.Txns[i].AttemptID != id { // the check may have other zones, and its attempt id is theirs, too
-				found.Txns[i].AttemptID = ""
-			}
-		}
+		x.hideAttempts(found.Txns, id)
 		x.attrs = append(x.attrs, slog.Any("zone_ids", found.Zones()), slog.Bool("blocked", found.Decision.Blocked))
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewAttempt(found))
 	})

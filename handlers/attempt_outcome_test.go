@@ -160,18 +160,3 @@ func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
 		}
 	}
 }
-
-func TestAReportsTokenShowsNoAttempt(t *testing.T) {
-	t.Parallel()
-	g := guard(t)
-	headers := append(g.as("login", nil, access.ScopeCheck, access.ScopeReport), "Content-Type", "application/json")
-	const check = `{"attempt_id":"a","zone_id":1,"bucket_key":"x"}`
-	first := g.ask(t, "POST", "/v1/check", check, headers...)
-	g.ask(t, "GET", "/v1/attempts/a", "", headers...).refused(t, http.StatusForbidden, "missing_scope")
-	if again := g.ask(t, "POST", "/v1/check", check, headers...); again.body != first.body {
-		t.Errorf("a retry, which shows the answer to its caller, got %s", again.body)
-	}
-	if got := g.ask(t, "POST", "/v1/attempts/a/outcome", `{"outcome":"success"}`, headers...); got.status != http.StatusOK {
-		t.Errorf("a report: %d %s", got.status, got.body)
-	}
-}

@@ -3,7 +3,6 @@ package handlers
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -31,12 +30,10 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 // guardBy is guard with options that change sets.
 func guardBy(t *testing.T, change func(*Options)) guarded {
 	t.Helper()
-	g := guarded{credentials: &memory.Credentials{}}
+	var g guarded
 	g.running = start(t, func(o *Options) {
-		cache := access.NewCache(g.credentials, access.Options{})
-		t.Cleanup(cache.Close)
+		o.Auth, g.credentials = authOf(t, o.Reader.(*memory.Store))
 		o.Registry = g.credentials
-		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*memory.Store)}}
 		change(o)
 	})
 	for id := range int64(2) {
@@ -52,6 +49,15 @@ func guardBy(t *testing.T, change func(*Options)) guarded {
 		}
 	}
 	return g
+}
+
+// authOf asks the callers of a store for credentials, of which it returns the register.
+func authOf(t *testing.T, txns front.TxnZones) (Auth, *memory.Credentials) {
+	t.Helper()
+	credentials := &memory.Credentials{}
+	cache := access.NewCache(credentials, access.Options{})
+	t.Cleanup(cache.Close)
+	return Auth{Admission: front.Admission{Callers: cache, Txns: txns}}, credentials
 }
 
 // as returns the header of a caller with a new token of these scopes, in these zones.
@@ -79,6 +85,7 @@ func calls() []struct{ method, path, body string } {
 		{"GET", "/v1/txns/1/explanation", ""},
 		{"GET", "/v1/retention", ""},
 		{"GET", "/v1/caller", ""},
+		{"GET", "/metrics", ""},
 		{"GET", "/v1/diagnosis", ""},
 		{"GET", "/v1/audit", ""},
 		{"GET", "/v1/tokens", ""},
@@ -192,36 +199,6 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	}
 	if strings.Contains(g.log.String(), `"level":"ERROR"`) {
 		t.Error("a missing scope is logged as a fault of the service")
-	}
-}
-
-func TestMetricsAreForTheirScopeAlone(t *testing.T) {
-	t.Parallel()
-	credentials := &memory.Credentials{}
-	memory := memory.New()
-	tokens := map[access.Scope]string{}
-	for _, scope := range access.Scopes() {
-		tokens[scope] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: []access.Scope{scope}}).Reveal()
-	}
-	cache := access.NewCache(credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	handler := New(Options{
-		Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
-		Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
-	})
-	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
-	for scope, token := range tokens {
-		want := http.StatusForbidden
-		if scope == access.ScopeMetrics || scope == access.ScopeAdmin {
-			want = http.StatusNotFound // of the handler of metrics
-		}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
-		request.Header.Set("Authorization", "Bearer "+token)
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, request)
-		if answer.Code != want {
-			t.Errorf("%s: %d %s, want %d", scope, answer.Code, answer.Body, want)
-		}
 	}
 }
 

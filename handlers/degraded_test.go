@@ -33,18 +33,6 @@ func degraded(_ context.Context, checks []service.Check) ([]service.Decision, er
 	return decisions, nil
 }
 
-func TestOutcomeOfADegradedAttemptIsNotFoundAndSaysWhy(t *testing.T) {
-	t.Parallel()
-	r := startWith(t, degraded)
-	if got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"alice","attempt_id":"a"}`); !strings.Contains(got.body, `"degraded":true`) {
-		t.Fatalf("got %s", got.body)
-	}
-	p := r.post(t, "/v1/attempts/a/outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "not_found")
-	if !strings.Contains(p.Detail, "an answer without the database (degraded) is recorded nowhere") {
-		t.Errorf("detail = %q", p.Detail)
-	}
-}
-
 func TestDegradedAnswerSaysSoAndNoMoreThanIsKnown(t *testing.T) {
 	t.Parallel()
 	r := startWith(t, degraded)

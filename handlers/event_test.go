@@ -14,7 +14,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"velocityd/api"
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
@@ -122,7 +121,7 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"?type=", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice", "?limit=0", "?limit=1001", "?order=up", "?before=1&after=2",
+		"?type=", "?type=zone.*&type=", "?zone=,1", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice", "?limit=0", "?limit=1001", "?order=up", "?before=1&after=2",
 		"?blocked=true", "?zone=0", "?after=x",
 	} {
 		h.get(t, "/v1/events"+query).refused(t, http.StatusBadRequest, "invalid_request")
@@ -164,21 +163,17 @@ func TestEventsFitTheirSchemaAndAreFollowed(t *testing.T) {
 func TestWhoIsBoundToZonesSeesTheirEventsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		credentials := &memory.Credentials{}
-		h := startHistoricBy(t, servePiped, func(o *Options) {
-			cache := access.NewCache(credentials, access.Options{})
-			t.Cleanup(cache.Close)
-			o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}
-		})
+		auth, credentials := authOf(t, memory.New())
+		h := startHistoricBy(t, servePiped, func(o *Options) { o.Auth = auth })
 		bound := credentials.AddToken(access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
 		h.lockOut(t, 1, "secret")
 		h.lockOut(t, 2, "shown")
-		auth := []string{"Authorization", "Bearer " + bound.Reveal()}
-		if got := h.ask(t, "GET", "/v1/events", "", auth...); strings.Contains(got.body, "secret") || !strings.Contains(got.body, "shown") {
+		token := []string{"Authorization", "Bearer " + bound.Reveal()}
+		if got := h.ask(t, "GET", "/v1/events", "", token...); strings.Contains(got.body, "secret") || !strings.Contains(got.body, "shown") {
 			t.Errorf("got %s", got.body)
 		}
-		h.ask(t, "GET", "/v1/events?zone=1", "", auth...).refused(t, http.StatusForbidden, "missing_scope")
-		f := h.followPath(t, "/v1/events/follow?after=0", slices.Concat(auth, []string{"Last-Event-ID", "1"})...)
+		h.ask(t, "GET", "/v1/events?zone=1", "", token...).refused(t, http.StatusForbidden, "missing_scope")
+		f := h.followPath(t, "/v1/events/follow?after=0", slices.Concat(token, []string{"Last-Event-ID", "1"})...)
 		f.next(t, "shown")
 	})
 }

@@ -52,17 +52,14 @@ func (f *faulty) ask(t *testing.T, path, body string) {
 // lines returns what was logged, and forgets it.
 func (f *faulty) lines(t *testing.T) []map[string]any {
 	t.Helper()
-	f.log.mu.Lock()
-	defer f.log.mu.Unlock()
 	lines := []map[string]any{}
-	for text := range strings.Lines(f.log.text.String()) {
+	for text := range strings.Lines(f.log.Taken()) {
 		line := map[string]any{}
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatal(err)
 		}
 		lines = append(lines, line)
 	}
-	f.log.text.Reset()
 	return lines
 }
 
@@ -111,7 +108,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
+			s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
 			if name == "methods" {
 				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
 			}

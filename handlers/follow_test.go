@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/front"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
@@ -160,13 +159,9 @@ func TestWhoseFilterLetsNothingPassIsToldHisPosition(t *testing.T) {
 func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		credentials := &memory.Credentials{}
+		auth, credentials := authOf(t, memory.New())
 		running, stop := context.WithCancel(t.Context())
-		h := startHistoricBy(t, servePiped, func(o *Options) {
-			cache := access.NewCache(credentials, access.Options{})
-			t.Cleanup(cache.Close)
-			o.Auth, o.Running = Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, running
-		})
+		h := startHistoricBy(t, servePiped, func(o *Options) { o.Auth, o.Running = auth, running })
 		revoked := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeHistory}})
 		kept := credentials.AddToken(access.Caller{Name: "kept", Scopes: []access.Scope{access.ScopeHistory}})
 		leaver := h.follow(t, "", "Authorization", "Bearer "+revoked.Reveal())
@@ -191,16 +186,5 @@ func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
 		f := startBy(t, servePiped, func(o *Options) { o.Reader = broken }).follow(t, "?after=5000") // behind the page
 		f.next(t, `"code":"busy"`)
 		f.ends(t)
-	})
-}
-
-func TestFollowersAreBoundedInNumber(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := startHistoricBy(t, servePiped, nil)
-		for range mostFollowers / 2 { // of one address
-			h.follow(t, "")
-		}
-		h.get(t, "/v1/txns/follow").refused(t, http.StatusServiceUnavailable, "too_many_streams")
 	})
 }

@@ -31,14 +31,7 @@ func FuzzDecodeEvents(f *testing.F) {
 		if err := q.Validate(); err != nil || slices.Contains(q.Keys, "") || slices.Contains(q.Zones, 0) {
 			t.Fatalf("accepted %q as %+v: %v", query, q, err)
 		}
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := decodeHistory(values.Encode(), eventPageParams())
-		if err != nil || !reflect.DeepEqual(again, h) {
-			t.Fatalf("%q: %+v came back as %+v, %v", query, h, again, err)
-		}
+		values := mustReadTheSame(t, query, eventPageParams(), h)
 		for _, of := range event.Types() {
 			subject, _, _ := strings.Cut(string(of), ".")
 			isAsked := len(values[paramType]) == 0 || slices.Contains(values[paramType], string(of)) || slices.Contains(values[paramType], subject+".*")
@@ -76,18 +69,24 @@ func FuzzDecodeHistory(f *testing.F) {
 		if err := h.Validate(); err != nil || slices.Contains(h.Keys, "") || slices.Contains(h.Zones, 0) {
 			t.Fatalf("accepted %q as %+v: %v", query, h, err)
 		}
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := decodeHistory(values.Encode(), listParams())
-		if err != nil || !reflect.DeepEqual(again, h) {
-			t.Fatalf("%q: %+v came back as %+v, %v", query, h, again, err)
-		}
+		mustReadTheSame(t, query, listParams(), h)
 		if err := h.resume(http.Header{fieldLastEventID: {last}}); err != nil {
 			mustBeFitForCallers(t, err)
 		} else if last == "" {
 			t.Fatalf("an empty Last-Event-ID became %d", h.Cursor)
 		}
 	})
+}
+
+// mustReadTheSame fails unless a query means the same when it is written anew.
+func mustReadTheSame(t *testing.T, query string, params []string, h historyRequest) url.Values {
+	t.Helper()
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := decodeHistory(values.Encode(), params); err != nil || !reflect.DeepEqual(again, h) {
+		t.Fatalf("%q: %+v came back as %+v, %v", query, h, again, err)
+	}
+	return values
 }

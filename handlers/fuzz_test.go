@@ -25,16 +25,7 @@ func FuzzDecodeCheck(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	decoder := newDecoder()
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var request checkRequest
-		err := decoder.decode(body, &request)
-		if err != nil {
-			mustBeFitForCallers(t, err)
-			return
-		}
-		var lenient checkRequest
-		mustBeStrict(t, body, &lenient)
+	fuzzBodies(f, func(t *testing.T, decoder decoder, request, lenient checkRequest) {
 		if !reflect.DeepEqual(request, lenient) {
 			t.Fatalf("decoded as %+v, by the standard library as %+v", request, lenient)
 		}
@@ -50,18 +41,10 @@ func FuzzDecodeChecks(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	decoder := newDecoder()
-	f.Fuzz(func(t *testing.T, body []byte) {
-		var request checksRequest
-		err := decoder.decode(body, &request)
-		if err != nil {
-			mustBeFitForCallers(t, err)
-			return
-		}
-		var lenient struct {
-			Checks []checkRequest `json:"checks"`
-		}
-		mustBeStrict(t, body, &lenient)
+	type lenientChecks struct {
+		Checks []checkRequest `json:"checks"`
+	}
+	fuzzBodies(f, func(t *testing.T, decoder decoder, request checksRequest, lenient lenientChecks) {
 		if len(request.Checks) != len(lenient.Checks) || len(request.Checks) > service.MaxChecks {
 			t.Fatalf("decoded %d checks, the standard library %d", len(request.Checks), len(lenient.Checks))
 		}
@@ -71,6 +54,22 @@ func FuzzDecodeChecks(f *testing.F) {
 			}
 			mustSurviveEncoding(t, decoder, check)
 		}
+	})
+}
+
+// fuzzBodies holds that a body is refused in words for callers, or is strict JSON, of which the standard library reads lenient.
+func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder decoder, request T, lenient L)) {
+	f.Helper()
+	decoder := newDecoder()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request T
+		if err := decoder.decode(body, &request); err != nil {
+			mustBeFitForCallers(t, err)
+			return
+		}
+		var lenient L
+		mustBeStrict(t, body, &lenient)
+		hold(t, decoder, request, lenient)
 	})
 }
 

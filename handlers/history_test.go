@@ -130,7 +130,7 @@ func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 	t.Parallel()
 	h := startHistoric(t)
 	for query, about := range map[string]string{
-		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone", "key=a": "one zone",
+		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone", "zone=1&zone=": "zone", "zone=1&key=a&key=": "key", "key=a": "one zone",
 		"zone=1&zone=2&key=a": "one zone", "zone=1&key=": "key", "zone=1&key=%00": "control", "zone=1&key=%ff": "UTF-8",
 		"blocked=1": "true or false", "blocked=true&blocked=true": "once", "would_block=": "true or false", "outcome=": "outcome",
 		"outcome=blocked": "outcome", "attempt_id=": "attempt_id", "attempt_id=%C3%A9": "attempt_id", "since=2h": "RFC 3339",

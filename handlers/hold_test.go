@@ -33,7 +33,7 @@ type deafCaller struct {
 func newDeafCaller(t *testing.T, conn net.Conn) *deafCaller {
 	t.Helper()
 	c := &deafCaller{Framer: http2.NewFramer(conn, conn), next: 1, frames: make(chan http2.Frame, 1<<10)}
-	mustWrite(t, conn, http2.ClientPreface)
+	handlerstest.MustWrite(t, conn, http2.ClientPreface)
 	go func() {
 		defer close(c.frames)
 		for {
@@ -81,7 +81,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 		"no route":          {http.MethodGet, "/v1/nothing"},
 		"a body to be sent": {http.MethodPost, "/v1/checks"},
 	} {
-		s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority)}, func(o *Options) {
+		s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t)}, func(o *Options) {
 			if request.method == http.MethodGet {
 				o.Auth.Callers = access.NewCache(&memory.Credentials{}, access.Options{})
 			}
@@ -115,7 +115,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	settings := tlsSettings(t, authority)
+	settings := authority.ServerTLS(t)
 	now := time.Now() // the bubble's clock is before the certificate's time
 	trusting := &tls.Config{
 		RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"},
@@ -123,11 +123,11 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 	}
 	for _, path := range []string{pathDescription, pathLive} {
 		synctest.Test(t, func(t *testing.T) {
-			pipes := pipeListener{make(chan net.Conn, 1)}
+			pipes := handlerstest.Pipes(make(chan net.Conn, 1))
 			server := wire.NewServer(New(Options{}), time.Minute, nil)
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{TLS: settings})) }()
 			near, accepted := net.Pipe()
-			pipes.accepted <- accepted
+			pipes <- accepted
 			caller := newDeafCaller(t, tls.Client(near, trusting))
 			caller.ask(t, http.MethodGet, path)
 			began := time.Now()
@@ -140,7 +140,7 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 				t.Errorf("%s: given up after %s", path, took)
 			}
 			near.Close()
-			close(pipes.accepted)
+			close(pipes)
 			_ = server.Close()
 		})
 	}
@@ -154,7 +154,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 			service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: 4 * maxBody})
 		near, accepted := net.Pipe()
 		defer serveConn(s.serve(s.routeCalls), time.Minute, accepted)()
-		mustWrite(t, near, asks("/v1/checks", body))
+		handlerstest.MustWrite(t, near, asks("/v1/checks", body))
 		synctest.Wait() // now the answer is written to nobody
 		answer := service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`)
 		if held := s.bodies.Taken(); held < answer {

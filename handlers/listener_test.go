@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/memory"
@@ -111,72 +112,37 @@ func (l *line) mustAsk(t *testing.T, request string, want int) http.Header {
 
 const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
-func TestCallersAboveTheCapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
+func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 	t.Parallel()
-	s := listenWith(t, nil, wire.Options{MaxConnections: 2}, nil)
 	check := asks("/v1/check", bucketJSON(1, "alice"))
-	old := []*line{s.dial(t), s.dial(t)}
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	for range 3 {
-		status, header, body, err := s.dial(t).ask(check)
-		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
-			header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
-			t.Errorf("a caller too many: %d %v %s %v", status, header, body, err)
+	for name, bounds := range map[string]wire.Options{"of all": {MaxConnections: 2}, "of a peer": {MaxConnectionsPerPeer: 2}} {
+		s := listenWith(t, nil, bounds, nil)
+		old := []*line{s.dial(t), s.dial(t)}
+		for range 3 {
+			for _, l := range old {
+				l.mustAsk(t, check, http.StatusOK)
+			}
+			status, header, body, err := s.dial(t).ask(check)
+			if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
+				header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
+				t.Errorf("%s: a caller too many: %d %v %s %v", name, status, header, body, err)
+			}
+			if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
+				t.Errorf("%s: the connection of a probe too many is kept: %v", name, header)
+			}
 		}
-		if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
-			t.Errorf("the connection of a probe too many is kept: %v", header)
+		if bounds.MaxConnections > 0 && !strings.Contains(s.log.String(), "too many connections") {
+			t.Errorf("the log does not tell:\n%s", s.log)
 		}
-		for _, l := range old {
-			l.mustAsk(t, check, http.StatusOK)
-		}
-	}
-	if !strings.Contains(s.log.String(), "too many connections") {
-		t.Errorf("the log does not tell:\n%s", s.log)
-	}
-	old[0].Close()
-	eventually(t, "a place is free again", func() bool {
-		status, _, _, err := s.dial(t).ask(check)
-		return err == nil && status == http.StatusOK
-	})
-	old[1].mustAsk(t, check, http.StatusOK)
-}
-
-// eventually waits for a state that comes by itself.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); {
-		if time.Now().After(until) {
-			t.Fatalf("%s: not within a minute", what)
-		}
+		old[0].Close()
+		handlerstest.Eventually(t, "a place is free again", func() bool {
+			status, _, _, err := s.dial(t).ask(check)
+			return err == nil && status == http.StatusOK
+		})
+		old[1].mustAsk(t, check, http.StatusOK)
 	}
 }
 
-func TestAPeerWithManyConnectionsIsRefusedMore(t *testing.T) {
-	t.Parallel()
-	s := listenWith(t, nil, wire.Options{MaxConnectionsPerPeer: 2}, nil)
-	check := asks("/v1/check", bucketJSON(1, "alice"))
-	old := []*line{s.dial(t), s.dial(t)}
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	header := s.dial(t).mustAsk(t, check, http.StatusServiceUnavailable)
-	if header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
-		t.Errorf("refused with %v", header)
-	}
-	s.dial(t).mustAsk(t, askLive, http.StatusOK)
-	for _, l := range old {
-		l.mustAsk(t, check, http.StatusOK)
-	}
-	old[0].Close()
-	eventually(t, "the peer may ask on a new connection", func() bool {
-		status, _, _, err := s.dial(t).ask(check)
-		return err == nil && status == http.StatusOK
-	})
-}
-
-// refusals are requests that net/http answers without a handler, and its status.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const callers, fit = 1500, 128
@@ -184,7 +150,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody), "chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pipes := pipeListener{make(chan net.Conn)}
+			pipes := handlerstest.Pipes(make(chan net.Conn))
 			s := newServer(Options{
 				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
@@ -193,13 +159,13 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
 			dial := func() *line {
 				caller, accepted := net.Pipe()
-				pipes.accepted <- accepted
+				pipes <- accepted
 				return &line{caller, bufio.NewReader(caller)}
 			}
 			statuses := make(chan int, callers)
 			for range callers {
 				l := dial()
-				mustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
+				handlerstest.MustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
 				go func() {
 					defer l.Close()
 					status, header, _, _ := l.answer()
@@ -228,7 +194,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			if counts[http.StatusServiceUnavailable] != callers-fit || counts[http.StatusRequestTimeout] != fit {
 				t.Errorf("%s: answered %v", name, counts)
 			}
-			close(pipes.accepted)
+			close(pipes)
 			_ = server.Close()
 			time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
 		})

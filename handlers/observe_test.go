@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -82,28 +81,6 @@ func TestLinesAboutARequestHaveItsContext(t *testing.T) {
 	for _, line := range []string{"request", "request failed"} {
 		if !<-lines {
 			t.Errorf("the line %q does not have the request's context", line)
-		}
-	}
-}
-
-func TestMetricsAreAnsweredWhereTheyAreGiven(t *testing.T) {
-	t.Parallel()
-	log := &logLines{}
-	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("velocityd_ready 1\n")) })
-	for _, test := range []struct {
-		metrics http.Handler
-		status  int
-	}{{metrics, http.StatusOK}, {nil, http.StatusNotFound}} {
-		handler := New(Options{
-			Metrics: test.metrics, AccessLog: true, Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		})
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
-		if answer.Code != test.status {
-			t.Errorf("answered %d %s, want %d", answer.Code, answer.Body, test.status)
-		}
-		if line := log.last(t); test.metrics != nil && (line["level"] != "DEBUG" || line["route"] != "/metrics") {
-			t.Errorf("logged %v", line)
 		}
 	}
 }

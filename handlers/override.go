@@ -87,12 +87,17 @@ func (s *server) addOverride(x *exchange) error {
 
 // sameReason reads the parameter by which programs that share a bucket leave the overrides of each other alone.
 func sameReason(x *exchange) (bool, error) {
-	values, err := url.ParseQuery(x.Request().URL.RawQuery)
-	asked := values["same_reason"]
-	if err != nil || len(asked) > 1 || len(asked) == 1 && asked[0] != "true" && asked[0] != "false" {
-		return false, invalid("same_reason must be true or false.")
+	return isSet(x.Request().URL.RawQuery, "same_reason", "same_reason must be true or false.")
+}
+
+// isSet reads a parameter of a query that is true, or false, or left out. Anything else is refused.
+func isSet(query, name, refusal string) (bool, error) {
+	values, err := url.ParseQuery(query)
+	given := values[name]
+	if err != nil || len(given) > 1 || len(given) == 1 && given[0] != "true" && given[0] != "false" {
+		return false, invalid(refusal)
 	}
-	return len(asked) == 1 && asked[0] == "true", nil
+	return len(given) == 1 && given[0] == "true", nil
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.

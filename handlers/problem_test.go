@@ -119,17 +119,6 @@ func TestUnknownPathsAreProblems(t *testing.T) {
 	}
 }
 
-func TestPathsWithoutAPartAreUnknown(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for _, path := range []string{"/v1/zones//overrides", "/v1/zones//buckets/a", "/v1/zones/1/overrides/1/2", "/v1/zones//overrides/1"} {
-		r.get(t, path).refused(t, http.StatusNotFound, "route_not_found")
-	}
-	r.post(t, "/v1/zones/1/buckets//release", `{"reason":"x"}`).refused(t, http.StatusNotFound, "route_not_found")
-	r.post(t, "/v1/txns//outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "route_not_found")
-}
-
 func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)

@@ -58,6 +58,10 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		"nothing left but not blocked": {
 			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, "",
 		},
+		"a zone that only watches": {
+			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: time.Minute, Velocity: 5, WouldBlock: true}},
+			`"1";q=5;w=60`, `"1";r=0`, "",
+		},
 		"blocked": {
 			[]service.Verdict{blocked(1, "secret", 42*time.Second)}, `"1";q=5;w=60`, `"1";r=0;t=42`, "42",
 		},
@@ -90,7 +94,7 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 	} {
 		d := service.Decision{CheckedAt: time.Now(), Verdicts: test.verdicts}
 		for _, v := range test.verdicts {
-			d.Blocked = d.Blocked || v.Blocked
+			d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
 		}
 		got := startWith(t, fixed(d)).post(t, "/v1/check", bucketJSON(1, "secret")).header
 		if got.Get("RateLimit-Policy") != test.policy || got.Get("RateLimit") != test.limit || got.Get("Retry-After") != test.retryAfter {

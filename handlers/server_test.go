@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
@@ -23,21 +24,6 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-// pipeListener accepts the ends of pipes, whose deadlines are of a synctest
-// bubble's time.
-type pipeListener struct{ accepted chan net.Conn }
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if c, ok := <-l.accepted; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l pipeListener) Close() error { return nil }
-
-func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
-
 // servedPipe returns a connection with a server, and what ends both.
 func servedPipe(work time.Duration) (caller net.Conn, end func()) {
 	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: work})
@@ -47,21 +33,14 @@ func servedPipe(work time.Duration) (caller net.Conn, end func()) {
 
 // serveConn serves requests of one connection, and returns what ends that.
 func serveConn(handler http.Handler, work time.Duration, accepted net.Conn) (end func()) {
-	pipes := pipeListener{make(chan net.Conn, 1)}
+	pipes := handlerstest.Pipes(make(chan net.Conn, 1))
 	server := wire.NewServer(handler, work, nil)
 	go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
-	pipes.accepted <- accepted
+	pipes <- accepted
 	return func() {
 		accepted.Close()
-		close(pipes.accepted)
+		close(pipes)
 		_ = server.Close()
-	}
-}
-
-func mustWrite(t *testing.T, to io.Writer, text string) {
-	t.Helper()
-	if _, err := io.WriteString(to, text); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -82,7 +61,7 @@ func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
 			caller, end := servedPipe(time.Minute)
 			defer end()
 			began := time.Now()
-			mustWrite(t, caller, c.sent)
+			handlerstest.MustWrite(t, caller, c.sent)
 			answer, err := http.ReadResponse(bufio.NewReader(caller), nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/envoy"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -65,6 +64,10 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 // withAll has the paths of what an instance tells of itself, too.
 func withAll(o Options) Options {
 	o.RateLimits = envoy.NewJSON(envoy.Options{Limiter: o.Limiter, Buckets: o.Reader})
+	o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+		_, _ = io.WriteString(w, "velocityd_ready 1\n")
+	})
 	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
 		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"}, {Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
 	}
@@ -212,23 +215,8 @@ func (r reply) decision(t *testing.T) api.Decision {
 	return d
 }
 
-// logLines is a log that can be read while it is written.
-type logLines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logLines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// logLines is a log of lines in JSON.
+type logLines struct{ handlerstest.Log }
 
 // last returns the newest line. A line is written before its answer ends.
 func (l *logLines) last(t *testing.T) map[string]any {

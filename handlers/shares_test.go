@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/front"
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -144,7 +145,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 					Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
 				})
 				s.slots = newSlots(4)
-				pipes := pipeListener{make(chan net.Conn)}
+				pipes := handlerstest.Pipes(make(chan net.Conn))
 				server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
 				go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
 				tokens := map[string]access.Token{}
@@ -153,9 +154,9 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				}
 				begin := func(name string) *line {
 					caller, accepted := net.Pipe()
-					pipes.accepted <- accepted
+					pipes <- accepted
 					l := &line{caller, bufio.NewReader(caller)}
-					mustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n"+
+					handlerstest.MustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n"+
 						"Content-Length: %d\r\n\r\n{", tokens[name].Reveal(), c.length))
 					synctest.Wait()
 					return l
@@ -164,7 +165,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 					defer begin("mallory").Close()
 				}
 				refused, other := begin("mallory"), begin("shop")
-				mustWrite(t, other, large("alice")[1:c.length])
+				handlerstest.MustWrite(t, other, large("alice")[1:c.length])
 				if status, _, body, _ := other.answer(); status != http.StatusOK {
 					t.Errorf("another one is answered %d %s", status, body)
 				}
@@ -173,7 +174,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				}
 				other.Close()
 				refused.Close()
-				close(pipes.accepted)
+				close(pipes)
 				_ = server.Close()
 				time.Sleep(time.Minute) // of the bubble's time: net/http lingers with whom it has cut off
 			})

@@ -13,13 +13,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
 // house is a server with one slot for a large body, in a bubble's time.
 type house struct {
-	pipes pipeListener
+	pipes handlerstest.Pipes
 }
 
 // inHouse serves f. A check of "panics", "fails" or "comes too late" ends so; one of
@@ -27,7 +28,7 @@ type house struct {
 func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{pipes: pipeListener{make(chan net.Conn, 1)}}
+		h := &house{pipes: handlerstest.Pipes(make(chan net.Conn, 1))}
 		store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			switch checks[0].Buckets[0].Key {
 			case "waits":
@@ -46,7 +47,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 		server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
 		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()
 		f(t, h)
-		close(h.pipes.accepted)
+		close(h.pipes)
 		_ = server.Close()
 		time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
 	})
@@ -54,7 +55,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 
 func (h *house) dial(t *testing.T) *houseCaller {
 	caller, accepted := net.Pipe()
-	h.pipes.accepted <- accepted
+	h.pipes <- accepted
 	t.Cleanup(func() { caller.Close() })
 	return &houseCaller{Conn: caller, answers: bufio.NewReader(caller)}
 }
@@ -100,7 +101,7 @@ func (c *houseCaller) answer(t *testing.T) reply {
 // tells sends a request and returns its status.
 func (c *houseCaller) tells(t *testing.T, request string) int {
 	t.Helper()
-	mustWrite(t, c, request)
+	handlerstest.MustWrite(t, c, request)
 	return c.answer(t).status
 }
 
@@ -132,7 +133,7 @@ func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
 		began := time.Now()
 		outside := h.dial(t)
 		head, _, _ := strings.Cut(asks("/v1/checks", large("alice"), "Expect: 100-continue"), "{")
-		mustWrite(t, outside, head)
+		handlerstest.MustWrite(t, outside, head)
 		answer := outside.answer(t)
 		if answer.refused(t, http.StatusServiceUnavailable, "busy"); answer.header.Get("Retry-After") != "1" {
 			t.Errorf("got %v, want a Retry-After, and not to be asked for the body", answer.header)
@@ -232,7 +233,7 @@ func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
 				c := h.dial(t)
 				switch {
 				case test.leaves:
-					mustWrite(t, c, test.request)
+					handlerstest.MustWrite(t, c, test.request)
 					synctest.Wait()
 					c.Close()
 				default:
@@ -275,7 +276,7 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inHouse(t, func(t *testing.T, h *house) {
-				mustWrite(t, h.dial(t), request)
+				handlerstest.MustWrite(t, h.dial(t), request)
 				synctest.Wait()
 				time.Sleep(bodyPace) // of the bubble's time
 				began := time.Now()
@@ -287,21 +288,11 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	}
 }
 
-func TestASenderWhoStallsIsAnswered(t *testing.T) {
-	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
-		began := time.Now()
-		if got := h.fill(t).answer(t); got.status != http.StatusRequestTimeout || time.Since(began) != bodyPace {
-			t.Errorf("got %d after %s, want 408 after %s", got.status, time.Since(began), bodyPace)
-		}
-	})
-}
-
 func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		waits := h.dial(t)
-		mustWrite(t, waits, asks("/v1/checks", large("waits")))
+		handlerstest.MustWrite(t, waits, asks("/v1/checks", large("waits")))
 		synctest.Wait()
 		began := time.Now()
 		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != slotTime {

@@ -12,16 +12,6 @@ import (
 	"velocityd/handlers/wire"
 )
 
-// tlsSettings are settings of a server whose certificate an authority has signed.
-func tlsSettings(t *testing.T, authority *handlerstest.Authority) *tls.Config {
-	t.Helper()
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)},
-		NextProtos: []string{"h2", "http/1.1"},
-		ClientCAs:  authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
-	}
-}
-
 // caller returns a client that trusts the authority. It speaks HTTP/2 if it can.
 func caller(t *testing.T, config *tls.Config) *http.Client {
 	t.Helper()
@@ -44,7 +34,7 @@ func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *li
 func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
+	s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
 		o.MaxBodyBytes, o.AllowedHosts = 4*maxBody, []string{}
 	})
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
@@ -86,7 +76,7 @@ func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnections: http2Streams + 1}, nil)
+	s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: http2Streams + 1}, nil)
 	leaving, old := s.dialTLS(t, authority), s.dialTLS(t, authority)
 	leaving.mustAsk(t, askLive, http.StatusOK)
 	old.mustAsk(t, askLive, http.StatusOK)
@@ -103,7 +93,7 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 		old.mustAsk(t, askLive, http.StatusOK)
 	}
 	leaving.Close()
-	eventually(t, "a place is free again", func() bool {
+	handlerstest.Eventually(t, "a place is free again", func() bool {
 		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json", strings.NewReader(bucketJSON(1, "alice")))
 		if err != nil {
 			return false

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net/url"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -26,7 +25,7 @@ func (s *server) listTokens(x *exchange) error {
 		return err
 	}
 	wanted := access.Listing{After: after, Limit: limit + 1} // the one beyond limit shows that there is a next page
-	if wanted.OnlyLive, err = onlyLive(query); err != nil {
+	if wanted.OnlyLive, err = isSet(query, "live", "live must be true or false, once."); err != nil {
 		return err
 	}
 	return s.show(x, "", func(ctx context.Context) (any, error) {
@@ -37,18 +36,6 @@ func (s *server) listTokens(x *exchange) error {
 		}
 		return answer, err
 	})
-}
-
-// onlyLive reads the parameter live of a query that can be decoded.
-func onlyLive(query string) (bool, error) {
-	values, _ := url.ParseQuery(query)
-	switch given := values["live"]; {
-	case len(given) == 0:
-		return false, nil
-	case len(given) == 1 && (given[0] == "true" || given[0] == "false"):
-		return given[0] == "true", nil
-	}
-	return false, invalid("live must be true or false, once.")
 }
 
 // revokeToken answers DELETE /v1/tokens/{id}. The caller's own one may be revoked, too.

@@ -45,13 +45,3 @@ func TestAWebhookIsAddedListedAndRemoved(t *testing.T) {
 		post("/v1/webhooks", body).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 }
-
-func TestEmptyEntriesOfListsInQueriesAreRefused(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	for _, path := range []string{
-		"/v1/txns?zone=1&zone=", "/v1/txns?zone=", "/v1/txns?zone=1&key=a&key=", "/v1/events?type=", "/v1/events?type=zone.*&type=", "/v1/events?zone=,1",
-	} {
-		r.get(t, path).refused(t, http.StatusBadRequest, "invalid_request")
-	}
-}

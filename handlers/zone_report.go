@@ -91,11 +91,8 @@ func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys, "most_rows": &q.MostRows}
 	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within, "sources_within": &q.Sources.Within}
 	if at := instants[name]; at != nil {
-		var ok bool
-		if *at, ok = instant(text); !ok || at.IsZero() {
-			return invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
-		}
-		return nil
+		*at, err = bound(name, text)
+		return err
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -73,39 +72,20 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 		{``, "/rate", "rate is missing"},
 		{`"rate":null,"window":60`, "/rate", "null"},
 		{`"rate":-1,"window":60`, "/rate", "must be 0 to 1000000, is -1"},
-		{`"rate":1000001,"window":60`, "/rate", "0 to 1000000"},
-		{`"rate":1.5,"window":60`, "/rate", "whole number"},
 		{`"rate":9223372036854775808,"window":60`, "/rate", "whole number"},
 		{`"rate":5,"window":0`, "/window", "must be 1 to 31622400"},
-		{`"rate":5,"window":-1`, "/window", "must be 1 to 31622400"},
-		{`"rate":5,"window":31622401`, "/window", "must be 1 to 31622400"},
-		{`"rate":5,"window":9223372036854775807`, "/window", "must be 1 to 31622400"},
 		{`"rate":5,"window":18446744074`, "/window", "must be 1 to 31622400"}, // times a second, it overflows to a small one
 		{`"rate":5,"window":"60s"`, "/window", "whole number"},
 		{`"rate":5,"window":60,"description":"` + long + `"`, "/description", "255 characters"},
-		{`"rate":5,"window":60,"description":7`, "/description", "a string"},
 		{`"rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":""`, "/mode", "enforce, shadow or off"},
-		{`"rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":"Off"`, "/mode", "enforce, shadow or off"},
-		{`"rate":5,"window":60,"counts":"successes"`, "/counts", "attempts or failures"},
-		{`"rate":5,"window":60,"reserve_ttl":0`, "/reserve_ttl", "1 to 60"},
 		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "must be 1 to 60 whole seconds, the window, is 61."},
 		{`"rate":5,"window":60,"reset_on_success":1`, "/reset_on_success", "true or false"},
 		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "1 to 31622400"},
-		{`"rate":5,"window":60,"lockout":31622401`, "/lockout", "1 to 31622400"},
 		{`"rate":5,"window":60,"lockout_factor":0`, "/lockout_factor", "1 to 100"},
-		{`"rate":5,"window":60,"lockout_factor":0.99`, "/lockout_factor", "1 to 100"},
 		{`"rate":5,"window":60,"lockout_factor":1.005`, "/lockout_factor", "two decimals"},
-		{`"rate":5,"window":60,"lockout_factor":1e400`, "/lockout_factor", "a number"},
-		{`"rate":5,"window":60,"lockout_factor":"2"`, "/lockout_factor", "a number"},
-		{`"rate":5,"window":60,"lockout_max":0`, "/lockout_max", "1 to 31622400"},
 		{`"rate":5,"window":60,"lockout_decay":0`, "/lockout_decay", "1 to 31622400"},
 		{`"rate":5,"window":60,"key_kind":"email"`, "/key_kind", "opaque, username, username_ai_ci, username_general_ci or ip"},
-		{`"rate":5,"window":60,"key_form":"rot13"`, "/key_form", "clear or hmac"},
 		{`"rate":5,"window":60,"ipv4_prefix":33`, "/ipv4_prefix", "1 to 32"},
-		{`"rate":5,"window":60,"ipv4_prefix":0`, "/ipv4_prefix", "1 to 32"},
-		{`"rate":5,"window":60,"on_failure":"open"`, "/on_failure", "error, allow or block"},
-		{`"rate":5,"window":60,"ipv6_prefix":129`, "/ipv6_prefix", "1 to 128"},
-		{`"rate":5,"window":60,"id":1`, "/id", "not known"},
 		{`"rate":5,"window":60,"revision":1`, "/revision", "not known"},
 		{`"rate":5,"rate":6,"window":60`, "/rate", "twice"},
 		{`"Rate":5,"window":60`, "/Rate", "not known"},
@@ -144,12 +124,8 @@ func TestStaleWritersOfAZoneAreRefused(t *testing.T) {
 	}{
 		"nothing":                 {nil, 200, 201},
 		"the revision":            {[]string{"If-Match", `"3"`}, 200, 412},
-		"space around it":         {[]string{"If-Match", ` "3" `}, 200, 412},
 		"an older revision":       {[]string{"If-Match", `"2"`}, 412, 412},
-		"revision 0":              {[]string{"If-Match", `"0"`}, 412, 412},
 		"leading zero":            {[]string{"If-Match", `"03"`}, 412, 412},
-		"no revision":             {[]string{"If-Match", `"abc"`}, 412, 412},
-		"empty tag":               {[]string{"If-Match", `""`}, 412, 412},
 		"weak":                    {[]string{"If-Match", `W/"3"`}, 412, 412},
 		"beyond all revisions":    {[]string{"If-Match", `"99999999999999999999"`}, 412, 412},
 		"any":                     {[]string{"If-Match", `*`}, 200, 412},
@@ -207,39 +183,10 @@ func TestETagOfAnAnswerIsAMatchForTheNextWrite(t *testing.T) {
 	}
 }
 
-// talkative is a store whose errors say more than a caller may know.
-type talkative struct {
-	*memory.Store
-	kind error
+// withEngineWords returns an error that says more than a caller may know.
+func withEngineWords(err error) error {
+	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", err)
 }
-
-func (s talkative) err() error {
-	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", s.kind)
-}
-
-func (s talkative) PutZone(context.Context, service.Zone, service.Match, string) (service.Zone, error) {
-	return service.Zone{}, s.err()
-}
-
-func (s talkative) DeleteZone(context.Context, int64, service.Match, string) error { return s.err() }
-
-func (s talkative) Release(context.Context, service.Bucket, string, string) error { return s.err() }
-
-func (s talkative) AddOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) SetOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) ExtendOverride(context.Context, service.Override, string) (service.Override, error) {
-	return service.Override{}, s.err()
-}
-
-func (s talkative) EndOverride(context.Context, int64, uint64, string) error { return s.err() }
-
-func (s talkative) DeleteOverride(context.Context, int64, uint64, string) error { return s.err() }
 
 func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	t.Parallel()
@@ -248,7 +195,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	for _, k := range api.Kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
-			Reader: memory, Writer: talkative{kind: k.Err}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
+			Reader: memory, Writer: &endingStore{err: withEngineWords(k.Err)}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		})
 		for _, change := range changes()[:6] {
 			// Not by a running service: not every change can meet every error, and what
@@ -274,7 +221,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 
 func TestRightsThatTheServiceLacksAreItsOwnFault(t *testing.T) {
 	t.Parallel()
-	r := start(t, func(o *Options) { o.Writer = talkative{kind: service.ErrForbidden} })
+	r := start(t, func(o *Options) { o.Writer = &endingStore{err: withEngineWords(service.ErrForbidden)} })
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	for _, change := range changes()[:6] { // held against openapi.yaml, too
 		p := r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").refused(t, http.StatusForbidden, "forbidden")

@@ -77,6 +77,10 @@ func TestAWindowIsToScale(t *testing.T) {
 	if next := w.End + w.Span()/2; w.Opens < next-1 || w.Opens > next+1 || w.Hit.Class != "hit" {
 		t.Errorf("the next place opens at %d, want %d", w.Opens, next)
 	}
+	x.Counted = attempts(at, 300, 200*time.Millisecond)
+	if bars := len(NewWindow(x).Bars); bars > 136 {
+		t.Errorf("the figure has %d bars", bars)
+	}
 	x.Unmetered = true
 	if NewWindow(x) != nil {
 		t.Error("a window is drawn where no limit decided")

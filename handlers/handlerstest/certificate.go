@@ -57,6 +57,16 @@ func (a *Authority) Issue(tb testing.TB, name string) Pair {
 	return a.IssueTo(tb, pkix.Name{CommonName: name})
 }
 
+// ServerTLS returns the settings of a server whose certificate the authority has signed, and that asks for those of callers.
+func (a *Authority) ServerTLS(tb testing.TB) *tls.Config {
+	tb.Helper()
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.Issue(tb, "velocityd").Loaded(tb)},
+		NextProtos: []string{"h2", "http/1.1"},
+		ClientCAs:  a.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
+	}
+}
+
 // IssueTo is Issue for a whole subject, whose common name is the server's.
 func (a *Authority) IssueTo(tb testing.TB, subject pkix.Name) Pair {
 	tb.Helper()

@@ -24,3 +24,11 @@ func (l *Log) String() string {
 	defer l.mu.Unlock()
 	return l.text.String()
 }
+
+// Taken returns all that was written, and forgets it.
+func (l *Log) Taken() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"velocityd/handlers/handlerstest"
 )
 
 func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
@@ -36,7 +38,7 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 			l := newLine(caller)
 			for i, request := range c.requests {
 				for piece := range slices.Chunk([]byte(request), 7) {
-					mustWrite(t, caller, string(piece))
+					handlerstest.MustWrite(t, caller, string(piece))
 				}
 				got, err := l.answer()
 				if err != nil || got.status != http.StatusOK {

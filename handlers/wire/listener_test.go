@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"velocityd/handlers/handlerstest"
 )
 
 func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
@@ -18,7 +20,7 @@ func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
 	old := s.dial(t)
 	old.mustAsk(t, asks("a"), http.StatusOK)
 	var last *line
-	eventually(t, "the log tells of connections that were closed", func() bool {
+	handlerstest.Eventually(t, "the log tells of connections that were closed", func() bool {
 		last = s.dial(t)
 		return strings.Contains(s.log.String(), "connections_exhausted")
 	})
@@ -90,7 +92,7 @@ func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
 				l.mustAsk(t, askRoot, http.StatusOK)
 			}
 			began := time.Now()
-			mustWrite(t, caller, sent)
+			handlerstest.MustWrite(t, caller, sent)
 			got, err := l.answer()
 			if err != nil || got.status != http.StatusRequestTimeout || !strings.Contains(got.body, `"code":"request_timeout"`) ||
 				got.contentType != "application/problem+json" || !got.closes {

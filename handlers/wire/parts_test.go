@@ -47,7 +47,7 @@ func inParts(pause time.Duration, ended chan<- error) http.HandlerFunc {
 func protocols(t *testing.T) map[string]func(handler http.HandlerFunc) (client http.RoundTripper, end func()) {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
-	settings, now := tlsSettings(t, authority), time.Now() // the bubble's clock is before the certificate's time
+	settings, now := authority.ServerTLS(t), time.Now() // the bubble's clock is before the certificate's time
 	trusting := &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"}, Time: func() time.Time { return now }}
 	return map[string]func(http.HandlerFunc) (http.RoundTripper, func()){
 		"HTTP/1": func(handler http.HandlerFunc) (http.RoundTripper, func()) {
@@ -166,7 +166,7 @@ func TestAnAnswerBeforeItsBodyIsBounded(t *testing.T) {
 			_, _ = w.Write(make([]byte, partsPart))
 		}, Options{}, accepted)()
 		began := time.Now()
-		mustWrite(t, near, strings.TrimSuffix(asks("hello"), "llo"))
+		handlerstest.MustWrite(t, near, strings.TrimSuffix(asks("hello"), "llo"))
 		if _, err := io.Copy(io.Discard, near); err != nil || time.Since(began) > streamTimeout {
 			t.Errorf("it ended after %s: %v", time.Since(began), err)
 		}
@@ -191,17 +191,17 @@ func TestAnUpgradedConnectionMayBeSilentButNotDeaf(t *testing.T) {
 			_ = conn.Close()
 			ended <- err
 		}, Options{}, accepted)()
-		mustWrite(t, near, strings.TrimSuffix(asks("x"), "x"))
+		handlerstest.MustWrite(t, near, strings.TrimSuffix(asks("x"), "x"))
 		answers := bufio.NewReader(near)
 		for _, want := range []byte("xab") {
 			time.Sleep(10 * streamTimeout)
-			mustWrite(t, near, string(want))
+			handlerstest.MustWrite(t, near, string(want))
 			if got, err := answers.ReadByte(); got != want || err != nil {
 				t.Fatalf("got %q, %v", got, err)
 			}
 		}
 		began := time.Now()
-		mustWrite(t, near, "c") // and nobody reads it
+		handlerstest.MustWrite(t, near, "c") // and nobody reads it
 		if err := <-ended; err == nil || time.Since(began) != streamTimeout {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}

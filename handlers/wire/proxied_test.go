@@ -47,7 +47,7 @@ func TestTheClientIsTheOneThatTheProxyNames(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	plain := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
-	secure := listenTo(t, Options{Proxies: front.ThisMachine(), TLS: tlsSettings(t, authority)}, whoAsks)
+	secure := listenTo(t, Options{Proxies: front.ThisMachine(), TLS: authority.ServerTLS(t)}, whoAsks)
 	for name, c := range map[string]struct{ header, want string }{
 		"version 1":              {"PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n", "198.51.100.7:4711"},
 		"version 1, IPv6":        {"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n", "[2001:db8::7]:4711"},
@@ -63,18 +63,18 @@ func TestTheClientIsTheOneThatTheProxyNames(t *testing.T) {
 			if isTogether {
 				first += askRoot
 			}
-			mustWrite(t, l, first)
+			handlerstest.MustWrite(t, l, first)
 			if !isTogether {
-				mustWrite(t, l, askRoot)
+				handlerstest.MustWrite(t, l, askRoot)
 			}
 			holdsClient(t, name, l, c.want)
-			mustWrite(t, l, askRoot) // the next request of the connection has no header
+			handlerstest.MustWrite(t, l, askRoot) // the next request of the connection has no header
 			holdsClient(t, name, l, c.want)
 		}
 		conn := secure.dial(t)
-		mustWrite(t, conn, c.header)
+		handlerstest.MustWrite(t, conn, c.header)
 		l := newLine(tls.Client(conn.Conn, &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1"}))
-		mustWrite(t, l, askRoot)
+		handlerstest.MustWrite(t, l, askRoot)
 		holdsClient(t, name+", TLS", l, c.want)
 	}
 }
@@ -103,7 +103,7 @@ func TestAProxyThatNamesNoClientIsClosedAndLogged(t *testing.T) {
 	} {
 		s := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
 		l := s.dial(t)
-		mustWrite(t, l, c.sent)
+		handlerstest.MustWrite(t, l, c.sent)
 		if c.sent == "" {
 			if err := l.CloseWrite(); err != nil {
 				t.Fatal(err)
@@ -125,7 +125,7 @@ func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: front.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, whoAsks)
 	l := s.dial(t)
-	mustWrite(t, l, askRoot)
+	handlerstest.MustWrite(t, l, askRoot)
 	holdsClient(t, "without a header", l, "")
 	s.dial(t).mustAsk(t, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot, http.StatusBadRequest)
 }
@@ -137,7 +137,7 @@ func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 		s.dial(t)
 	}
 	l := s.dial(t)
-	mustWrite(t, l, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot)
+	handlerstest.MustWrite(t, l, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot)
 	holdsClient(t, "beside silent ones", l, "198.51.100.7:4711")
 }
 
@@ -148,7 +148,7 @@ func TestThePeersOfTheBoundsAreTheNamedClients(t *testing.T) {
 		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"}, {"198.51.100.7", "198.51.100.7:1 true"},
 	} {
 		l := s.dial(t)
-		mustWrite(t, l, "PROXY TCP4 "+c.client+" 192.0.2.1 1 443\r\n"+askRoot)
+		handlerstest.MustWrite(t, l, "PROXY TCP4 "+c.client+" 192.0.2.1 1 443\r\n"+askRoot)
 		if got, err := l.answer(); err != nil || got.body != c.want {
 			t.Errorf("%q %v, want %s", got.body, err, c.want)
 		}
@@ -166,7 +166,7 @@ func TestAProxyHasFiveSecondsForItsHeader(t *testing.T) {
 		caller, accepted := net.Pipe()
 		end := serveConn(whoAsks, Options{Proxies: front.ThisMachine()}, ofTCP{accepted})
 		began := time.Now()
-		mustWrite(t, caller, "P")
+		handlerstest.MustWrite(t, caller, "P")
 		_, err := caller.Read(make([]byte, 1))
 		if waited := time.Since(began); !errors.Is(err, io.EOF) || waited != headerTimeout {
 			t.Errorf("%v after %v", err, waited)
@@ -217,7 +217,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 	}{
 		"headers": {Options{Proxies: front.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
 		"handshakes": {
-			Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))}, func(l *listener) int { return l.places.Taken() },
+			Options{TLS: handlerstest.NewAuthority(t).ServerTLS(t)}, func(l *listener) int { return l.places.Taken() },
 		},
 	} {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -235,7 +235,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		eventually(t, name+" are awaited", func() bool { return c.underWay(l) == 1 })
+		handlerstest.Eventually(t, name+" are awaited", func() bool { return c.underWay(l) == 1 })
 		_ = l.Close()
 		if err := <-ended; err == nil {
 			t.Errorf("%s: a connection was accepted", name)
@@ -243,7 +243,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Error(err)
 		}
-		eventually(t, name+" have ended", func() bool { return c.underWay(l) == 0 })
+		handlerstest.Eventually(t, name+" have ended", func() bool { return c.underWay(l) == 0 })
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"velocityd/handlers/handlerstest"
 )
 
 func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
@@ -38,7 +40,7 @@ func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 					time.Sleep(idleTimeout / 3) // of the bubble's time
 				}
 				began := time.Now()
-				mustWrite(t, caller, test.sent)
+				handlerstest.MustWrite(t, caller, test.sent)
 				if test.sent == "" && exchanges > 0 {
 					want -= idleTimeout / 3 // the silence has lasted that long
 				}

@@ -138,58 +138,16 @@ func inChunks(body string) string {
 	return fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, len(body), body)
 }
 
-// pipeListener accepts the ends of pipes, whose deadlines are of a synctest
-// bubble's time.
-type pipeListener struct{ accepted chan net.Conn }
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if c, ok := <-l.accepted; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (l pipeListener) Close() error { return nil }
-
-func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
-
 // serveConn serves requests of one connection, and returns what ends that.
 func serveConn(handler http.HandlerFunc, o Options, accepted net.Conn) (end func()) {
-	pipes := pipeListener{make(chan net.Conn, 1)}
+	pipes := handlerstest.Pipes(make(chan net.Conn, 1))
 	server := NewServer(handler, time.Minute, nil)
 	go func() { _ = server.Serve(NewListener(pipes, o)) }()
-	pipes.accepted <- accepted
+	pipes <- accepted
 	return func() {
 		accepted.Close()
-		close(pipes.accepted)
+		close(pipes)
 		_ = server.Close()
-	}
-}
-
-// eventually waits for a state that comes by itself.
-func eventually(t *testing.T, state string, holds func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !holds(); {
-		if time.Now().After(until) {
-			t.Fatalf("%s: not within a minute", state)
-		}
-	}
-}
-
-func mustWrite(t *testing.T, to io.Writer, text string) {
-	t.Helper()
-	if _, err := io.WriteString(to, text); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// tlsSettings are settings of a server whose certificate an authority has signed.
-func tlsSettings(t *testing.T, authority *handlerstest.Authority) *tls.Config {
-	t.Helper()
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)},
-		NextProtos: []string{"h2", "http/1.1"},
-		ClientCAs:  authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 	}
 }
 

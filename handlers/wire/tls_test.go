@@ -17,13 +17,13 @@ import (
 func TestAFailedHandshakeIsLogged(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
+	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
 	old := &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11} //nolint:gosec // it is refused
 	if conn, err := tls.Dial("tcp", s.address, old); err == nil {
 		_ = conn.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
-	eventually(t, "the log tells of it", func() bool {
+	handlerstest.Eventually(t, "the log tells of it", func() bool {
 		log := s.log.String()
 		return strings.Contains(log, `"code":"tls_handshake"`) && strings.Contains(log, "unsupported versions")
 	})
@@ -32,7 +32,7 @@ func TestAFailedHandshakeIsLogged(t *testing.T) {
 func TestHandlersSeeTheCertificateOfTheCaller(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenTo(t, Options{TLS: tlsSettings(t, authority)}, func(w http.ResponseWriter, r *http.Request) {
+	s := listenTo(t, Options{TLS: authority.ServerTLS(t)}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Who", fmt.Sprint(r.ProtoMajor, " ", r.TLS.VerifiedChains[0][0].Subject.CommonName))
 	})
 	for _, protocol := range []string{"1", "2"} {
@@ -54,7 +54,7 @@ func TestHandlersSeeTheCertificateOfTheCaller(t *testing.T) {
 func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
+	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
 	body := "alice"
 	chunked := inChunks(body)
 	l := s.dialTLS(t, authority)
@@ -79,7 +79,7 @@ func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
 func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
+	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
 	l := s.dial(t)
 	if got, err := l.ask(askRoot); err != nil || got.status != http.StatusBadRequest || !strings.Contains(got.body, "HTTPS") {
 		t.Errorf("%+v %v", got, err)
@@ -89,7 +89,7 @@ func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 
 func TestASilentHandshakeIsCutOff(t *testing.T) {
 	t.Parallel()
-	settings := tlsSettings(t, handlerstest.NewAuthority(t))
+	settings := handlerstest.NewAuthority(t).ServerTLS(t)
 	synctest.Test(t, func(t *testing.T) {
 		caller, accepted := net.Pipe()
 		defer serveConn(mirror, Options{TLS: settings}, accepted)()
