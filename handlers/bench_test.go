@@ -29,3 +29,14 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkDecodeCheck(b *testing.B) {
+	decoder, body := newDecoder(), []byte(bucketJSON(1, "1_42"))
+	b.ReportAllocs()
+	for b.Loop() {
+		var request checkRequest
+		if err := decoder.decode(body, &request); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
