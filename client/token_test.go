@@ -14,13 +14,14 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	var credentials memory.Credentials
+	var credentials servicetest.Credentials
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)

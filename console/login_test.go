@@ -14,11 +14,12 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 func TestAProxyLogsItsUsersInByItsOwnToken(t *testing.T) {
 	t.Parallel()
-	p := &place{Store: memory.New(), credentials: new(memory.Credentials), proxies: front.ThisMachine()}
+	p := &place{Store: memory.New(), credentials: new(servicetest.Credentials), proxies: front.ThisMachine()}
 	p.start(t, true)
 	gateway, carol := p.person(t, "gateway", access.ScopeAdmin), p.person(t, "carol", access.ScopeAdmin)
 	for _, field := range []http.Header{{"X-Api-Key": {gateway.token}}, {"Authorization": {"Bearer " + gateway.token}}} {

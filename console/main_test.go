@@ -18,12 +18,13 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // place is a console over the reference store, on a real socket with TLS, and its clock.
 type place struct {
 	*memory.Store
-	credentials *memory.Credentials
+	credentials *servicetest.Credentials
 	server      *httptest.Server
 	backtests   handlers.Backtests   // nil: there are none
 	examine     service.Examine      // nil: there is none
@@ -48,7 +49,7 @@ func guarded(t *testing.T, change ...func(*console.Options)) *place {
 
 func newPlace(t *testing.T, asksWho bool, change ...func(*console.Options)) *place {
 	t.Helper()
-	p := &place{Store: memory.New(), credentials: new(memory.Credentials)}
+	p := &place{Store: memory.New(), credentials: new(servicetest.Credentials)}
 	p.start(t, asksWho, change...)
 	return p
 }

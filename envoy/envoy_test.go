@@ -31,6 +31,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // failing is a Checker that ends in an error.
@@ -59,9 +60,9 @@ func options(t *testing.T) envoy.Options {
 }
 
 // closed returns an admission of callers with a token alone, and the store to add tokens to.
-func closed(t *testing.T) (*memory.Credentials, front.Admission) {
+func closed(t *testing.T) (*servicetest.Credentials, front.Admission) {
 	t.Helper()
-	known := &memory.Credentials{}
+	known := &servicetest.Credentials{}
 	cache := access.NewCache(known, access.Options{})
 	t.Cleanup(cache.Close)
 	return known, front.Admission{Callers: cache}

@@ -13,12 +13,13 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // guarded is a service whose callers must prove who they are.
 type guarded struct {
 	*running
-	credentials *memory.Credentials
+	credentials *servicetest.Credentials
 }
 
 // guard serves zones 1 and 2, and has one txn of each, and one check in both.
@@ -52,9 +53,9 @@ func guardBy(t *testing.T, change func(*Options)) guarded {
 }
 
 // authOf asks the callers of a store for credentials, of which it returns the register.
-func authOf(t *testing.T, txns front.TxnZones) (Auth, *memory.Credentials) {
+func authOf(t *testing.T, txns front.TxnZones) (Auth, *servicetest.Credentials) {
 	t.Helper()
-	credentials := &memory.Credentials{}
+	credentials := &servicetest.Credentials{}
 	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	return Auth{Admission: front.Admission{Callers: cache, Txns: txns}}, credentials

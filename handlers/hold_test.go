@@ -19,7 +19,7 @@ import (
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // deafCaller speaks HTTP/2 and takes no bytes of answers' bodies.
@@ -83,7 +83,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 	} {
 		s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t)}, func(o *Options) {
 			if request.method == http.MethodGet {
-				o.Auth.Callers = access.NewCache(&memory.Credentials{}, access.Options{})
+				o.Auth.Callers = access.NewCache(&servicetest.Credentials{}, access.Options{})
 			}
 		})
 		conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool, NextProtos: []string{"h2"}})

@@ -20,6 +20,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // running is a service on a real socket, or on pipes in a bubble, over the reference store.
@@ -48,7 +49,7 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 	o := Options{
 		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),
 		Reader:  r.Store, Writer: r.Store, Exports: r.Store, Retention: r.Store, Backtests: desk,
-		Webhooks: r.Store, Registry: &memory.Credentials{},
+		Webhooks: r.Store, Registry: &servicetest.Credentials{},
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
 	}

@@ -17,6 +17,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // begin sends a request, and returns its status and, unless it has begun to last, its text.
@@ -137,7 +138,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var credentials memory.Credentials
+				var credentials servicetest.Credentials
 				cache := access.NewCache(&credentials, access.Options{})
 				defer cache.Close()
 				s := newServer(Options{

@@ -16,6 +16,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 	"velocityd/wforce"
 )
 
@@ -29,7 +30,7 @@ const (
 // place is the door over the reference store, on a real socket.
 type place struct {
 	*memory.Store
-	credentials *memory.Credentials
+	credentials *servicetest.Credentials
 	door        http.Handler
 	url         string // "": the door is called in this process
 	token       string // "": nobody is asked who he is
@@ -44,20 +45,20 @@ func open(t *testing.T, change ...func(*wforce.Options)) *place {
 // guarded returns a door whose callers must have a token, and gives one of these scopes.
 func guarded(t *testing.T, scopes ...access.Scope) *place {
 	t.Helper()
-	credentials := new(memory.Credentials)
+	credentials := new(servicetest.Credentials)
 	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: scopes})
 	p := newPlace(t, credentials)
 	p.token = token.Reveal()
 	return p
 }
 
-func newPlace(t *testing.T, credentials *memory.Credentials, change ...func(*wforce.Options)) *place {
+func newPlace(t *testing.T, credentials *servicetest.Credentials, change ...func(*wforce.Options)) *place {
 	t.Helper()
 	return newStore(t, credentials).instance(t, change...)
 }
 
 // newStore returns a place that has no door yet.
-func newStore(t *testing.T, credentials *memory.Credentials) *place {
+func newStore(t *testing.T, credentials *servicetest.Credentials) *place {
 	t.Helper()
 	p := &place{Store: memory.New(), credentials: credentials}
 	for _, zone := range []service.Zone{

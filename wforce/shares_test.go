@@ -10,14 +10,14 @@ import (
 	"testing/synctest"
 
 	"velocityd/service/access"
-	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // TestSlowBodiesOfOneTokenKeepNoOtherOut has mallory send eight long bodies without an end.
 func TestSlowBodiesOfOneTokenKeepNoOtherOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		credentials, tokens := new(memory.Credentials), map[string]string{}
+		credentials, tokens := new(servicetest.Credentials), map[string]string{}
 		for _, name := range []string{"mallory", "mail"} {
 			tokens[name] = credentials.AddToken(access.Caller{Name: name, Scopes: []access.Scope{access.ScopeCheck}}).Reveal()
 		}

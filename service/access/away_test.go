@@ -11,17 +11,17 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // mute is a store that answers nothing while it is away. It counts how often it was asked then.
 type mute struct {
-	*memory.Credentials
+	*servicetest.Credentials
 	isAway atomic.Bool
 	asked  atomic.Int64
 }
 
-func (m *mute) in(store *memory.Credentials) access.Store {
+func (m *mute) in(store *servicetest.Credentials) access.Store {
 	m.Credentials = store
 	return m
 }
@@ -167,7 +167,7 @@ func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	})
 }
 
-type panicking struct{ *memory.Credentials }
+type panicking struct{ *servicetest.Credentials }
 
 func (panicking) LiveCredentials(context.Context) ([]access.Credential, time.Time, error) {
 	panic("store")

@@ -11,7 +11,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/memory"
+	"velocityd/service/servicetest"
 )
 
 // Time passes in these tests as package synctest has it: only while all wait.
@@ -34,22 +34,22 @@ func knows(t *testing.T, cache *access.Cache, token access.Token) bool {
 // shopCache returns a cache of a store in which shop has a token, the store, and the token. The
 // cache asks what around makes of the store.
 func shopCache(
-	t *testing.T, around func(*memory.Credentials) access.Store, o access.Options,
-) (*access.Cache, *memory.Credentials, access.Token) {
+	t *testing.T, around func(*servicetest.Credentials) access.Store, o access.Options,
+) (*access.Cache, *servicetest.Credentials, access.Token) {
 	t.Helper()
-	store := new(memory.Credentials)
+	store := new(servicetest.Credentials)
 	token := store.AddToken(shop)
 	cache := access.NewCache(around(store), o)
 	t.Cleanup(cache.Close)
 	return cache, store, token
 }
 
-func alone(store *memory.Credentials) access.Store  { return store }
-func slowly(store *memory.Credentials) access.Store { return slow{store} }
+func alone(store *servicetest.Credentials) access.Store  { return store }
+func slowly(store *servicetest.Credentials) access.Store { return slow{store} }
 
 func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	t.Parallel()
-	var store memory.Credentials
+	var store servicetest.Credentials
 	first, second := store.AddToken(shop), store.AddToken(shop)
 	cache := access.NewCache(&store, access.Options{})
 	defer cache.Close()
@@ -68,7 +68,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, time.Hour} {
-			var store memory.Credentials
+			var store servicetest.Credentials
 			token := store.AddToken(shop)
 			one, two := access.NewCache(&store, access.Options{}), access.NewCache(&store, access.Options{})
 			knows(t, one, token)
@@ -91,7 +91,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store memory.Credentials
+		var store servicetest.Credentials
 		token := access.NewToken()
 		c := access.NewTokenCredential(token, shop)
 		c.ExpiresAt = time.Now().Add(3 * time.Second)
@@ -114,7 +114,7 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 
 // skewed is a store whose clock differs from this machine's.
 type skewed struct {
-	*memory.Credentials
+	*servicetest.Credentials
 	by time.Duration
 }
 
@@ -131,7 +131,7 @@ func (s skewed) LiveCredentials(ctx context.Context) ([]access.Credential, time.
 func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store memory.Credentials
+		var store servicetest.Credentials
 		cache := access.NewCache(&store, access.Options{})
 		defer cache.Close()
 		knows(t, cache, access.NewToken())
@@ -211,7 +211,7 @@ func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 }
 
 // slow is a store that takes a second to answer.
-type slow struct{ *memory.Credentials }
+type slow struct{ *servicetest.Credentials }
 
 func (s slow) LiveCredentials(ctx context.Context) ([]access.Credential, time.Time, error) {
 	time.Sleep(time.Second)
@@ -263,7 +263,7 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store memory.Credentials
+		var store servicetest.Credentials
 		token := store.AddToken(shop)
 		one, two := access.NewCache(&store, access.Options{}), access.NewCache(&store, access.Options{})
 		for range 10 * 60 { // ten minutes
@@ -283,7 +283,7 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int64
-		cache, _, token := shopCache(t, func(c *memory.Credentials) access.Store { return readOnly{c} },
+		cache, _, token := shopCache(t, func(c *servicetest.Credentials) access.Store { return readOnly{c} },
 			access.Options{OnFault: func(error) { told.Add(1) }})
 		for range 3 * 60 {
 			if !knows(t, cache, token) {
@@ -299,6 +299,6 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 }
 
 // readOnly is a store that cannot be written.
-type readOnly struct{ *memory.Credentials }
+type readOnly struct{ *servicetest.Credentials }
 
 func (readOnly) UseCredential(context.Context, uint64) error { return service.ErrForbidden }
