@@ -248,9 +248,6 @@ func (p *Proposal) replace(place int, sample Sample) {
 	}
 }
 
-// Attempts returns how many attempts of the tested zone were counted.
-func (r *Replay) Attempts() int64 { return r.counts.result.Attempts }
-
 // Result ends the replay and returns its result.
 func (r *Replay) Result() Result {
 	for _, b := range r.buckets {
