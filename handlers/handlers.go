@@ -235,23 +235,23 @@ func (s *server) routeCalls(e *echo.Echo) {
 	s.route(e, anyMethod, pathBelowName, check, s.namedGate)
 	s.route(e, anyMethod, pathGateOutcome, report, s.gateOutcome)
 	s.route(e, "POST", pathAttemptOutcome, report, s.postAttemptOutcome)
-	s.route(e, "GET", pathWelcome, open, s.welcome)
-	s.route(e, "GET", pathLive, open, s.live)
-	s.route(e, "GET", pathReady, open, s.answerReady)
-	s.route(e, "GET", pathDescription, open, s.describe)
-	s.route(e, "GET", pathCaller, oneOf(), s.showCaller)
-	s.route(e, "GET", pathEventSchema, open, s.showEventSchema)
+	s.get(e, pathWelcome, open, s.welcome)
+	s.get(e, pathLive, open, s.live)
+	s.get(e, pathReady, open, s.answerReady)
+	s.get(e, pathDescription, open, s.describe)
+	s.get(e, pathCaller, oneOf(), s.showCaller)
+	s.get(e, pathEventSchema, open, s.showEventSchema)
 	if s.RateLimits != nil {
 		s.route(e, "POST", pathJSON, check, s.answerJSON)
-		s.route(e, "GET", pathHealthcheck, open, s.healthcheck)
+		s.get(e, pathHealthcheck, open, s.healthcheck)
 	}
 }
 
 // routeRecords routes the paths for those who look after the service.
 //
-// Whoever works in a zone may read its settings, except those who only ask and report: login servers are the most exposed.
-// Overrides name people, so only those who edit them see them. Recorded attempts name people, too: a caller who asks and
-// reports learns what he needs of an attempt from the answers to a retry and to a report.
+// Each scope of work in a zone allows reading its settings. The scopes check and report do not: login servers are the most
+// exposed. Overrides name people, so only the scope that edits them shows them. Recorded attempts name people, too: the answers
+// to a retry and to a report tell a login server what it needs of an attempt.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"
@@ -262,60 +262,62 @@ func (s *server) routeRecords(e *echo.Echo) {
 	history, peek, release := oneOf(access.ScopeHistory), oneOf(access.ScopePeek), oneOf(access.ScopeRelease)
 	zones, edit, admin := oneOf(access.ScopeZones), oneOf(access.ScopeOverrides), everywhere(access.ScopeAdmin)
 	readZone := oneOf(access.ScopePeek, access.ScopeRelease, access.ScopeZones, access.ScopeOverrides, access.ScopeHistory)
-	s.route(e, "GET", pathTxns, history, s.listTxns)
-	s.route(e, "GET", pathFollow, history, s.followTxns)
-	s.route(e, "GET", pathEvents, history, s.listEvents)
-	s.route(e, "GET", pathFollowEvents, history, s.followEvents)
-	s.route(e, "GET", pathWebhooks, admin, s.listWebhooks)
+	s.get(e, pathTxns, history, s.listTxns)
+	s.get(e, pathFollow, history, s.followTxns)
+	s.get(e, pathEvents, history, s.listEvents)
+	s.get(e, pathFollowEvents, history, s.followEvents)
+	s.get(e, pathWebhooks, admin, s.listWebhooks)
 	s.route(e, "POST", pathWebhooks, admin, s.addWebhook)
 	s.route(e, "DELETE", pathWebhook, admin, s.removeWebhook)
-	s.route(e, "GET", pathDeliveries, admin, s.listDeliveries)
+	s.get(e, pathDeliveries, admin, s.listDeliveries)
 	s.route(e, "POST", pathResend, admin, s.resend)
-	s.route(e, "GET", pathAudit, history, s.listAudit)
-	s.route(e, "GET", pathTokens, admin, s.listTokens)
+	s.get(e, pathAudit, history, s.listAudit)
+	s.get(e, pathTokens, admin, s.listTokens)
 	s.route(e, "DELETE", pathToken, admin, s.revokeToken)
-	s.route(e, "GET", "/v1/txns/:id", history, s.showTxn)
-	s.route(e, "GET", pathExplanation, history, s.explainTxn)
-	s.route(e, "GET", pathAttemptShown, history, s.showAttempt)
-	s.route(e, "GET", pathRetention, history, s.showRetention)
-	s.route(e, "GET", "/v1/zones", readZone, s.listZones)
-	s.route(e, "GET", zone, readZone, s.showZone)
-	s.route(e, "GET", pathReport, history, s.showReport)
+	s.get(e, "/v1/txns/:id", history, s.showTxn)
+	s.get(e, pathExplanation, history, s.explainTxn)
+	s.get(e, pathAttemptShown, history, s.showAttempt)
+	s.get(e, pathRetention, history, s.showRetention)
+	s.get(e, "/v1/zones", readZone, s.listZones)
+	s.get(e, zone, readZone, s.showZone)
+	s.get(e, pathReport, history, s.showReport)
 	s.route(e, "PUT", zone, zones, s.putZone)
 	s.route(e, "DELETE", zone, zones, s.deleteZone)
-	s.route(e, "GET", zone+"/totals", history, s.showZoneTotals)
-	s.route(e, "GET", bucket, peek, s.peek)
-	s.route(e, "GET", bucket+"/totals", history, s.showBucketTotals)
-	s.route(e, "GET", pathLocked, peek, s.showLocked)
-	s.route(e, "GET", pathDenied, peek, s.showDenied)
+	s.get(e, zone+"/totals", history, s.showZoneTotals)
+	s.get(e, bucket, peek, s.peek)
+	s.get(e, bucket+"/totals", history, s.showBucketTotals)
+	s.get(e, pathLocked, peek, s.showLocked)
+	s.get(e, pathDenied, peek, s.showDenied)
 	s.route(e, "POST", pathReleases, release, s.releaseMany)
 	s.route(e, "POST", bucket+"/release", release, s.release)
-	s.route(e, "GET", overrides, edit, s.listOverrides)
+	s.get(e, overrides, edit, s.listOverrides)
 	s.route(e, "POST", overrides, edit, s.addOverride)
-	s.route(e, "GET", override, edit, s.showOverride)
+	s.get(e, override, edit, s.showOverride)
 	s.route(e, "PUT", override, edit, s.setOverride)
 	s.route(e, "DELETE", override, edit, s.deleteOverride)
 	if s.Backtests != nil {
 		s.route(e, "POST", pathBacktest, history, s.beginBacktest)
-		s.route(e, "GET", pathJob, history, s.showBacktest)
+		s.get(e, pathJob, history, s.showBacktest)
 		s.route(e, "DELETE", pathJob, history, s.cancelBacktest)
 	}
 	if s.Examine != nil {
-		s.route(e, "GET", pathDiagnosis, admin, s.showDiagnosis)
+		s.get(e, pathDiagnosis, admin, s.showDiagnosis)
 	}
 	if s.Metrics != nil {
-		s.route(e, "GET", pathMetrics, everywhere(access.ScopeMetrics), s.showMetrics)
+		s.get(e, pathMetrics, everywhere(access.ScopeMetrics), s.showMetrics)
 	}
 }
 
-// route has the requests of a path answered by handle, for callers with the need. HEAD is answered as GET is:
-// exchange.respond leaves the body out.
+// route has the requests of a path answered by handle, for callers with the need.
 func (s *server) route(e *echo.Echo, method, path string, wanted need, handle func(*exchange) error) {
 	s.needs[endpoint{method, path}] = wanted
 	e.Add(method, path, adapted(handle))
-	if method == http.MethodGet && path != pathProfiles { // HEAD would take a profile for nobody
-		s.route(e, http.MethodHead, path, wanted, handle)
-	}
+}
+
+// get routes GET, and HEAD to the same answer: exchange.respond leaves its body out.
+func (s *server) get(e *echo.Echo, path string, wanted need, handle func(*exchange) error) {
+	s.route(e, http.MethodGet, path, wanted, handle)
+	s.route(e, http.MethodHead, path, wanted, handle)
 }
 
 func adapted(handle func(*exchange) error) echo.HandlerFunc {

@@ -14,6 +14,7 @@ import (
 // pathProfiles is the path of the profiles of the process, as Go's tools expect them.
 const pathProfiles = "/debug/pprof/*"
 
+// routeProfiles routes GET alone: HEAD would take a profile and not send it.
 func (s *server) routeProfiles(e *echo.Echo) {
 	s.route(e, "GET", pathProfiles, everywhere(access.ScopeAdmin), s.profile)
 }
