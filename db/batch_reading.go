@@ -75,7 +75,7 @@ func (b *batch) readOverrides(r *session.Reading) {
 	}
 	inZones := func() { r.List(len(zoneIDs), func(i int) { r.Int(zoneIDs[i]) }) }
 	if len(zoneIDs) > 0 {
-		r.SQL("SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id IN ")
+		r.SQL(selectLengths + "zone_id IN ")
 		inZones()
 		r.SQL(";")
 		r.Each(3, func(row []driver.Value) error {
@@ -134,9 +134,11 @@ func (b *batch) addOverride(row []driver.Value) error {
 }
 
 // selectLimitOverride selects the columns of zone_override that a decision needs, in the order in
-// which limitOverrideOf reads them.
+// which limitOverrideOf reads them. selectLengths and selectAttempt have no condition yet, either.
 const (
 	overrideColumns     = 9
+	selectLengths       = "SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE "
+	selectAttempt       = "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE "
 	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, period_anchor, expires_at FROM zone_override "
 )
 
@@ -161,7 +163,7 @@ func (b *batch) readAttempts(r *session.Reading) {
 	if len(b.attemptIDs) == 0 {
 		return
 	}
-	r.SQL("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE ")
+	r.SQL(selectAttempt)
 	b.attemptsIn(&r.Packet, b.attemptIDs)
 	r.SQL(";")
 	b.ledger.Attempts = map[string]service.Attempt{}

@@ -12,6 +12,9 @@ import (
 // them: see service.Series.
 const seriesColumns = "blocked_began, blocked_txns, blocked_txn_id, blocked_txn_at, blocked_reason, blocked_override_id"
 
+// selectSeries reads them, without the condition.
+const selectSeries = "SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
+
 // readSeries reads the series of buckets whose zones do not record all blocked attempts.
 func (b *batch) readSeries(r *session.Reading) {
 	var of []service.Bucket
@@ -25,7 +28,7 @@ func (b *batch) readSeries(r *session.Reading) {
 		return
 	}
 	for part := range b.parts(of) {
-		r.SQL("SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+		r.SQL(selectSeries)
 		b.where(r, part, nil)
 		r.SQL(";")
 		r.Each(8, b.addSeries)

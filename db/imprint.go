@@ -14,6 +14,9 @@ import (
 // bound.
 const mostImprints = 1000
 
+// selectImprintKey reads the key of a bucket's imprints, without the condition.
+const selectImprintKey = "SELECT imprint_key, imprint_until FROM zone_bucket_lock"
+
 // readImprints reads the secrets that were tried in the buckets of checks with a secret, in zones with
 // repeat_secret free: the key of the bucket's imprints, and those of its counted txns without a success.
 func (b *batch) readImprints(r *session.Reading) {
@@ -28,7 +31,7 @@ func (b *batch) readImprints(r *session.Reading) {
 		}
 		known := &service.Imprints{Counted: map[service.Imprint]time.Time{}}
 		b.ledger.Buckets[i].Imprints = known
-		r.SQL("SELECT imprint_key, imprint_until FROM zone_bucket_lock").WhereBucket(bucket).SQL(";")
+		r.SQL(selectImprintKey).WhereBucket(bucket).SQL(";")
 		r.Each(2, func(row []driver.Value) (err error) {
 			if !copyBytes(known.Key[:], row[0]) {
 				return session.ErrMisfit

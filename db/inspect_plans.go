@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"velocityd/db/engine"
+	"velocityd/db/records"
 	"velocityd/db/session"
 )
 
@@ -25,27 +26,24 @@ func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
 	// Lists of two, because an engine looks a single row up before it says how it would.
 	const bucket = "zone_id IN (1, 2) AND bucket_key = 'doctor'"
 	var plans []Plan
-	attempts := "answer FROM zone_attempt WHERE attempt_id IN ('doctor', 'doctor-2')"
+	attempts := selectAttempt + "attempt_id IN ('doctor', 'doctor-2')"
 	if !conn.Engine.HasRoutines() {
 		attempts += " AND bucket_key = 'doctor'"
 	}
-	for _, of := range []struct{ table, want, what string }{
-		{"zone_bucket_lock", "PRIMARY", "blocked_txns FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE " + bucket},
-		{"zone_master", "PRIMARY", "rate FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN (1, 2)"},
-		{"zone_override", "zone_override_key", "action FROM zone_override FORCE INDEX (zone_override_key) WHERE " + bucket},
-		{"zone_override_prefix_length", "PRIMARY", "family FROM zone_override_prefix_length WHERE zone_id IN (1, 2)"},
+	for _, of := range []struct{ table, want, statement string }{
+		{"zone_bucket_lock", "PRIMARY", selectLock + bucket},
+		{"zone_master", "PRIMARY", "SELECT " + records.LimitColumns + " FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN (1, 2)"},
+		{"zone_override", "zone_override_key", selectLimitOverride + "FORCE INDEX (zone_override_key) WHERE " + bucket},
+		{"zone_override_prefix_length", "PRIMARY", selectLengths + "zone_id IN (1, 2)"},
 		{
 			"zone_override", "zone_override_network",
-			"action FROM zone_override FORCE INDEX (zone_override_network) WHERE zone_id IN (1, 2) AND network IN ('4:1', '4:0')",
+			selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN (1, 2) AND network IN ('4:1', '4:0')",
 		},
 		{"zone_attempt", "PRIMARY", attempts},
-		{
-			"zone_txn", "zone_txn_window",
-			"created_at FROM zone_txn FORCE INDEX (zone_txn_window) WHERE " + bucket + " AND counted AND created_at > '2026-01-01'",
-		},
+		{"zone_txn", "zone_txn_window", "SELECT created_at" + fromCounted + bucket + ") AND created_at > '2026-01-01'"},
 	} {
 		plan := Plan{Table: of.table, Want: of.want}
-		plan.Index, plan.Err = explainPlan(ctx, conn, plan, "SELECT "+of.what)
+		plan.Index, plan.Err = explainPlan(ctx, conn, plan, of.statement)
 		plans = append(plans, plan)
 	}
 	return plans

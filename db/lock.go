@@ -161,14 +161,17 @@ func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
 	}
 }
 
+// selectLock is what a decision reads of the rows that it locks, without the condition.
+const selectLock = "SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
+	"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
+
 // lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *session.Reading, buckets []service.Bucket, how string) {
 	if len(buckets) == 0 {
 		return
 	}
 	for part := range b.parts(buckets) {
-		r.SQL("SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
-			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+		r.SQL(selectLock)
 		b.where(r, part, nil)
 		r.SQL(how)
 		r.Each(9, b.readLock)

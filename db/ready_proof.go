@@ -121,10 +121,9 @@ func leastStack(isMariaDB bool) int64 {
 func (p *proof) limits() {
 	p.read("SELECT", "table zone_master", "SELECT "+records.ZoneColumns+
 		", key_rule, overridden, revision, narrowed_at FROM zone_master FORCE INDEX (PRIMARY) WHERE id = 0")
-	const override = "SELECT id, bucket_key, network, action, rate, `window`, period_anchor, expires_at FROM zone_override FORCE INDEX "
-	p.read("SELECT", "table zone_override", override+"(zone_override_key) WHERE "+noBucket)
-	p.read("SELECT", "table zone_override", override+"(zone_override_network) WHERE "+noZone)
-	p.read("SELECT", "table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
+	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE "+noBucket)
+	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_network) WHERE "+noZone+" AND network = ''")
+	p.read("SELECT", "table zone_override_prefix_length", selectLengths+noZone)
 	p.read("SELECT", "table velocity_identity", "SELECT value FROM velocity_identity LIMIT 1")
 }
 
@@ -146,9 +145,9 @@ func (p *proof) ids() {
 // shard, or the one that the session is bound to.
 func (p *proof) buckets(conn *session.Conn, reports bool) {
 	attempt := dialectOf(conn.Engine).attemptColumns()
-	p.read("SELECT, UPDATE", "table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, "+
-		"tally_until, tallied_at, "+seriesColumns+", imprint_key, imprint_until FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "+noBucket+
-		" FOR UPDATE")
+	p.read("SELECT, UPDATE", "table zone_bucket_lock", selectLock+noBucket+" FOR UPDATE")
+	p.read("SELECT", "table zone_bucket_lock", selectSeries+noBucket)
+	p.read("SELECT", "table zone_bucket_lock", selectImprintKey+" WHERE "+noBucket)
 	p.read("SELECT", "table zone_attempt", "SELECT "+attempt+" FROM zone_attempt WHERE attempt_id = ''")
 	p.read("SELECT", "table zone_txn", "SELECT id, "+allTxnRowColumns+imprintColumn+", outcome FROM zone_txn FORCE INDEX (zone_txn_window) WHERE "+
 		noZone)
