@@ -47,7 +47,7 @@ func sample() *measured {
 func TestTheReportSaysWhatWasFound(t *testing.T) {
 	t.Parallel()
 	text := sample().report(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
-	for _, want := range []string{
+	mustHold(t, text,
 		"Written by `make bench` on 2026-03-04",
 		"**Absent:** pigeons could not be had here (none in the loft)",
 		"| the service's CPU for a check at 512, against Echo alone | 2 | – |",
@@ -61,13 +61,19 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 		"| velocityd <HTTP> | 70 | 100 | 200,000 | 90 | 200,000 |",
 		"| velocityd <HTTP> | 2,000 | 90 | 0 | 0.00 ms | 0 | 0 |", "| velocityd <HTTP> | 90 | 100 | 0.9 |",
 		"- **textbook**: by the book.",
-	} {
-		if !strings.Contains(text, want) {
+	)
+}
+
+// mustHold holds that a report has some texts.
+func mustHold(t *testing.T, report string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q", want)
 		}
 	}
 	if t.Failed() {
-		t.Log(text)
+		t.Log(report)
 	}
 }
 
@@ -76,13 +82,9 @@ func TestTheReportComparesTwoCheckouts(t *testing.T) {
 	m := sample()
 	m.options.beside, m.options.args = "../before", []string{"-beside", "../before"}
 	text := m.report(time.Now())
-	for _, want := range []string{
+	mustHold(t, text,
 		"Written by `make bench ARGS='-beside ../before'`", "| 512 | service, MySQL | 0.75 | 1 | 1 |",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report lacks %q in\n%s", want, text)
-		}
-	}
+	)
 	if strings.Contains(text, "## Ratios") {
 		t.Error("it has ratios to contenders that were not asked")
 	}
