@@ -14,7 +14,7 @@ import (
 	"velocityd/bench/round"
 )
 
-// claim is a line of the report: what a long history must hold, and what was found.
+// claim is a line of the report: a bound that a long history must keep, and the figure that was measured.
 type claim struct{ what, asked, found string }
 
 func (m *pastMeasured) claim(s *stage, c claim) {
@@ -110,7 +110,7 @@ const (
 	leaveDays    = 2
 	leaveSeconds = 4
 	leaveCallers = 64
-	// retainTries is how often retention is asked to drop a partition: it gives up after a second if somebody reads the table.
+	// retainTries is how often retention is asked to drop a partition: it gives up after a second while another session reads the table.
 	retainTries = 20
 )
 

@@ -112,8 +112,8 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 	return nil
 }
 
-// readVitess asks vtgate for its version and for the shards of the buckets. It can tell neither the
-// tablets' settings nor the account's grants, nor sizes of tables.
+// readVitess asks vtgate for its version and for the shards of the buckets. vtgate does not know the
+// tablets' settings, the account's grants and the sizes of tables.
 func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
 	var r session.Reading
 	r.SQL("SELECT @@version, @@version_comment")

@@ -95,8 +95,8 @@ func (p *Probe) ProveReleases(ctx context.Context) error {
 	}))
 }
 
-// ProveCredentials reads from the table of credentials, without which an instance that asks
-// callers who they are can answer nobody. The error is an *UnreadyError.
+// ProveCredentials reads from the table of credentials. An instance that asks callers for a
+// credential needs it for each answer. The error is an *UnreadyError.
 func (p *Probe) ProveCredentials(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		var r proof

@@ -13,7 +13,7 @@ import (
 type Fresh[T any] struct {
 	read    func(context.Context) (T, error)
 	timeout time.Duration
-	turn    chan struct{} // holds one element while somebody reads
+	turn    chan struct{} // holds one element during a reading
 	begun   atomic.Uint64
 	last    atomic.Pointer[Reading[T]]
 }

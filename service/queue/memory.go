@@ -43,7 +43,7 @@ type remembered struct {
 	until     time.Duration     // the bucket is blocked until then
 	override  *service.Override // that the store applied, without a zone and a key; or nil
 	own       []group           // attempts that the instance has allowed, the oldest first
-	ends      time.Duration     // from then on none of its own attempts counts
+	ends      time.Duration     // its own attempts have left the window then
 }
 
 // group is attempts that leave the window together: at most a part of a window late, of which it has partsOfWindow.

@@ -1,6 +1,6 @@
-// Package replay reads login attempts out of sshd's logs, and replays them: under proposed limits at their own times, by package
-// backtest, and, if there is a store, by a check for each now. It must not know where the answers come from, nor how the result
-// is printed. Of this project it imports only package service and package backtest.
+// Package replay reads login attempts out of sshd's logs and replays them under proposed limits, at their own times, by package
+// backtest. If there is a store, it asks that one check for each attempt now. It must know neither the origin of the answers nor
+// the printed form of the result. Of this project it imports only package service and package backtest.
 package replay
 
 import (

@@ -85,6 +85,6 @@ origins
 		t.Errorf("%v: %s", err, &out)
 	}
 	if err := Print(&out, false, math.Inf(1)); err == nil {
-		t.Error("what is no JSON is printed")
+		t.Error("a value without a JSON form is printed")
 	}
 }
