@@ -17,8 +17,8 @@ BEGIN
   DECLARE v_policy, v_longest, v_seen INT;
   DECLARE v_from, v_last BIGINT UNSIGNED;
   DECLARE v_ids JSON;
-  DECLARE v_principal VARCHAR(128) CHARACTER SET utf8mb4 DEFAULT LEFT(@velocityd_principal, 128);
-  DECLARE v_reason VARCHAR(255) CHARACTER SET utf8mb4 DEFAULT LEFT(@velocityd_reason, 255);
+  DECLARE v_principal VARCHAR(128) CHARACTER SET utf8mb4 DEFAULT LEFT(CONVERT(@velocityd_principal USING utf8mb4), 128);
+  DECLARE v_reason VARCHAR(255) CHARACTER SET utf8mb4 DEFAULT LEFT(CONVERT(@velocityd_reason USING utf8mb4), 255);
 
   CALL retention_bounds(v_now, v_policy, v_longest, v_final);
   SET p_removed = 0, p_more = FALSE, v_from = IF(p_position REGEXP '^[0-9]+$', p_position, 0), p_position = '';

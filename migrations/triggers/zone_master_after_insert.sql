@@ -4,7 +4,7 @@ FOR EACH ROW
 BEGIN
   -- Records the new zone in zone_audit.
   INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
-  VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'zone', 'insert', NEW.id, NULL,
+  VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(CONVERT(@velocityd_principal USING utf8mb4), 128), 'zone', 'insert', NEW.id, NULL,
           NULL,
           JSON_OBJECT('id', NEW.id, 'description', NEW.description, 'rate', NEW.rate,
           'window', NEW.`window`, 'period', NEW.period, 'period_offset', NEW.period_offset,

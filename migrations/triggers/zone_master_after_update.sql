@@ -6,7 +6,7 @@ BEGIN
   -- raised no revision and is not recorded.
   IF NEW.revision <> OLD.revision THEN
     INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
-    VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'zone', 'update', NEW.id, NULL,
+    VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(CONVERT(@velocityd_principal USING utf8mb4), 128), 'zone', 'update', NEW.id, NULL,
             JSON_OBJECT('id', OLD.id, 'description', OLD.description, 'rate', OLD.rate,
             'window', OLD.`window`, 'period', OLD.period, 'period_offset', OLD.period_offset,
             'period_anchor', OLD.period_anchor, 'mode', OLD.mode, 'counts', OLD.counts,

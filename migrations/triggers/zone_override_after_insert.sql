@@ -10,7 +10,7 @@ BEGIN
     ON DUPLICATE KEY UPDATE zone_id = NEW.zone_id;
   END IF;
   INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
-  VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(@velocityd_principal, 128), 'override', 'insert', NEW.zone_id, NEW.id,
+  VALUES (UTC_TIMESTAMP(6), SESSION_USER(), LEFT(CONVERT(@velocityd_principal USING utf8mb4), 128), 'override', 'insert', NEW.zone_id, NEW.id,
           NULL,
           JSON_OBJECT('id', NEW.id, 'zone_id', NEW.zone_id, 'bucket_key', NEW.bucket_key,
           'prefix', NEW.prefix, 'action', NEW.action, 'rate', NEW.rate,

@@ -13,6 +13,6 @@ BEGIN
      AND NOT overridden;
   CALL derive_target(NEW.zone_id, NEW.bucket_key, NEW.prefix, NEW.network);
   IF NEW.created_by = '' THEN
-    SET NEW.created_by = LEFT(COALESCE(@velocityd_principal, SESSION_USER()), 128);
+    SET NEW.created_by = LEFT(COALESCE(CONVERT(@velocityd_principal USING utf8mb4), SESSION_USER()), 128);
   END IF;
 END
