@@ -1,1 +1,1 @@
--- routines sha256: 30aab69ac9724965ca58694baf9955ee726084770a020cbfbf5c6dc37b1ed02a
+-- routines sha256: 4f2ee459d4e44e8f6d1b346e0d5aae1874186ec2ba506bdceb8f0f10dd55eefb
