@@ -89,13 +89,17 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 				one.Mentions++
 				value = one.Pseudonym
 				if l.table == "zone_attempt" && !e.database.Engine().HasRoutines() { // which has a key beside the answer
-					beside += ", bucket_key = IF(bucket_key = ?, ?, bucket_key)"
+					beside += " WHEN ? THEN ?"
 					keys = append(keys, e.Targets[p.target].Key, value)
 				}
 			}
 			text, args = text+", ?, ?", append(args, p.path, value)
 		}
-		text, args = text+")"+beside, append(args, keys...)
+		text += ")"
+		if beside != "" { // one assignment: on TiDB a second one of a column reads the value of before
+			text += ", bucket_key = CASE bucket_key" + beside + " ELSE bucket_key END"
+		}
+		args = append(args, keys...)
 		if l.note != "" {
 			text, args = text+", "+l.note+" = IF("+l.note+" IS NULL, NULL, ?)", append(args, Erased)
 		}
