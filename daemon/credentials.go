@@ -35,7 +35,7 @@ func (s *Instance) newCredentials(file *stateFile) *access.Cache {
 	memory := &credentialMemory{Store: s.store, file: file}
 	cache := access.NewCache(memory, access.Options{
 		OnFault: logUnrecordedUse(s.logger),
-		IsAway:  func() bool { return s.fallback.IsOpen() || s.readiness.hasFailed() },
+		IsAway:  func() bool { return s.checks.Circuit.IsOpen() || s.readiness.hasFailed() },
 	})
 	cache.Recall(memory.recall())
 	return cache

@@ -36,10 +36,8 @@ type Instance struct {
 
 	backtests *backtest.Desk
 	limiter   *service.Limiter
-	fallback  *queue.Fallback
+	checks    *queue.Coalescer // must be closed after the last check
 	zones     *zoneMemory
-	hear      func()                      // tells that the database has said something in the midst of a call
-	endChecks func(context.Context) error // must be called after the last check
 
 	// credentials knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
@@ -133,7 +131,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		return errors.Join(err, l.Close())
 	}
 	if err != nil {
-		s.fallback.Open(err) // checks are answered without the database from the first one on
+		s.checks.Circuit.Open(err) // checks are answered without the database from the first one on
 	} else {
 		s.learnZones(ctx)
 	}
@@ -151,7 +149,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer endAnswers()
 	var background sync.WaitGroup
-	background.Go(func() { s.fallback.Watch(answering) })
+	background.Go(func() { s.checks.Circuit.Watch(answering) })
 	background.Go(func() { s.zones.keep(running) })
 	for _, file := range s.state {
 		background.Go(func() { file.keep(answering) })
@@ -265,7 +263,7 @@ func (s *Instance) awaitDatabase(ctx context.Context, err error) error {
 
 func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Options {
 	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
-	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
+	o.Limiter, o.Reader = s.limiter, stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), s.store
 	o.Backtests, o.Registry = s.backtests, s.store
@@ -305,5 +303,5 @@ func (s *Instance) shutdown(doors []door) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
 	defer cancel()
 	defer s.backtests.Close()
-	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.endChecks(ctx))
+	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.checks.Close(ctx))
 }

@@ -22,7 +22,8 @@ const mostBuckets = 1000
 // travel. All others are decided in batches, one transaction each, in slice order;
 // if only some of them fail, their error is that of their checks.
 func (s *Store) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	ctx = session.WithPatience(ctx, call.Patience)
+	ctx, cancel := call.Bound(session.WithPatience(ctx, call.Patience))
+	defer cancel()
 	switch len(call.Checks) {
 	case 0:
 		return nil, nil
