@@ -194,3 +194,14 @@ func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
 	d.Audit(t, zones...)
 	d.AwaitNone(t, "the test")
 }
+
+// onLane calls do with a connection of the lanes.
+func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
+	l, err := s.enterLane(ctx)
+	if err != nil {
+		return err
+	}
+	clean, err := do(l.bound, l.conn)
+	l.leave(clean, err)
+	return err
+}
