@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
 	"velocityd/api"
 	"velocityd/handlers/wire"
 	"velocityd/service"
@@ -115,46 +113,39 @@ func (o *origins) allows(host string) bool {
 	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
 }
 
-// admit calls handle, unless the request comes from a web page of another origin, on a
+// admit refuses a request that comes from a web page of another origin, on a
 // connection too many, or from a caller who may not use the route. Requests that show and
-// change nothing are answered in any case: a service at its caps is alive.
-func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
+// change nothing are admitted in any case: a service at its caps is alive. A door admits its own callers.
+func (s *server) admit(x *exchange) error {
 	connection := wire.ConnectionOf(x.Request())
 	if connection.IsExcess {
 		x.set(fieldConnection, "close")
 	}
-	switch x.Path() {
-	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
-		return s.authorize(handle, x)
+	var err error
+	switch path := x.Path(); {
+	case isAlwaysAnswered(path):
+		return s.authorize(x)
+	case s.doors[path]:
+		return nil
+	case isOfGateways(path):
+		err = s.origins.checkGate(x.Request(), connection, s.Auth.IsOpen())
+	default:
+		err = s.origins.check(x.Request(), connection)
 	}
-	if s.doors[x.Path()] {
-		return handle(x)
-	}
-	if isOfGateways(x.Path()) {
-		err := s.admitGateway(handle, x, connection)
-		if isGate(x.Path()) {
-			err = atGate(err)
-		}
+	switch {
+	case err != nil:
 		return err
-	}
-	if err := s.origins.check(x.Request(), connection); err != nil {
-		return err
-	}
-	return s.admitCaller(handle, x, connection)
-}
-
-// admitGateway is admit for a request of a gateway.
-func (s *server) admitGateway(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
-	if err := s.origins.checkGate(x.Request(), connection, s.Auth.IsOpen()); err != nil {
-		return err
-	}
-	return s.admitCaller(handle, x, connection)
-}
-
-// admitCaller calls handle, unless the request is on a connection too many, or its caller may not use the route.
-func (s *server) admitCaller(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
-	if connection.IsExcess {
+	case connection.IsExcess:
 		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
 	}
-	return s.authorize(handle, x)
+	return s.authorize(x)
+}
+
+// isAlwaysAnswered reports whether a route is one of those that a service at its caps answers, too.
+func isAlwaysAnswered(route string) bool {
+	switch route {
+	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
+		return true
+	}
+	return false
 }
