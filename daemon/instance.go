@@ -60,24 +60,20 @@ func New(o Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	probe, err := store.OpenProbe(o.Database)
-	if err != nil {
-		return nil, err
-	}
-	s.store, s.probe = store, probe
+	s.store, s.probe = store, store.Probe()
 	s.backtests = backtest.NewDesk(store, store, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := doctor.Ready(ctx, doctor.Patient{Probe: probe, Store: store, Keys: s.keys.Keys()})
+		err := doctor.Ready(ctx, doctor.Patient{Probe: s.probe, Store: store, Keys: s.keys.Keys()})
 		if err == nil {
 			s.noteLostShards(ctx)
 		}
 		if err != nil || !s.asksWho.Load() {
 			return err
 		}
-		return probe.ProveCredentials(ctx)
+		return s.probe.ProveCredentials(ctx)
 	}, s.logger)
 	return s, s.remember()
 }
@@ -111,7 +107,6 @@ func (s *Instance) verify(ctx context.Context) error {
 func (s *Instance) closeDatabase() {
 	s.credentials.Close()
 	_ = s.store.Close()
-	_ = s.probe.Close()
 }
 
 // Serve answers on the listeners, which it closes, until ctx ends or a fault occurs. When

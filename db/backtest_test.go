@@ -53,7 +53,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		want("dead", backtest.JobRunning)
 
 		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET began_at = began_at - INTERVAL 8 DAY WHERE id <> 'alive'")
-		conn, err := store.pool.Conns.Connx(ctx)
+		conn, err := store.lookUps.Conns.Connx(ctx)
 		must(err)
 		defer conn.Close()
 		if r, err := jobs.Old().Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {

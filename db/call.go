@@ -72,7 +72,7 @@ func (s *Store) call(
 
 // callOnce is call, once and with the error as it is.
 func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	return s.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+	return s.lookUps.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
 		rows, err := conn.QueryContext(ctx, query, args...)
 		if err != nil {
 			return session.FaultOf(err).Clean, err

@@ -164,7 +164,7 @@ func (s *Store) enterLane(ctx context.Context) (*lane, error) {
 		l.bound, err = l.conn.Bound(ctx)
 	}
 	if err != nil {
-		s.killer.Release(ctx, pooled, false)
+		s.killer.Release(ctx, pooled, false, nil)
 		return nil, err
 	}
 	return l, nil
@@ -173,7 +173,7 @@ func (s *Store) enterLane(ctx context.Context) (*lane, error) {
 // leave gives the connection back after work that ended with err. A connection that is not clean is closed.
 func (l *lane) leave(clean bool, err error) {
 	l.conn.Unbound(l.ctx, err)
-	l.store.killer.Release(l.ctx, l.pooled, clean)
+	l.store.killer.Release(l.ctx, l.pooled, clean, nil)
 }
 
 // carryOut decides a batch and records that. Until the last packet is sent nothing

@@ -31,7 +31,7 @@ func TestAnExportIsARowOfTheAudit(t *testing.T) {
 			Zone   int64  `db:"zone_id"`
 			Filter string `db:"state_after"`
 		}
-		if err := store.pool.SelectContext(context.Background(), &rows, `
+		if err := store.lookUps.SelectContext(context.Background(), &rows, `
 SELECT zone_id, state_after
   FROM zone_audit
  WHERE subject = 'history'

@@ -24,11 +24,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 			}
 		}}
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, o)
-		probe, err := store.OpenProbe(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dbtest.AtEnd(t, func() { _ = probe.Close() })
+		probe := store.Probe()
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}

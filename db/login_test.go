@@ -74,7 +74,7 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 			}
 		}
 		letGo := func() {
-			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool.Conns} {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.lookUps.Conns} {
 				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
 			}
 		}

@@ -24,7 +24,7 @@ func outcomeStand(t *testing.T, zones ...service.Zone) (d *dbtest.Database, stor
 	t.Helper()
 	d = &dbtest.Database{DSN: clusterDSN(t)}
 	store = connect(t, d, session.Options{LockWait: 5 * time.Second})
-	d.SQL = store.pool.Conns.DB
+	d.SQL = store.lookUps.Conns.DB
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
@@ -38,7 +38,7 @@ func overBothShards(t *testing.T, store *Store, firstZone, secondZone int64, pre
 	if _, err := ask(t.Context(), store, check(first)); err != nil { // now the store knows the shards
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, store.pool.Conns, "DELETE FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", first.ZoneID, first.Key)
+	dbtest.Exec(t, store.lookUps.Conns, "DELETE FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", first.ZoneID, first.Key)
 	shard, _ := store.ShardOf(first)
 	for i := range 100 {
 		second := service.Bucket{ZoneID: secondZone, Key: fmt.Sprint(prefix, i)}

@@ -20,7 +20,7 @@ func (s *Store) Prove(ctx context.Context, o prover.Options, found func(limits.F
 		return low, err
 	}
 	// A statement whose caller leaves is a short one, so nobody ends its session.
-	if result, err = prover.Run(ctx, s.pool.Conns, o, found); err != nil {
+	if result, err = prover.Run(ctx, s.lookUps.Conns, o, found); err != nil {
 		err = session.LookupError(err)
 	}
 	return result, err

@@ -25,7 +25,7 @@ func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 		store := connect(t, d, session.Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
 		for range 3 {
-			conn, err := store.pool.Conns.Connx(ctx)
+			conn, err := store.lookUps.Conns.Connx(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

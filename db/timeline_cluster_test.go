@@ -27,7 +27,7 @@ import (
 func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
+		return []service.CheckStore{sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 	})
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
@@ -77,7 +77,7 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	store.lanes, store.pool.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
+	store.lanes, store.lookUps.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
 		w.toldTheClock(t, o, store.database, session.ForPool)
 	return store
 }

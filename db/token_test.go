@@ -219,7 +219,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL", "DELETE FROM access_token",
 			"UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
 		} {
-			if _, err := store.pool.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
+			if _, err := store.lookUps.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
 			}
 		}

@@ -42,7 +42,7 @@ func (b portableTotals) RollUp(tb testing.TB) {
 func rollUp(tb testing.TB, store *Store) {
 	tb.Helper()
 	for more := true; more; {
-		err := store.pool.On(tb.Context(), func(conn *sqlx.Conn) error {
+		err := store.lookUps.On(tb.Context(), func(conn *sqlx.Conn) error {
 			result, err := totals.NewRollup(idsOn(store.database, store.Reader)).Run(tb.Context(), conn, "")
 			more = result.Backlog
 			return err
@@ -148,7 +148,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET final = TRUE",
 		} {
 			p.Before(statement, p.Cut)
-			err := broken.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+			err := broken.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 				_, err := totals.NewRollup(nil).Run(t.Context(), conn, "")
 				return err
 			})
@@ -205,7 +205,7 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
 		}
 		age := func() {
-			if err := store.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+			if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 				_, err := totals.Age().Run(t.Context(), conn, "")
 				return err
 			}); err != nil {
@@ -252,7 +252,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		d.Age(t, user("alice"), 3*time.Hour)
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
-		if err := narrow.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+		if err := narrow.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 			_, err := totals.Age().Run(t.Context(), conn, "")
 			return err
 		}); err != nil {

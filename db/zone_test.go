@@ -275,7 +275,7 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 			t.Errorf("created by %q, %v, want the account", o.CreatedBy, err)
 		}
 		var got []string
-		if err := store.pool.Conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
+		if err := store.lookUps.Conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"1 ann", "2 -", "3 bob", "4 -", "1 -"}; !slices.Equal(got, want) {
