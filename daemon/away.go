@@ -29,7 +29,7 @@ func (s *Instance) wireChecks(file *stateFile) {
 		watched.Lanes = s.checks.Use
 	}
 	s.metrics.Watch(watched)
-	s.zones = &zoneMemory{reader: s.store, file: file, learn: func(zones []service.Zone) {
+	s.zones = &zoneMemory{reader: s.store.Records, file: file, learn: func(zones []service.Zone) {
 		s.limiter.Learn(zones)
 		s.checks.Circuit.Remember(zones)
 	}}

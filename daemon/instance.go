@@ -61,7 +61,7 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, store.Probe()
-	s.backtests = backtest.NewDesk(store, store, backtest.JobTime, func(fault error) {
+	s.backtests = backtest.NewDesk(store.Replays(), store.Jobs, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()
@@ -164,7 +164,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		gates.observe = s.metrics.NoteGates
 		background.Go(func() { gates.follow(running, s.logger) })
 	}
-	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
+	background.Go(func() { s.metrics.RunCensus(running, s.store.Records.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
@@ -257,11 +257,11 @@ func (s *Instance) awaitDatabase(ctx context.Context, err error) error {
 }
 
 func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Options {
-	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
+	stored, o := Hiding(s.store, s.keys), s.options.HTTP
 	o.Limiter, o.Reader = s.limiter, stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
-	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), s.store
-	o.Backtests, o.Registry = s.backtests, s.store
+	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), stored
+	o.Backtests, o.Registry = s.backtests, s.store.Records
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Origins != nil {

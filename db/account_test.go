@@ -71,7 +71,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
-		if _, err := store.Zones(t.Context()); err == nil {
+		if _, err := store.Records.Zones(t.Context()); err == nil {
 			t.Error("the account may read tables that it was not granted")
 		}
 		conn, err := store.lookUps.Conns.Conn(t.Context())

@@ -87,7 +87,7 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		if f.engine != nil {
 			d = d.ServiceAccount(t)
 		}
-		census, err := f.connect(t, d, session.Options{}).Census(t.Context())
+		census, err := f.connect(t, d, session.Options{}).Records.Census(t.Context())
 		if err != nil || len(census) != 3 {
 			t.Fatalf("got %v, %v", census, err)
 		}

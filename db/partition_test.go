@@ -67,7 +67,7 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 	}
 	page := func(key string, limit int) func() error {
 		return func() error {
-			_, err := store.History(t.Context(), service.HistoryQuery{
+			_, err := store.History.History(t.Context(), service.HistoryQuery{
 				Zones: []int64{1}, Keys: []string{key}, Order: service.NewestFirst, Limit: limit,
 			})
 			return err
@@ -88,11 +88,11 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 			return err
 		}},
 		{"a txn", store.lookUps.Conns.DB, func() error {
-			_, err := store.Txn(t.Context(), txnID)
+			_, err := store.History.Txn(t.Context(), txnID)
 			return err
 		}},
 		{"the zones of a txn", store.lookUps.Conns.DB, func() error {
-			_, err := store.TxnZones(t.Context(), []uint64{txnID})
+			_, err := store.History.TxnZones(t.Context(), []uint64{txnID})
 			return err
 		}},
 		{"a full page of a bucket", store.lookUps.Conns.DB, page("bob", 1)},

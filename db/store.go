@@ -23,19 +23,21 @@ import (
 	"velocityd/db/subject"
 	"velocityd/db/totals"
 	"velocityd/service"
+	"velocityd/service/backtest"
 	"velocityd/service/webhook"
 )
 
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	*records.Tables     // zones, overrides, credentials and their audit
-	*history.Reader     // recorded attempts
-	*totals.Book        // numbers of attempts
-	*jobs.Jobs          // back-tests that instances make
-	*outbox.Outbox      // events
-	*barred.List        // lockouts that have not ended
-	*evidence.Explainer // why attempts were decided as they were
+	Records   *records.Tables     // zones, overrides, credentials, webhooks and their audit
+	History   *history.Reader     // recorded attempts
+	Totals    *totals.Book        // numbers of attempts
+	Jobs      *jobs.Jobs          // back-tests that instances make
+	Outbox    *outbox.Outbox      // events
+	Lockouts  *barred.List        // lockouts that have not ended
+	Explainer *evidence.Explainer // why attempts were decided as they were
+
 	pools
 	runner   *retention.Runner
 	prompt   *retention.Runner // for events
@@ -46,10 +48,7 @@ type Store struct {
 	observe  func(session.Event) // or nil
 }
 
-var (
-	_ service.CheckStore = (*Store)(nil)
-	_ webhook.Store      = (*Store)(nil)
-)
+var _ service.CheckStore = (*Store)(nil)
 
 // Open returns the store of a database and connects to nothing yet: a database
 // that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
@@ -70,7 +69,7 @@ func Open(o session.Options) (*Store, error) {
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
+		Records: tables, History: reader, Totals: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), Lockouts: barred.New(pool),
 		Explainer: evidence.New(reader, tables), pools: pools, probe: probe,
 		runner:   retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
 		prompt:   retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
@@ -102,7 +101,15 @@ func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
 
 // Subjects returns the rows that name buckets.
 func (s *Store) Subjects(o subject.Options) *subject.Rows {
-	return subject.New(s.lookUps, s.database, s.Tables, o)
+	return subject.New(s.lookUps, s.database, s.Records, o)
+}
+
+// Replays returns the recorded attempts as back-tests replay them, with the settings of their times.
+func (s *Store) Replays() backtest.Source {
+	return struct {
+		*records.Tables
+		*history.Reader
+	}{s.Records, s.History}
 }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.

@@ -43,7 +43,7 @@ func rollUp(tb testing.TB, store *Store) {
 	tb.Helper()
 	for more := true; more; {
 		err := store.lookUps.On(tb.Context(), func(conn *sqlx.Conn) error {
-			result, err := totals.NewRollup(idsOn(store.database, store.Reader)).Run(tb.Context(), conn, "")
+			result, err := totals.NewRollup(idsOn(store.database, store.History)).Run(tb.Context(), conn, "")
 			more = result.Backlog
 			return err
 		})
@@ -59,7 +59,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
 			b := newBench(t, engine.Database(t))
-			return totalsBench{b, b.store.Book}
+			return totalsBench{b, b.store.Totals}
 		})
 	})
 }
@@ -68,7 +68,7 @@ func TestPortableStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
 		b := newPortableBench(t, dbtest.Portable(t))
-		return portableTotals{b, b.store.Book}
+		return portableTotals{b, b.store.Totals}
 	})
 }
 
@@ -181,13 +181,13 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET totals = TRUE")
 		attempt()
 		for range 2 {
-			got, err := store.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
+			got, err := store.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
 			if err != nil || got.All.Attempts != 1 || !got.CountedSince.After(time.Now().Add(-5*time.Minute)) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			rollUp(t, store)
 		}
-		if got, err := store.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
+		if got, err := store.Totals.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -258,7 +258,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		}); err != nil {
 			t.Error(err)
 		}
-		if got, err := narrow.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
+		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
