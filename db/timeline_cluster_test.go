@@ -125,14 +125,14 @@ type statements struct{ *Store }
 
 func (s statements) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
-	if _, err := s.PutZone(tb.Context(), zone, service.Match{}, ""); err != nil {
+	if _, err := s.Records.PutZone(tb.Context(), zone, service.Match{}, ""); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (s statements) DeleteZone(tb testing.TB, id int64) {
 	tb.Helper()
-	if err := s.Store.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil && !errors.Is(err, service.ErrNotFound) {
+	if err := s.Store.Records.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil && !errors.Is(err, service.ErrNotFound) {
 		tb.Fatal(err)
 	}
 }
@@ -141,14 +141,14 @@ func (s statements) DeleteZone(tb testing.TB, id int64) {
 // zone changes.
 func (s statements) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
-	if err := s.ForceOverride(tb.Context(), o); err != nil {
+	if err := s.Records.ForceOverride(tb.Context(), o); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (s statements) DeleteOverrides(tb testing.TB, zoneID int64) {
 	tb.Helper()
-	if err := s.DropOverrides(tb.Context(), zoneID); err != nil {
+	if err := s.Records.DropOverrides(tb.Context(), zoneID); err != nil {
 		tb.Fatal(err)
 	}
 }
