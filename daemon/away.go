@@ -14,28 +14,28 @@ import (
 // wireChecks connects the parts that decide checks: the database and, while it is away, the zones that
 // are remembered. It reads the zones of file, and does not connect to the database.
 func (s *Instance) wireChecks(file *stateFile) {
-	checks := s.observed()
-	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
-	options := queue.FallbackOptions{
+	o := queue.CoalescerOptions{IsStraight: true}
+	if s.options.Coalescer != nil {
+		o = *s.options.Coalescer
+	}
+	o.ShardOf, o.Observe = s.store.ShardOf, s.coalescerObserver()
+	o.Circuit = queue.CircuitOptions{
 		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second, // engines look at lock waits once a second
 		Probe: s.proveChecks, OnChange: s.logAway,
-		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
-	s.hear, s.endChecks = func() {}, func(context.Context) error { return nil }
-	if s.options.Coalescer != nil {
-		o := *s.options.Coalescer
-		o.ShardOf, o.Observe = s.store.ShardOf, s.coalescerObserver()
-		coalescer := queue.NewCoalescer(checks, o)
-		checks, options.Silence, watched.Lanes = coalescer, coalescer.Silence, coalescer.Use
-		s.hear, s.endChecks = coalescer.Hear, coalescer.Close
+	s.checks = queue.NewCoalescer(s.store, o)
+	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
+	if !o.IsStraight {
+		watched.Lanes = s.checks.Use
 	}
 	s.metrics.Watch(watched)
-	s.fallback = queue.NewFallback(checks, options)
-	s.zones = &zoneMemory{reader: s.store, file: file, learn: func(zones []service.Zone) {
+	s.zones = &zoneMemory{reader: s.store.Records, file: file, learn: func(zones []service.Zone) {
 		s.limiter.Learn(zones)
-		s.fallback.Remember(zones)
+		s.checks.Circuit.Remember(zones)
 	}}
-	s.limiter = service.NewLimiter(s.fallback, service.LimiterOptions{Zones: s.zones, Keys: s.keys, Timeout: s.options.CheckTimeout})
+	s.limiter = service.NewLimiter(s.checks, service.LimiterOptions{
+		Zones: s.zones, Keys: s.keys, Timeout: s.options.CheckTimeout, Observe: s.limiterObserver(),
+	})
 	s.zones.recall()
 }
 
@@ -44,7 +44,7 @@ func (s *Instance) ready(ctx context.Context) error {
 	if err := s.readiness.now(ctx); err != nil {
 		return err
 	}
-	if s.fallback.IsOpen() {
+	if s.checks.Circuit.IsOpen() {
 		return db.NewUnreadyError("the database was away, and the test that lets it decide again has not succeeded yet", nil)
 	}
 	return nil
@@ -52,7 +52,7 @@ func (s *Instance) ready(ctx context.Context) error {
 
 // answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
 func (s *Instance) answers(ctx context.Context) error {
-	if !s.fallback.HasAnswers() {
+	if !s.checks.Circuit.HasAnswers() {
 		return s.ready(ctx)
 	}
 	if s.readiness.stopping() {

@@ -23,7 +23,7 @@ func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	live, _, err := s.store.LiveCredentials(ctx)
+	live, _, err := s.store.Records.LiveCredentials(ctx)
 	if err == nil && len(live) == 0 {
 		err = fmt.Errorf("listen at %s: %w", address, errNoCredential)
 	}
@@ -32,10 +32,10 @@ func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
 
 // newCredentials returns who may call. While the database is away, it knows those of file.
 func (s *Instance) newCredentials(file *stateFile) *access.Cache {
-	memory := &credentialMemory{Store: s.store, file: file}
+	memory := &credentialMemory{Store: s.store.Records, file: file}
 	cache := access.NewCache(memory, access.Options{
 		OnFault: logUnrecordedUse(s.logger),
-		IsAway:  func() bool { return s.fallback.IsOpen() || s.readiness.hasFailed() },
+		IsAway:  func() bool { return s.checks.Circuit.IsOpen() || s.readiness.hasFailed() },
 	})
 	cache.Recall(memory.recall())
 	return cache
@@ -46,7 +46,7 @@ func (s *Instance) newCredentials(file *stateFile) *access.Cache {
 func (s *Instance) auth(l *Listeners) handlers.Auth {
 	auth := s.options.HTTP.Auth
 	if s.options.RequiresAuth(l.Farthest()) {
-		auth.Callers, auth.Txns = s.credentials, s.store
+		auth.Callers, auth.Txns = s.credentials, s.store.History
 		s.asksWho.Store(true)
 	} else {
 		for _, address := range l.reachable() {

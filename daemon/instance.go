@@ -36,10 +36,8 @@ type Instance struct {
 
 	backtests *backtest.Desk
 	limiter   *service.Limiter
-	fallback  *queue.Fallback
+	checks    *queue.Coalescer // must be closed after the last check
 	zones     *zoneMemory
-	hear      func()                      // tells that the database has said something in the midst of a call
-	endChecks func(context.Context) error // must be called after the last check
 
 	// credentials knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
@@ -62,24 +60,20 @@ func New(o Options) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	probe, err := store.OpenProbe(o.Database)
-	if err != nil {
-		return nil, err
-	}
-	s.store, s.probe = store, probe
-	s.backtests = backtest.NewDesk(store, store, backtest.JobTime, func(fault error) {
+	s.store, s.probe = store, store.Probe()
+	s.backtests = backtest.NewDesk(store.Replays(), store.Jobs, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := doctor.Ready(ctx, doctor.Patient{Probe: probe, Store: store, Keys: s.keys.Keys()})
+		err := doctor.Ready(ctx, doctor.Patient{Probe: s.probe, Store: store, Keys: s.keys.Keys()})
 		if err == nil {
 			s.noteLostShards(ctx)
 		}
 		if err != nil || !s.asksWho.Load() {
 			return err
 		}
-		return probe.ProveCredentials(ctx)
+		return s.probe.ProveCredentials(ctx)
 	}, s.logger)
 	return s, s.remember()
 }
@@ -113,7 +107,6 @@ func (s *Instance) verify(ctx context.Context) error {
 func (s *Instance) closeDatabase() {
 	s.credentials.Close()
 	_ = s.store.Close()
-	_ = s.probe.Close()
 }
 
 // Serve answers on the listeners, which it closes, until ctx ends or a fault occurs. When
@@ -133,7 +126,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		return errors.Join(err, l.Close())
 	}
 	if err != nil {
-		s.fallback.Open(err) // checks are answered without the database from the first one on
+		s.checks.Circuit.Open(err) // checks are answered without the database from the first one on
 	} else {
 		s.learnZones(ctx)
 	}
@@ -151,7 +144,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer endAnswers()
 	var background sync.WaitGroup
-	background.Go(func() { s.fallback.Watch(answering) })
+	background.Go(func() { s.checks.Circuit.Watch(answering) })
 	background.Go(func() { s.zones.keep(running) })
 	for _, file := range s.state {
 		background.Go(func() { file.keep(answering) })
@@ -171,7 +164,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		gates.observe = s.metrics.NoteGates
 		background.Go(func() { gates.follow(running, s.logger) })
 	}
-	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
+	background.Go(func() { s.metrics.RunCensus(running, s.store.Records.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
@@ -264,11 +257,11 @@ func (s *Instance) awaitDatabase(ctx context.Context, err error) error {
 }
 
 func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Options {
-	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
-	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
+	stored, o := Hiding(s.store, s.keys), s.options.HTTP
+	o.Limiter, o.Reader = s.limiter, stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
-	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), s.store
-	o.Backtests, o.Registry = s.backtests, s.store
+	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), stored
+	o.Backtests, o.Registry = s.backtests, s.store.Records
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Origins != nil {
@@ -305,5 +298,5 @@ func (s *Instance) shutdown(doors []door) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
 	defer cancel()
 	defer s.backtests.Close()
-	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.endChecks(ctx))
+	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.checks.Close(ctx))
 }

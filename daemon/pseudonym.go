@@ -11,6 +11,12 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/barred"
+	"velocityd/db/evidence"
+	"velocityd/db/history"
+	"velocityd/db/outbox"
+	"velocityd/db/records"
+	"velocityd/db/totals"
 	"velocityd/service"
 	"velocityd/trusted"
 )
@@ -109,11 +115,32 @@ func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) 
 	}
 }
 
-// HidingStore is a database whose buckets are named by clear keys everywhere. In zones with key_form
+// HidingStore is the records of a database, with buckets that are named by clear keys everywhere. In zones with key_form
 // hmac it looks for their pseudonyms. Txns and overrides show the pseudonyms.
 type HidingStore struct {
-	*db.Store
-	Keys *service.Keyring
+	*records.Tables
+	*history.Reader
+	*totals.Book
+	*outbox.Outbox
+	*barred.List
+	*evidence.Explainer
+	store *db.Store
+	keys  *service.Keyring
+}
+
+// Hiding returns the records of a store, whose pseudonyms are made with keys.
+func Hiding(store *db.Store, keys *service.Keyring) HidingStore {
+	return HidingStore{store.Records, store.History, store.Totals, store.Outbox, store.Lockouts, store.Explainer, store, keys}
+}
+
+// ReportAll implements service.OutcomeStore.
+func (s HidingStore) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return s.store.ReportAll(ctx, reports)
+}
+
+// ZoneReport implements service.ZoneReportStore.
+func (s HidingStore) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+	return s.store.ZoneReport(ctx, zone, query)
 }
 
 // hidden returns the buckets under which a bucket is kept: itself, or its pseudonyms, that of
@@ -126,7 +153,7 @@ func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]servi
 	if zone.Keys.Form != service.KeyHMAC {
 		return []service.Bucket{bucket}, nil
 	}
-	return s.Keys.Pseudonyms(bucket)
+	return s.keys.Pseudonyms(bucket)
 }
 
 // RecordedKeys returns the keys under which a bucket is recorded: its own, or its pseudonyms. The bucket's key must be
@@ -162,7 +189,7 @@ func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.P
 	}
 	var strictest service.Peek
 	for i, b := range hidden {
-		peek, err := s.Store.Peek(ctx, b)
+		peek, err := s.store.Peek(ctx, b)
 		if err != nil {
 			return service.Peek{}, err
 		}
@@ -195,7 +222,7 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 		return err
 	}
 	for i, b := range hidden {
-		err := s.Store.Release(ctx, b, principal, reason)
+		err := s.store.Release(ctx, b, principal, reason)
 		switch {
 		case err != nil && i > 0:
 			return fmt.Errorf("%w: released under the current key, and not under an older one: %w", service.ErrUndecided, err)
@@ -216,7 +243,7 @@ func (s HidingStore) BucketTotals(ctx context.Context, bucket service.Bucket, qu
 	}
 	var most service.BucketTotals
 	for i, b := range hidden {
-		totals, err := s.Store.BucketTotals(ctx, b, query)
+		totals, err := s.Book.BucketTotals(ctx, b, query)
 		if err != nil {
 			return service.BucketTotals{}, err
 		}
@@ -236,7 +263,7 @@ func (s HidingStore) AddOverride(ctx context.Context, o service.Override, princi
 	if err != nil {
 		return service.Override{}, err
 	}
-	return s.Store.AddOverride(ctx, o, principal)
+	return s.Tables.AddOverride(ctx, o, principal)
 }
 
 // ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it is changed.
@@ -248,7 +275,7 @@ func (s HidingStore) ExtendOverride(ctx context.Context, o service.Override, pri
 	if other != nil {
 		o.ID = other.ID
 	}
-	return s.Store.ExtendOverride(ctx, o, principal)
+	return s.Tables.ExtendOverride(ctx, o, principal)
 }
 
 // SetOverride replaces an override, which comes under the current key thereby. The errors are those
@@ -258,7 +285,7 @@ func (s HidingStore) SetOverride(ctx context.Context, o service.Override, princi
 	if err != nil {
 		return service.Override{}, err
 	}
-	return s.Store.SetOverride(ctx, o, principal)
+	return s.Tables.SetOverride(ctx, o, principal)
 }
 
 // hiddenOverride returns the override with the pseudonym under which it is to be kept. The error
@@ -282,7 +309,7 @@ func (s HidingStore) currentOverride(ctx context.Context, o service.Override) (_
 		return o, nil, err
 	}
 	for _, b := range hidden[1:] {
-		peek, err := s.Store.Peek(ctx, b)
+		peek, err := s.store.Peek(ctx, b)
 		if err != nil {
 			return o, nil, err
 		}

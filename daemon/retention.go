@@ -43,7 +43,7 @@ func (s *Instance) measureWebhooks(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	list, err := s.store.Webhooks(ctx)
+	list, err := s.store.Outbox.Webhooks(ctx)
 	if err != nil {
 		return err
 	}

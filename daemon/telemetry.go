@@ -21,10 +21,10 @@ func (s *Instance) noteEvent(event session.Event) {
 	switch event {
 	case session.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
-		s.hear()
+		s.checks.Hear()
 	case session.Deadlock:
 		s.metrics.CountDeadlock()
-		s.hear()
+		s.checks.Hear()
 	case session.Retry:
 		s.metrics.CountRetry()
 	case session.OtherDatabase:
@@ -46,30 +46,33 @@ func (s *Instance) countRequest(ctx context.Context, r handlers.Observed) {
 	}
 }
 
-// observed returns the store that decides batches, measured and traced.
-func (s *Instance) observed() service.CheckStore {
-	store := s.metrics.Batches(s.store)
-	if s.tracing != nil {
-		store = s.tracing.Batches(store)
+// limiterObserver returns the hook that counts checks, or nil without metrics.
+func (s *Instance) limiterObserver() func(time.Duration, int, []service.Decision, error) {
+	if s.metrics == nil {
+		return nil
 	}
-	return store
+	return s.metrics.CountChecks
 }
 
-// coalescerObserver returns the hooks that measure and trace the lanes.
+// coalescerObserver returns the hooks that measure and trace the lanes and the batches.
 func (s *Instance) coalescerObserver() queue.CoalescerObserver {
-	var o queue.CoalescerObserver
-	if s.metrics != nil || s.tracing != nil {
-		o.Queued = func(ctx context.Context, joined, taken time.Time) {
+	if s.tracing == nil && s.metrics == nil {
+		return queue.CoalescerObserver{}
+	}
+	return queue.CoalescerObserver{
+		Queued: func(ctx context.Context, joined, taken time.Time) {
 			s.metrics.CountQueueWait(taken.Sub(joined))
 			if s.tracing != nil {
 				s.tracing.Queued(ctx, joined, taken)
 			}
-		}
+		},
+		Asked: func(call queue.Asked) {
+			s.metrics.CountBatch(call)
+			if s.tracing != nil {
+				s.tracing.Batch(call)
+			}
+		},
 	}
-	if s.tracing != nil {
-		o.Batch = s.tracing.Batch
-	}
-	return o
 }
 
 // traced returns the handler with a span for each request, or as it is if there are no traces.

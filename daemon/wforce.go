@@ -7,5 +7,5 @@ import (
 
 // mountWforce has api serve the door for mail servers.
 func (s *Instance) mountWforce(api *handlers.Interface) {
-	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: HidingStore{s.store, s.keys}}))
+	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: Hiding(s.store, s.keys)}))
 }

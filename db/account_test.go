@@ -56,7 +56,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 			errs[0] != nil {
 			t.Errorf("report: %v, %v", errs, err)
 		}
-		wantRefused(t, store.pool.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
+		wantRefused(t, store.lookUps.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
 			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
 			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")
 	})
@@ -67,14 +67,14 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		store := connect(t, d.Account(t, "EXECUTE ON *"), session.Options{})
-		decisions, err := sqlStore{conns: store.pool.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
+		decisions, err := sqlStore{conns: store.lookUps.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
-		if _, err := store.Zones(t.Context()); err == nil {
+		if _, err := store.Records.Zones(t.Context()); err == nil {
 			t.Error("the account may read tables that it was not granted")
 		}
-		conn, err := store.pool.Conns.Conn(t.Context())
+		conn, err := store.lookUps.Conns.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

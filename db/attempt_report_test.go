@@ -35,7 +35,7 @@ func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
 		}
-		if _, err := store.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.History.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
 		}
 		dbtest.Exec(t, other, "COMMIT")
@@ -59,7 +59,7 @@ func TestAnAttemptIDStandsForTxnsThatNoFloatHolds(t *testing.T) {
 		if err := reportByID(t, store); err != nil {
 			t.Error(err)
 		}
-		found, err := store.Attempt(t.Context(), "id")
+		found, err := store.History.Attempt(t.Context(), "id")
 		if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Txns[1].ID != decision.Verdicts[1].TxnID ||
 			found.Outcome() != service.OutcomeSuccess {
 			t.Errorf("recalled %+v, %v, want txn %d", found, err, decision.TxnID())
@@ -84,7 +84,7 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		}
 		d.LeaveUnaudited()
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
-		if found, err := store.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
 			t.Errorf("recalled %+v, %v, want one of two txns", found, err)
 		}
 		if err := reportByID(t, store); err != nil {
@@ -94,7 +94,7 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("without txns: %v, want ErrNotFound", err)
 		}
-		if found, err := store.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome() != "" {
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome() != "" {
 			t.Errorf("recalled %+v, %v", found, err)
 		}
 	})

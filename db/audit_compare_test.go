@@ -20,24 +20,24 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	for id := range int64(4) {
 		z := every(id + 1)
 		z.Keys = service.KeyRule{}
-		if _, err := store.PutZone(t.Context(), z, service.Match{}, "ann"); err != nil {
+		if _, err := store.Records.PutZone(t.Context(), z, service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range []string{"a", "b"} {
-			o, err := store.AddOverride(t.Context(), service.Override{
+			o, err := store.Records.AddOverride(t.Context(), service.Override{
 				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: time.Minute, ExpiresAt: time.Now().Add(time.Hour),
 			}, "ann")
 			if err != nil {
 				t.Fatal(err)
 			}
 			o.Reason = "again"
-			if _, err := store.SetOverride(t.Context(), o, "bob"); err != nil {
+			if _, err := store.Records.SetOverride(t.Context(), o, "bob"); err != nil {
 				t.Fatal(err)
 			}
 			ids = append(ids, o.ID)
 		}
 	}
-	if err := store.DeleteZone(t.Context(), 4, service.Match{}, "ann"); err != nil {
+	if err := store.Records.DeleteZone(t.Context(), 4, service.Match{}, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	// A release says nothing of zones and overrides.
@@ -48,7 +48,7 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	}
 	want := func(list ...records.Unaudited) {
 		t.Helper()
-		got, err := store.CompareAudit(t.Context())
+		got, err := store.Records.CompareAudit(t.Context())
 		if err != nil || !got.Whole || !slices.Equal(got.Unaudited, list) {
 			t.Errorf("got %+v, %v, want %v", got, err, list)
 		}
@@ -79,10 +79,10 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)})
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_master WHERE id = 3")
-		if got, err := store.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {
+		if got, err := store.Records.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		if _, err := connect(t, d.Account(t, "SELECT ON zone_master", "SELECT ON zone_override"), session.Options{}).CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
+		if _, err := connect(t, d.Account(t, "SELECT ON zone_master", "SELECT ON zone_override"), session.Options{}).Records.CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("without a right to zone_audit: %v", err)
 		}
 	})
@@ -91,7 +91,7 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
-	if _, err := store.PutZone(t.Context(), zone(2, 5, time.Minute), service.Match{}, ""); err != nil {
+	if _, err := store.Records.PutZone(t.Context(), zone(2, 5, time.Minute), service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 " +
@@ -100,12 +100,12 @@ func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 		"SELECT UTC_TIMESTAMP(6), 'x', 'bucket', 'release', 1, '{}' FROM "+
 		digit+" AS a, "+digit+" AS b, "+digit+" AS c, "+digit+" AS d, (SELECT 1 UNION SELECT 2) AS e")
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
-	if _, err := store.PutZone(t.Context(), zone(3, 5, time.Minute), service.Match{}, ""); err != nil {
+	if _, err := store.Records.PutZone(t.Context(), zone(3, 5, time.Minute), service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 	// Zone 1 has no row in zone_audit, and that of zone 2 is not among the newest.
-	got, err := store.CompareAudit(t.Context())
+	got, err := store.Records.CompareAudit(t.Context())
 	if err != nil || got.Whole || !slices.Equal(got.Unaudited, []records.Unaudited{{ZoneID: 3}}) {
 		t.Errorf("got %+v, %v, want zone 3", got, err)
 	}

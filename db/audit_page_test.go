@@ -19,10 +19,10 @@ func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
 		d, owner := f.stand(t, session.Options{})
 		store := f.connect(t, d.RoleAccount(t, roles.Editor), session.Options{})
 		ctx := t.Context()
-		if _, err := store.PutZone(ctx, zone(1, 5, time.Minute), service.Match{}, "ann"); err != nil {
+		if _, err := store.Records.PutZone(ctx, zone(1, 5, time.Minute), service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.PutZone(service.WithReason(ctx, "too strict"), zone(1, 9, time.Minute), service.Match{}, "ann via helpdesk"); err != nil {
+		if _, err := store.Records.PutZone(service.WithReason(ctx, "too strict"), zone(1, 9, time.Minute), service.Match{}, "ann via helpdesk"); err != nil {
 			t.Fatal(err)
 		}
 		add(t, owner, callerOf("shop"))
@@ -31,7 +31,7 @@ func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
 		}
 		read := func(q service.AuditQuery) (done []string, next uint64) {
 			t.Helper()
-			page, err := store.AuditEntries(ctx, q)
+			page, err := store.Records.AuditEntries(ctx, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
 			return done, page.Next
 		}
 		all := []string{"bucket release", "token insert", "zone update", "zone insert"}
-		now, err := owner.Now(ctx)
+		now, err := owner.Records.Now(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
 // holdsStates holds the update of the zone against the one that was made.
 func (f form) holdsStates(ctx context.Context, t *testing.T, store *Store) {
 	t.Helper()
-	page, err := store.AuditEntries(ctx, service.AuditQuery{Actions: []string{"update"}, Limit: 1})
+	page, err := store.Records.AuditEntries(ctx, service.AuditQuery{Actions: []string{"update"}, Limit: 1})
 	if err != nil || len(page.Entries) != 1 {
 		t.Fatal(page, err)
 	}

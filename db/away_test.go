@@ -12,14 +12,14 @@ import (
 	"velocityd/service/queue"
 )
 
-// hurry puts a Fallback in front of a store, so that its callers need not wait for the engine
+// hurry puts a circuit in front of a store, so that its callers need not wait for the engine
 // longer than patience. Zone 1 is answered without the database.
-func hurry(store service.CheckStore, patience time.Duration) *queue.Fallback {
-	f := queue.NewFallback(store, queue.FallbackOptions{After: patience})
+func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{IsStraight: true, Circuit: queue.CircuitOptions{After: patience}})
 	allow := zone(1, 5, time.Hour)
 	allow.OnFailure = service.OnFailureAllow
-	f.Remember([]service.Zone{allow})
-	return f
+	c.Circuit.Remember([]service.Zone{allow})
+	return c
 }
 
 func TestAnEngineThatCannotBeReachedIsAway(t *testing.T) {

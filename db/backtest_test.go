@@ -26,7 +26,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		}
 		want := func(id string, state backtest.JobState) {
 			t.Helper()
-			job, err := store.Job(ctx, id)
+			job, err := store.Jobs.Job(ctx, id)
 			saysLost := job.Fault == "its instance gives no sign any more"
 			if err != nil || job.State != state || saysLost != (state == backtest.JobLost) {
 				t.Errorf("job %s: %+v, %v, want it %s", id, job, err, state)
@@ -35,32 +35,32 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		now := time.Now().UTC()
 		query := backtest.Query{ZoneID: 1, Since: now.Add(-time.Hour), Until: now}
 		for _, id := range []string{"dead", "alive", "done", "cancelled"} {
-			must(store.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
+			must(store.Jobs.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
 		}
-		must(store.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
-		must(store.CancelJob(ctx, "cancelled"))
-		must(store.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(store.Jobs.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(store.Jobs.CancelJob(ctx, "cancelled"))
+		must(store.Jobs.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET seen_at = seen_at - INTERVAL 2 MINUTE WHERE id <> 'alive'")
 		want("dead", backtest.JobLost)
 		want("alive", backtest.JobRunning)
 		want("done", backtest.JobDone)
 		want("cancelled", backtest.JobCancelled)
-		if isCancelled, err := store.BeatJob(ctx, "cancelled", 1, now); err != nil || !isCancelled {
+		if isCancelled, err := store.Jobs.BeatJob(ctx, "cancelled", 1, now); err != nil || !isCancelled {
 			t.Errorf("the instance of a job that a caller has cancelled: %v, %v", isCancelled, err)
 		}
-		_, err := store.BeatJob(ctx, "dead", 1, now) // its instance hung, and goes on
+		_, err := store.Jobs.BeatJob(ctx, "dead", 1, now) // its instance hung, and goes on
 		must(err)
 		want("dead", backtest.JobRunning)
 
 		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET began_at = began_at - INTERVAL 8 DAY WHERE id <> 'alive'")
-		conn, err := store.pool.Conns.Connx(ctx)
+		conn, err := store.lookUps.Conns.Connx(ctx)
 		must(err)
 		defer conn.Close()
 		if r, err := jobs.Old().Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {
 			t.Errorf("the task removed %+v, %v", r, err)
 		}
 		want("alive", backtest.JobRunning)
-		if _, err := store.Job(ctx, "done"); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Jobs.Job(ctx, "done"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("an old job: %v", err)
 		}
 	})
@@ -82,11 +82,11 @@ func TestABacktestThatIsInterruptedHasAResultUntilThen(t *testing.T) {
 		query := backtest.Query{ZoneID: 1, Since: now.Add(-time.Hour), Until: now.Add(time.Minute)}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		got, err := backtest.Run(ctx, store, query, func(backtest.Progress) { cancel() })
+		got, err := backtest.Run(ctx, store.Replays(), query, func(backtest.Progress) { cancel() })
 		if !errors.Is(err, context.Canceled) || !got.IsCut || got.Attempts == 0 || got.Attempts >= rows || got.Attempts != got.Rows {
 			t.Errorf("interrupted: %+v, %v", got, err)
 		}
-		got, err = backtest.Run(t.Context(), store, query, func(backtest.Progress) {})
+		got, err = backtest.Run(t.Context(), store.Replays(), query, func(backtest.Progress) {})
 		if err != nil || got.IsCut || got.Attempts != rows {
 			t.Errorf("another one after it: %+v, %v", got, err)
 		}

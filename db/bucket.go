@@ -24,14 +24,14 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if err != nil {
 		return service.Peek{}, err
 	}
-	newest, err := s.History(ctx, service.HistoryQuery{
+	newest, err := s.History.History(ctx, service.HistoryQuery{
 		Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: service.PeekTxns,
 	})
 	if peek.Txns = newest.Txns; err != nil || peek.Override == nil {
 		return peek, err
 	}
 	// All of the override, which may have gone meanwhile.
-	switch override, err := s.Override(ctx, bucket.ZoneID, peek.Override.ID); {
+	switch override, err := s.Records.Override(ctx, bucket.ZoneID, peek.Override.ID); {
 	case err == nil:
 		peek.Override = &override
 	case errors.Is(err, service.ErrNotFound):

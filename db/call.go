@@ -20,24 +20,45 @@ const firstBackoff = 10 * time.Millisecond
 // byFault wraps err with the service error that it stands for.
 func byFault(err error) error { return session.AsKind(session.FaultOf(err).Kind, err) }
 
-// again calls once. It calls it again after a pause, as long as the engine's error says that
-// nothing was recorded and that another try may help. The error begins with what, and is the last
-// one as classify has it.
-func (s *Store) again(ctx context.Context, what string, classify func(error) error, once func() error) error {
-	backoff := firstBackoff
-	for try := 1; ; try++ {
-		err := once()
-		if err == nil {
-			return nil
-		}
-		s.noteError(err)
-		f := session.FaultOf(err)
-		if try >= f.Tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
-			return fmt.Errorf("%s, try %d: %w", what, try, classify(err))
-		}
-		s.note(session.Retry)
-		backoff *= 2
+// tries are the tries of one piece of work. As long as the engine's error says that nothing was recorded
+// and that another try may help, there is another one after a pause.
+type tries struct {
+	store    *Store
+	what     string
+	classify func(error) error
+	begun    int
+	backoff  time.Duration
+}
+
+// tries returns the tries of work whose error begins with what, and is the last one as classify has it.
+func (s *Store) tries(what string, classify func(error) error) tries {
+	return tries{store: s, what: what, classify: classify, backoff: firstBackoff}
+}
+
+// next says whether there is a first or another try. err is the error of the last one; if that was in vain, next wraps it.
+func (t *tries) next(ctx context.Context, err *error) bool {
+	t.begun++
+	if *err == nil {
+		return t.begun == 1
 	}
+	s, f := t.store, session.FaultOf(*err)
+	s.noteError(*err)
+	if try := t.begun - 1; try >= f.Tries || !s.hasTime(ctx) || !pause(ctx, rand.N(t.backoff)) {
+		*err = fmt.Errorf("%s, try %d: %w", t.what, try, t.classify(*err))
+		return false
+	}
+	s.note(session.Retry)
+	t.backoff *= 2
+	*err = nil
+	return true
+}
+
+// again calls once until it succeeds, or there is no other try.
+func (s *Store) again(ctx context.Context, what string, classify func(error) error, once func() error) (err error) {
+	for t := s.tries(what, classify); t.next(ctx, &err); {
+		err = once()
+	}
+	return err
 }
 
 // call carries out one CALL that is not a check, and hands its result set to read. It tries
@@ -51,7 +72,7 @@ func (s *Store) call(
 
 // callOnce is call, once and with the error as it is.
 func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	return s.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+	return s.lookUps.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
 		rows, err := conn.QueryContext(ctx, query, args...)
 		if err != nil {
 			return session.FaultOf(err).Clean, err

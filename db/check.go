@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ const mostBuckets = 1000
 // travel. All others are decided in batches, one transaction each, in slice order;
 // if only some of them fail, their error is that of their checks.
 func (s *Store) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	ctx = session.WithPatience(ctx, call.Patience)
+	ctx, cancel := call.Bound(session.WithPatience(ctx, call.Patience))
+	defer cancel()
 	switch len(call.Checks) {
 	case 0:
 		return nil, nil
@@ -90,10 +92,10 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 // would be longer than the engine takes.
 func (s *Store) checkBatch(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	var decisions []service.Decision
-	err := s.again(ctx, "check", byFault, func() (err error) {
+	var err error
+	for t := s.tries("check", byFault); t.next(ctx, &err); {
 		decisions, err = s.tryBatch(ctx, call)
-		return err
-	})
+	}
 	if !errors.Is(err, session.ErrTooLong) || len(call.Checks) == 1 {
 		return decisions, err
 	}
@@ -124,39 +126,54 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 
 // withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
 // undone.
-func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) error {
-	return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-		if err := s.knowShards(ctx, conn); err != nil {
-			return false, session.Unrecorded(err)
-		}
-		b := newBatch(s.hints, conn, call)
-		err = do(ctx, b)
-		// A check that is too long by itself may not be for a new session, which reads the limit anew.
-		endsHere := session.EndsSession(err) || len(call.Checks) == 1 && errors.Is(err, session.ErrTooLong)
-		return err == nil || !session.IsLost(err) && !endsHere && b.roll(ctx) == nil, err
-	})
-}
-
-// onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection
-// is not clean afterwards, it is closed.
-func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
-	conn, err := s.lanes.Conn(ctx)
+func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) (err error) {
+	l, err := s.enterLane(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
+		return err
 	}
 	clean := false
-	defer func() { s.killer.Release(ctx, conn, clean) }()
-	own, err := session.Of(conn)
-	if err != nil {
-		return err
+	defer func() { l.leave(clean, err) }()
+	if err := s.knowShards(l.bound, l.conn); err != nil {
+		return session.Unrecorded(err)
 	}
-	bound, err := own.Bound(ctx)
-	if err != nil {
-		return err
-	}
-	clean, err = do(bound, own)
-	own.Unbound(ctx, err)
+	b := newBatch(s.hints, l.conn, call)
+	err = do(l.bound, b)
+	// A check that is too long by itself may not be for a new session, which reads the limit anew.
+	endsHere := session.EndsSession(err) || len(call.Checks) == 1 && errors.Is(err, session.ErrTooLong)
+	clean = err == nil || !session.IsLost(err) && !endsHere && b.roll(l.bound) == nil
 	return err
+}
+
+// lane is a connection of the lanes in use, until the deadline of ctx.
+type lane struct {
+	store  *Store
+	pooled *sql.Conn
+	conn   *session.Conn
+	ctx    context.Context //nolint:containedctx // of the one call that uses the connection
+	bound  context.Context // for statements: the deadline is the socket's
+}
+
+// enterLane takes a connection of the lanes, which the caller must leave.
+func (s *Store) enterLane(ctx context.Context) (*lane, error) {
+	pooled, err := s.lanes.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
+	}
+	l := &lane{store: s, pooled: pooled, ctx: ctx}
+	if l.conn, err = session.Of(pooled); err == nil {
+		l.bound, err = l.conn.Bound(ctx)
+	}
+	if err != nil {
+		s.killer.Release(ctx, pooled, false, nil)
+		return nil, err
+	}
+	return l, nil
+}
+
+// leave gives the connection back after work that ended with err. A connection that is not clean is closed.
+func (l *lane) leave(clean bool, err error) {
+	l.conn.Unbound(l.ctx, err)
+	l.store.killer.Release(l.ctx, l.pooled, clean, nil)
 }
 
 // carryOut decides a batch and records that. Until the last packet is sent nothing
@@ -180,21 +197,10 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 
 // checkOne asks about one bucket by the procedure, in one round trip.
 func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
+	for t := s.tries("check", byFault); t.next(ctx, &err); {
+		decision, err = s.tryOne(ctx, check, waits)
+	}
 	bucket := check.Buckets[0]
-	err = s.again(ctx, "check", byFault, func() error {
-		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-			if !conn.Engine.HasRoutines() {
-				return true, errNoProcedure
-			}
-			decision, err = callByRule(ctx, conn, check, waits)
-			if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
-				s.note(session.LockWaitTimeout)
-				err = s.loneWaited(ctx, conn, bucket)
-				return !session.IsLost(err), err
-			}
-			return err == nil || session.FaultOf(err).Clean, err
-		})
-	})
 	switch {
 	case errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrInvalid):
 		// Without the engine's words.
@@ -209,6 +215,29 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 		s.hints.stuck.waited(bucket)
 		err = session.AsKind(service.ErrHeld, err)
 	}
+	return decision, err
+}
+
+// tryOne asks about one bucket by the procedure, once.
+func (s *Store) tryOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
+	l, err := s.enterLane(ctx)
+	if err != nil {
+		return decision, err
+	}
+	clean := false
+	defer func() { l.leave(clean, err) }()
+	if !l.conn.Engine.HasRoutines() {
+		clean = true
+		return decision, errNoProcedure
+	}
+	decision, err = callByRule(l.bound, l.conn, check, waits)
+	if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
+		s.note(session.LockWaitTimeout)
+		err = s.loneWaited(l.bound, l.conn, check.Buckets[0])
+		clean = !session.IsLost(err)
+		return decision, err
+	}
+	clean = err == nil || session.FaultOf(err).Clean
 	return decision, err
 }
 

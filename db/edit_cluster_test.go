@@ -32,7 +32,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	// Beside the cluster's zones of other tests, which write by plain SQL.
 	mine := func() (found []records.Unaudited) {
 		t.Helper()
-		compared, err := store.CompareAudit(t.Context())
+		compared, err := store.Records.CompareAudit(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	if found := mine(); found != nil {
 		t.Errorf("zone_audit does not show %v", found)
 	}
-	if _, err := store.PutZone(t.Context(), zone(lastEdited, 5, time.Minute), service.Match{}, ""); err != nil {
+	if _, err := store.Records.PutZone(t.Context(), zone(lastEdited, 5, time.Minute), service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, pool, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
@@ -61,7 +61,7 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 	name := fmt.Sprint("racer", time.Now().UnixNano())
 	made, refused := make(chan access.Credential, 6), make(chan error, 6)
 	atOnce(cap(made), func(int) {
-		c, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
+		c, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
 		if err != nil {
 			refused <- err
 			return
@@ -79,14 +79,14 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 		}
 	}
 	for c := range made {
-		if err := store.UseCredential(t.Context(), c.ID); err != nil {
+		if err := store.Records.UseCredential(t.Context(), c.ID); err != nil {
 			t.Error(err)
 		}
-		if ended, err := store.RevokeCredential(t.Context(), c.ID, "dba"); err != nil || ended.LastUsedAt.IsZero() {
+		if ended, err := store.Records.RevokeCredential(t.Context(), c.ID, "dba"); err != nil || ended.LastUsedAt.IsZero() {
 			t.Errorf("revoked: %+v, %v", ended, err)
 		}
 	}
-	now, err := store.Now(t.Context())
+	now, err := store.Records.Now(t.Context())
 	if err != nil || time.Since(now).Abs() > time.Minute {
 		t.Errorf("the clock shows %s, %v", now, err)
 	}
@@ -99,7 +99,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	deleteRows(t, pool, "zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
-	if _, err := store.PutZone(t.Context(), locking, service.Match{}, ""); err != nil {
+	if _, err := store.Records.PutZone(t.Context(), locking, service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
 	var rows []string
@@ -109,16 +109,16 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	}
 	dbtest.Exec(t, pool, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
-	if _, err := store.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
+	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
 		"ann"); err != nil {
 		t.Fatal(err)
 	}
-	census, err := store.Census(t.Context())
+	census, err := store.Records.Census(t.Context())
 	at := slices.IndexFunc(census, func(c service.ZoneCensus) bool { return c.ZoneID == zoneID })
 	if err != nil || at < 0 || census[at].Locked != len(keys) || census[at].Overrides[service.OverrideDeny] == 0 {
 		t.Errorf("got %+v, %v", census, err)
 	}
-	if err := store.DeleteZone(t.Context(), zoneID, service.Match{}, ""); err != nil {
+	if err := store.Records.DeleteZone(t.Context(), zoneID, service.Match{}, ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -141,25 +141,25 @@ func drawEdit(r *rand.Rand) drawnEdit {
 	match := oneOf(r, service.Match{}, service.Match{}, service.Match{Absent: true}, service.Match{Present: true}, service.Match{Revision: 2})
 	switch r.IntN(40) {
 	case 0:
-		return func(e *editor) string { return answer(nil, e.store.DeleteZone(ctx, z.ID, match, who)) }
+		return func(e *editor) string { return answer(nil, e.store.Records.DeleteZone(ctx, z.ID, match, who)) }
 	case 1, 2, 3, 4, 5, 6:
-		return func(e *editor) string { return answer(e.store.PutZone(ctx, z, match, who)) }
+		return func(e *editor) string { return answer(e.store.Records.PutZone(ctx, z, match, who)) }
 	case 7, 8, 9:
-		return func(e *editor) string { return answer(nil, e.store.DeleteOverride(ctx, o.ZoneID, e.id(n), who)) }
+		return func(e *editor) string { return answer(nil, e.store.Records.DeleteOverride(ctx, o.ZoneID, e.id(n), who)) }
 	case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
 		return func(e *editor) string {
 			o := o
 			o.ID = e.id(n)
-			if same, err := e.store.Override(ctx, o.ZoneID, o.ID); err == nil && n%3 == 0 {
+			if same, err := e.store.Records.Override(ctx, o.ZoneID, o.ID); err == nil && n%3 == 0 {
 				o.Key, o.Prefix = same.Key, same.Prefix
 			}
-			set, err := e.store.SetOverride(ctx, o, who)
+			set, err := e.store.Records.SetOverride(ctx, o, who)
 			set.ID = uint64(e.ordinal(set.ID))
 			return answer(set, err)
 		}
 	}
 	return func(e *editor) string {
-		added, err := e.store.AddOverride(ctx, o, who)
+		added, err := e.store.Records.AddOverride(ctx, o, who)
 		if err == nil {
 			e.ids = append(e.ids, added.ID)
 		}
@@ -314,26 +314,26 @@ func TestAZoneMayChangeItsKeysWhileItHasOverrides(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := overridden(t, f)
-		old, err := store.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
+		old, err := store.Records.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
 		changed := zone(1, 5, time.Minute)
 		changed.Keys = service.KeyRule{Kind: service.KeyUsername}
-		if _, err := store.PutZone(t.Context(), changed, service.Match{}, "ann"); err != nil {
+		if _, err := store.Records.PutZone(t.Context(), changed, service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		old.Reason = "its network stays, though it fits no bucket"
-		if got, err := store.SetOverride(t.Context(), old, "ann"); err != nil || !same(got, old) {
+		if got, err := store.Records.SetOverride(t.Context(), old, "ann"); err != nil || !same(got, old) {
 			t.Errorf("got %+v, %v, want %+v", got, err, old)
 		}
 		for _, o := range []service.Override{within("198.51.100.0/24"), deny("Bob")} {
 			o.ID = old.ID
 			var field *service.FieldError
-			if _, err := store.SetOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+			if _, err := store.Records.SetOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
 				t.Errorf("set to %+v: %v, want a field that is invalid", o, err)
 			}
-			if _, err := store.AddOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+			if _, err := store.Records.AddOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
 				t.Errorf("add %+v: %v, want a field that is invalid", o, err)
 			}
 		}
@@ -344,11 +344,11 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
-		first, err := store.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
+		first, err := store.Records.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := store.AddOverride(t.Context(), deny("192.0.2.1"), "ann")
+		second, err := store.Records.AddOverride(t.Context(), deny("192.0.2.1"), "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,12 +360,12 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 		second.Key, second.Prefix = "", first.Prefix
 		elsewhere := service.Override{ZoneID: 9, Prefix: first.Prefix, Action: service.OverrideDeny}
 		for name, err := range map[string]error{
-			"add of the same network":  errorOf(store.AddOverride(t.Context(), within("203.0.113.0/24"), "bob")),
-			"set to the same network":  errorOf(store.SetOverride(t.Context(), second, "bob")),
-			"add to an unknown zone":   errorOf(store.AddOverride(t.Context(), elsewhere, "bob")),
-			"put of another revision":  errorOf(store.PutZone(t.Context(), zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
-			"deletion of no override":  store.DeleteOverride(t.Context(), 1, 99, "bob"),
-			"deletion of another zone": store.DeleteZone(t.Context(), 9, service.Match{}, "bob"),
+			"add of the same network":  errorOf(store.Records.AddOverride(t.Context(), within("203.0.113.0/24"), "bob")),
+			"set to the same network":  errorOf(store.Records.SetOverride(t.Context(), second, "bob")),
+			"add to an unknown zone":   errorOf(store.Records.AddOverride(t.Context(), elsewhere, "bob")),
+			"put of another revision":  errorOf(store.Records.PutZone(t.Context(), zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
+			"deletion of no override":  store.Records.DeleteOverride(t.Context(), 1, 99, "bob"),
+			"deletion of another zone": store.Records.DeleteZone(t.Context(), 9, service.Match{}, "bob"),
 		} {
 			if err == nil {
 				t.Errorf("%s: done", name)
@@ -386,22 +386,22 @@ func TestAnEditIsRecordedWithTheReasonOfItsCallerAlone(t *testing.T) {
 		ann, reason := strings.Repeat("é", 128), strings.Repeat("é", 255)
 		because := service.WithReason(t.Context(), reason)
 		zone := service.Zone{ID: 1, Rate: 5, Window: time.Hour}
-		if _, err := store.PutZone(t.Context(), zone, service.Match{}, ""); err != nil { // runs the triggers with neither
+		if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, ""); err != nil { // runs the triggers with neither
 			t.Fatal(err)
 		}
-		if _, err := store.PutZone(because, zone, service.Match{}, ann); err != nil {
+		if _, err := store.Records.PutZone(because, zone, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny}, ann); err != nil {
+		if _, err := store.Records.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny}, ann); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
 			zone.Rate++
-			if _, err := store.PutZone(t.Context(), zone, service.Match{}, "bob"); err != nil {
+			if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, "bob"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := store.DeleteZone(because, 1, service.Match{}, ann); err != nil {
+		if err := store.Records.DeleteZone(because, 1, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
 		got, err := dbtest.Texts(d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")

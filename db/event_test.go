@@ -125,22 +125,22 @@ func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
 			}
 		}
 		for rate := range 2 {
-			_, err := store.PutZone(ctx, zone(7, 5+rate, time.Minute), service.Match{}, "ann")
+			_, err := store.Records.PutZone(ctx, zone(7, 5+rate, time.Minute), service.Match{}, "ann")
 			must(err)
 		}
-		exact, err := store.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny}, "ann")
+		exact, err := store.Records.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny}, "ann")
 		must(err)
 		if f.engine != nil { // by SQL: neither the service nor the portable tables have such an edit
 			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'guessing' WHERE id = ?", exact.ID)
 		}
-		must(store.DeleteOverride(ctx, 7, exact.ID, "ann"))
-		must(store.DeleteZone(ctx, 7, service.Match{}, "ann"))
+		must(store.Records.DeleteOverride(ctx, 7, exact.ID, "ann"))
+		must(store.Records.DeleteZone(ctx, 7, service.Match{}, "ann"))
 		made := add(t, store, callerOf("door"))
-		must(store.UseCredential(ctx, made.ID))
+		must(store.Records.UseCredential(ctx, made.ID))
 		if f.engine != nil {
 			dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = '2099-01-01' WHERE id = ?", made.ID)
 		}
-		_, err = store.RevokeCredential(ctx, made.ID, "ann")
+		_, err = store.Records.RevokeCredential(ctx, made.ID, "ann")
 		must(err)
 
 		got, want := typesOf(t, d, service.Bucket{ZoneID: 7}), []event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}

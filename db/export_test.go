@@ -23,7 +23,7 @@ func TestAnExportIsARowOfTheAudit(t *testing.T) {
 			Since: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Until: time.Date(2026, 8, 25, 0, 0, 0, 0, time.UTC), Cursor: 1<<63 + 1,
 		}
 		for _, export := range []service.Export{{Format: "csv", Query: full}, {Format: "ndjson", Query: service.HistoryQuery{Zones: []int64{1, 2}}}} {
-			if err := store.NoteExport(context.Background(), export, "ann"); err != nil {
+			if err := store.Records.NoteExport(context.Background(), export, "ann"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -31,7 +31,7 @@ func TestAnExportIsARowOfTheAudit(t *testing.T) {
 			Zone   int64  `db:"zone_id"`
 			Filter string `db:"state_after"`
 		}
-		if err := store.pool.SelectContext(context.Background(), &rows, `
+		if err := store.lookUps.SelectContext(context.Background(), &rows, `
 SELECT zone_id, state_after
   FROM zone_audit
  WHERE subject = 'history'
@@ -58,7 +58,7 @@ SELECT zone_id, state_after
 				t.Errorf("zone %d: %s, want %s", rows[i].Zone, rows[i].Filter, want)
 			}
 		}
-		if err := store.NoteExport(context.Background(), service.Export{}, strings.Repeat("x", service.MaxNameLength)); err != nil {
+		if err := store.Records.NoteExport(context.Background(), service.Export{}, strings.Repeat("x", service.MaxNameLength)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -31,7 +31,7 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
 	return &Store{
-		lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces),
+		pools: pools{lanes: lanes, lookUps: session.NewPool(sqlx.NewDb(conns, "mysql"), nil, 1)}, hints: newHints(seenPlaces),
 		database: session.NewDatabase(engine.MySQL),
 	}, mock
 }

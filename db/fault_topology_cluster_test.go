@@ -27,17 +27,12 @@ type instance struct {
 
 func newInstance(t *testing.T, c *vitess.Cluster) instance {
 	t.Helper()
-	o := session.Options{DSN: c.DSN()}
-	store, err := Open(o)
+	store, err := Open(session.Options{DSN: c.DSN()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	probe, err := store.OpenProbe(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = store.Close(), probe.Close() })
-	return instance{store, probe}
+	t.Cleanup(func() { _ = store.Close() })
+	return instance{store, store.Probe()}
 }
 
 // ask asks one check as a caller does, and returns how long that took.

@@ -182,7 +182,7 @@ func wantService(t *testing.T, d *dbtest.Database, setting string) {
 	if peek, err := store.Peek(t.Context(), service.Bucket{ZoneID: 2, Key: "ä"}); err != nil || peek.Velocity != 0 {
 		t.Errorf("%s: a peek: %+v, %v", setting, peek, err)
 	}
-	if _, err := store.PutZone(t.Context(), zone(4, 2, time.Minute), service.Match{}, "ann"); err != nil {
+	if _, err := store.Records.PutZone(t.Context(), zone(4, 2, time.Minute), service.Match{}, "ann"); err != nil {
 		t.Errorf("%s: an edit: %v", setting, err)
 	}
 	for _, call := range []string{

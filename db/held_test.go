@@ -73,8 +73,8 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
 		d.SetZone(t, zone(1, 200, time.Hour))
 		store := connect(t, d, session.Options{LockWait: lockWait, MaxConns: conns})
-		for range store.pool.Conns.Stats().MaxOpenConnections {
-			busy, err := store.pool.Conns.Conn(t.Context())
+		for range store.lookUps.Conns.Stats().MaxOpenConnections {
+			busy, err := store.lookUps.Conns.Conn(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

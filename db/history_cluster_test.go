@@ -65,14 +65,14 @@ func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
 				if q.Order == service.NewestFirst {
 					slices.Reverse(want)
 				}
-				if got := idsOf(t, store, q); !slices.Equal(got, want) {
+				if got := idsOf(t, store.History, q); !slices.Equal(got, want) {
 					t.Errorf("%s, %s, pages of %d: got %v, want %v", name, q.Order, q.Limit, got, want)
 				}
 			}
 		}
 	}
 	for _, want := range []service.Txn{all[0], all[20], all[39]} {
-		if txn, err := store.Txn(t.Context(), want.ID); err != nil || txn != want {
+		if txn, err := store.History.Txn(t.Context(), want.ID); err != nil || txn != want {
 			t.Errorf("txn %d: %+v, %v", want.ID, txn, err)
 		}
 	}

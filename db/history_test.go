@@ -132,7 +132,7 @@ func marksChangeNoPage(t *testing.T, d *dbtest.Database, begin time.Time, at fun
 						if order == service.NewestFirst {
 							slices.Reverse(want)
 						}
-						if got := idsOf(t, store, q); !slices.Equal(got, want) {
+						if got := idsOf(t, store.History, q); !slices.Equal(got, want) {
 							t.Errorf("%d marks, %+v: got %d txns, want %d", len(marks), q, len(got), len(want))
 						}
 					}
@@ -177,7 +177,7 @@ func listTxnsReadsTheHistory(t *testing.T, d *dbtest.Database, begin time.Time, 
 // wantList calls list_txns, and wants the ids of a page of the history.
 func wantList(t *testing.T, d *dbtest.Database, store *Store, q service.HistoryQuery, args ...any) {
 	t.Helper()
-	page, err := store.History(t.Context(), q)
+	page, err := store.History.History(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *dbtest.Database, _ time.Tim
 		mark(t, d, marked, 3, 9_000, 15_000, 21_000)
 		store := connect(t, d, session.Options{})
 		for _, id := range []uint64{3, 8_997, 9_000, 9_003, 30_000} {
-			if txn, err := store.Txn(t.Context(), id); err != nil || !txn.CreatedAt.Equal(at(id)) {
+			if txn, err := store.History.Txn(t.Context(), id); err != nil || !txn.CreatedAt.Equal(at(id)) {
 				t.Errorf("%s marks, txn %d: %+v, %v", name, id, txn, err)
 			}
 			errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: id, Outcome: service.OutcomeFailure}})
@@ -262,10 +262,10 @@ func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *dbtest.Database, _ time.Tim
 				t.Errorf("%s marks, report of txn %d: %v, %v", name, id, errs, err)
 			}
 		}
-		if zones, err := store.TxnZones(t.Context(), []uint64{3, 15_003, 4, 30_000}); err != nil || len(zones) != 3 {
+		if zones, err := store.History.TxnZones(t.Context(), []uint64{3, 15_003, 4, 30_000}); err != nil || len(zones) != 3 {
 			t.Errorf("%s marks: zones of txns %v, %v", name, zones, err)
 		}
-		if _, err := store.Txn(t.Context(), 4); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.History.Txn(t.Context(), 4); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("%s marks: txn 4, which does not exist: %v", name, err)
 		}
 	}
@@ -278,19 +278,19 @@ func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, a
 	for _, keys := range [][]string{nil, {"user6"}} {
 		q := service.HistoryQuery{Zones: []int64{1}, Keys: keys, Order: service.OldestFirst, Limit: 7}
 		for range 3 {
-			page, err := store.History(t.Context(), q)
+			page, err := store.History.History(t.Context(), q)
 			if err != nil || len(page.Txns) != q.Limit {
 				t.Fatalf("%+v, %v", page, err)
 			}
 			q.Cursor = page.Next
 		}
-		want := idsOf(t, store, q)
+		want := idsOf(t, store.History, q)
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
-		if got := idsOf(t, store, q); !slices.Equal(got, want) {
+		if got := idsOf(t, store.History, q); !slices.Equal(got, want) {
 			t.Errorf("keys %v, oldest first: got %d txns, want %d", keys, len(got), len(want))
 		}
 		q.Order = service.NewestFirst
-		if got := idsOf(t, store, q); len(got) != 0 {
+		if got := idsOf(t, store.History, q); len(got) != 0 {
 			t.Errorf("keys %v, newest first: got %d txns behind the oldest", keys, len(got))
 		}
 	}
@@ -311,7 +311,7 @@ func TestManyTxnsOfOneInstantArePagedThrough(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for id := uint64(1); id < txns; id += txns/4 - 1 {
-			page, err := store.History(ctx, service.HistoryQuery{
+			page, err := store.History.History(ctx, service.HistoryQuery{
 				Zones: []int64{1}, Keys: []string{"alice"}, Order: service.OldestFirst, Cursor: id, Limit: 1,
 			})
 			if err != nil || len(page.Txns) != 1 || page.Txns[0].ID != id+1 {

@@ -51,9 +51,9 @@ func (s *Store) ProveKeys(ctx context.Context, keys []service.SecretKey) error {
 	for _, key := range keys {
 		name, own := "key "+key.String(), key.Fingerprint()
 		var noted []string
-		err := s.pool.SelectContext(ctx, &noted, "SELECT value FROM velocity_identity WHERE name = ?", name)
+		err := s.lookUps.SelectContext(ctx, &noted, "SELECT value FROM velocity_identity WHERE name = ?", name)
 		if err == nil && len(noted) == 0 {
-			err = s.pool.Exec(ctx, "INSERT INTO velocity_identity (name, value) VALUES (?, ?)", name, own)
+			err = s.lookUps.Exec(ctx, "INSERT INTO velocity_identity (name, value) VALUES (?, ?)", name, own)
 			if session.IsNumber(err, session.NumberDuplicate) || session.IsOneOf(err, session.LackingRight()) {
 				err = nil // another instance did it now, and the next look compares; or an account of a person
 			}

@@ -24,11 +24,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 			}
 		}}
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, o)
-		probe, err := store.OpenProbe(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dbtest.AtEnd(t, func() { _ = probe.Close() })
+		probe := store.Probe()
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +40,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 				t.Errorf("a check at another database: %v", err)
 			}
 		}
-		if _, err := store.Zones(t.Context()); !errors.Is(err, service.ErrAway) {
+		if _, err := store.Records.Zones(t.Context()); !errors.Is(err, service.ErrAway) {
 			t.Errorf("a look-up at another database: %v", err)
 		}
 		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") || told.Load() < 3 {

@@ -78,7 +78,7 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := store.PutZone(t.Context(), zone(1, 6, time.Hour), service.Match{}, "tester"); err != nil {
+		if _, err := store.Records.PutZone(t.Context(), zone(1, 6, time.Hour), service.Match{}, "tester"); err != nil {
 			t.Error(err)
 		}
 	})

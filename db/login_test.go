@@ -38,7 +38,7 @@ func TestANewAccountIsReadWhenThePasswordHasExpired(t *testing.T) {
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("check: %v", err)
 		}
-		if _, err := store.Zones(t.Context()); err != nil {
+		if _, err := store.Records.Zones(t.Context()); err != nil {
 			t.Errorf("look-up: %v", err)
 		}
 	})
@@ -69,12 +69,12 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 					t.Errorf("%s: %v, want %v", when, err, want)
 				}
 			}
-			if _, err := store.Zones(t.Context()); !errors.Is(err, want) {
+			if _, err := store.Records.Zones(t.Context()); !errors.Is(err, want) {
 				t.Errorf("%s: look-up: %v, want %v", when, err, want)
 			}
 		}
 		letGo := func() {
-			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool.Conns} {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.lookUps.Conns} {
 				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
 			}
 		}

@@ -34,7 +34,7 @@ func newBench(tb testing.TB, d *dbtest.Database) bench {
 
 // asking returns the bench with another store of checks on the same database.
 func (b bench) asking(checks service.CheckStore) bench {
-	b.Checker = service.NewLimiter(checks, service.LimiterOptions{Zones: b.store, Timeout: 5 * time.Minute})
+	b.Checker = service.NewLimiter(checks, service.LimiterOptions{Zones: b.store.Records, Timeout: 5 * time.Minute})
 	return b
 }
 
@@ -61,7 +61,7 @@ func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, e
 }
 
 func (b bench) Attempt(ctx context.Context, id string) (service.Recall, error) {
-	return b.store.Attempt(ctx, id)
+	return b.store.History.Attempt(ctx, id)
 }
 
 func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
@@ -75,11 +75,11 @@ type explainedBench struct {
 }
 
 func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
+	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explainer.Explain(ctx, txnID) })
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
-	return b.store.History(ctx, query)
+	return b.store.History.History(ctx, query)
 }
 
 func (b bench) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
@@ -193,4 +193,15 @@ func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
 	t.Helper()
 	d.Audit(t, zones...)
 	d.AwaitNone(t, "the test")
+}
+
+// onLane calls do with a connection of the lanes.
+func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
+	l, err := s.enterLane(ctx)
+	if err != nil {
+		return err
+	}
+	clean, err := do(l.bound, l.conn)
+	l.leave(clean, err)
+	return err
 }

@@ -24,5 +24,5 @@ func (s *Store) noteError(err error) {
 }
 
 // Pools returns the use of the connections that decide checks, and of those for everything
-// else. It asks no engine.
-func (s *Store) Pools() (checks, others sql.DBStats) { return s.lanes.Stats(), s.pool.Conns.Stats() }
+// else but KILL and the probe. It asks no engine.
+func (s *Store) Pools() (checks, others sql.DBStats) { return s.lanes.Stats(), s.lookUps.Stats() }

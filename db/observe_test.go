@@ -46,7 +46,7 @@ func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
 			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
 		}
 		told.want(t, session.LockWaitTimeout)
-		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7 {
+		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7+3 {
 			t.Errorf("connections: %+v, %+v", checks, others)
 		}
 	})
@@ -87,7 +87,7 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		if f.engine != nil {
 			d = d.ServiceAccount(t)
 		}
-		census, err := f.connect(t, d, session.Options{}).Census(t.Context())
+		census, err := f.connect(t, d, session.Options{}).Records.Census(t.Context())
 		if err != nil || len(census) != 3 {
 			t.Fatalf("got %v, %v", census, err)
 		}

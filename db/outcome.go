@@ -46,7 +46,7 @@ func (s *Store) byTxn(ctx context.Context, reports []service.Report, receipts []
 			ids = append(ids, r.AttemptID)
 		}
 	}
-	remembered, err := s.Attempts(ctx, ids)
+	remembered, err := s.History.Attempts(ctx, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look up the attempts of %d reports: %w", len(ids), err)
 	}

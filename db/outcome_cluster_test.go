@@ -24,7 +24,7 @@ func outcomeStand(t *testing.T, zones ...service.Zone) (d *dbtest.Database, stor
 	t.Helper()
 	d = &dbtest.Database{DSN: clusterDSN(t)}
 	store = connect(t, d, session.Options{LockWait: 5 * time.Second})
-	d.SQL = store.pool.Conns.DB
+	d.SQL = store.lookUps.Conns.DB
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
@@ -38,7 +38,7 @@ func overBothShards(t *testing.T, store *Store, firstZone, secondZone int64, pre
 	if _, err := ask(t.Context(), store, check(first)); err != nil { // now the store knows the shards
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, store.pool.Conns, "DELETE FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", first.ZoneID, first.Key)
+	dbtest.Exec(t, store.lookUps.Conns, "DELETE FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", first.ZoneID, first.Key)
 	shard, _ := store.ShardOf(first)
 	for i := range 100 {
 		second := service.Bucket{ZoneID: secondZone, Key: fmt.Sprint(prefix, i)}
@@ -97,11 +97,11 @@ func TestClusterOutcomeSpeaksForBucketsOfBothShards(t *testing.T) {
 			t.Errorf("bucket %d of zone %d: %d count, want %d; %d successes, want 1", i, bucket.ZoneID, counted, want, successes)
 		}
 	}
-	txn, err := store.Txn(t.Context(), last.TxnID)
+	txn, err := store.History.Txn(t.Context(), last.TxnID)
 	if err != nil || txn.Outcome != service.OutcomeSuccess {
 		t.Errorf("txn %+v, %v", txn, err)
 	}
-	zones, err := store.TxnZones(t.Context(), []uint64{last.TxnID})
+	zones, err := store.History.TxnZones(t.Context(), []uint64{last.TxnID})
 	got := zones[last.TxnID]
 	if slices.Sort(got); err != nil || !slices.Equal(got, []int64{2001, 2002}) {
 		t.Errorf("zones %v, %v", zones, err)
@@ -204,7 +204,7 @@ func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 			t.Fatal(receipts, err)
 		}
 	}
-	found, err := store.Attempt(t.Context(), pair)
+	found, err := store.History.Attempt(t.Context(), pair)
 	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome() != service.OutcomeSuccess {
 		t.Errorf("recalled %+v, %v", found, err)
 	}
@@ -218,10 +218,10 @@ func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 	if receipts, err := store.ReportAll(t.Context(), report); err != nil || !errors.Is(receipts[0], service.ErrConflict) {
 		t.Errorf("an id of two checks: %v, %v", receipts, err)
 	}
-	if _, err := store.Attempt(t.Context(), twice); !errors.Is(err, service.ErrConflict) {
+	if _, err := store.History.Attempt(t.Context(), twice); !errors.Is(err, service.ErrConflict) {
 		t.Errorf("an id of two checks: %v", err)
 	}
-	zones, err := store.AttemptZones(t.Context(), []string{twice, pair})
+	zones, err := store.History.AttemptZones(t.Context(), []string{twice, pair})
 	for id, got := range zones {
 		if slices.Sort(got); !slices.Equal(got, []int64{2005, 2006}) {
 			t.Errorf("%s: zones %v, %v", id, zones, err)

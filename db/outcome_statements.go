@@ -54,7 +54,7 @@ func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]his
 	for i, report := range reports {
 		ids[i] = report.TxnID
 	}
-	found, err := s.TxnsOfChecks(ctx, ids)
+	found, err := s.History.TxnsOfChecks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

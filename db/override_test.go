@@ -46,7 +46,7 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 			},
 			within("203.0.113.0/24"), within("2001:db8::/32"), within("0.0.0.0/0"), within("::/0"), deny("10.0.0.1"),
 		} {
-			added, err := store.AddOverride(ctx, o, "ann")
+			added, err := store.Records.AddOverride(ctx, o, "ann")
 			if o.CreatedBy == "" {
 				o.CreatedBy = "ann"
 			}
@@ -57,28 +57,28 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 			if !added.ExpiresAt.Equal(o.ExpiresAt) || !same(added, o) {
 				t.Errorf("added %+v, want %+v", added, o)
 			}
-			if got, err := store.Override(ctx, 1, o.ID); err != nil || !same(got, o) {
+			if got, err := store.Records.Override(ctx, 1, o.ID); err != nil || !same(got, o) {
 				t.Errorf("read %+v, %v, want %+v", got, err, o)
 			}
 			ids[o.ID], first = o, o.ID
 		}
 		changed := within("198.51.100.0/24")
 		changed.ID, changed.Action, changed.Rate, changed.Window = first, service.OverrideLimit, 3, time.Minute
-		set, err := store.SetOverride(ctx, changed, "eve")
+		set, err := store.Records.SetOverride(ctx, changed, "eve")
 		changed.CreatedBy = "ann" // who created it stays
 		if err != nil || !same(set, changed) {
 			t.Errorf("set %+v, %v, want %+v", set, err, changed)
 		}
-		list, err := store.Overrides(ctx, 1, 0, 100)
+		list, err := store.Records.Overrides(ctx, 1, 0, 100)
 		if err != nil || len(list) != len(ids) {
 			t.Errorf("listed %d, %v, want %d", len(list), err, len(ids))
 		}
 		for id := range ids {
-			if err := store.DeleteOverride(ctx, 1, id, "ann"); err != nil {
+			if err := store.Records.DeleteOverride(ctx, 1, id, "ann"); err != nil {
 				t.Error(err)
 			}
 		}
-		if list, err := store.Overrides(ctx, 1, 0, 100); err != nil || len(list) != 0 {
+		if list, err := store.Records.Overrides(ctx, 1, 0, 100); err != nil || len(list) != 0 {
 			t.Errorf("after deleting all: %v, %v", list, err)
 		}
 	})
@@ -97,7 +97,7 @@ func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
 		d.SetZone(t, zone(2, 5, time.Minute))
-		added, err := store.AddOverride(t.Context(), deny("192.0.2.1"), "")
+		added, err := store.Records.AddOverride(t.Context(), deny("192.0.2.1"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,22 +107,22 @@ func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
 		never := deny("192.0.2.2")
 		never.ID = added.ID + 1
 		for name, ask := range map[string]func() error{
-			"list of an unknown zone": func() error { _, err := store.Overrides(t.Context(), 3, 0, 10); return err },
-			"read in another zone":    func() error { _, err := store.Override(t.Context(), 2, added.ID); return err },
-			"read of none":            func() error { _, err := store.Override(t.Context(), 1, never.ID); return err },
-			"add to an unknown zone":  func() error { _, err := store.AddOverride(t.Context(), unknown, ""); return err },
-			"set in another zone":     func() error { _, err := store.SetOverride(t.Context(), elsewhere, ""); return err },
-			"set in an unknown zone":  func() error { _, err := store.SetOverride(t.Context(), unknown, ""); return err },
-			"set none":                func() error { _, err := store.SetOverride(t.Context(), never, ""); return err },
-			"delete in another zone":  func() error { return store.DeleteOverride(t.Context(), 2, added.ID, "") },
-			"delete in unknown zone":  func() error { return store.DeleteOverride(t.Context(), 3, added.ID, "") },
-			"delete none":             func() error { return store.DeleteOverride(t.Context(), 1, never.ID, "") },
+			"list of an unknown zone": func() error { _, err := store.Records.Overrides(t.Context(), 3, 0, 10); return err },
+			"read in another zone":    func() error { _, err := store.Records.Override(t.Context(), 2, added.ID); return err },
+			"read of none":            func() error { _, err := store.Records.Override(t.Context(), 1, never.ID); return err },
+			"add to an unknown zone":  func() error { _, err := store.Records.AddOverride(t.Context(), unknown, ""); return err },
+			"set in another zone":     func() error { _, err := store.Records.SetOverride(t.Context(), elsewhere, ""); return err },
+			"set in an unknown zone":  func() error { _, err := store.Records.SetOverride(t.Context(), unknown, ""); return err },
+			"set none":                func() error { _, err := store.Records.SetOverride(t.Context(), never, ""); return err },
+			"delete in another zone":  func() error { return store.Records.DeleteOverride(t.Context(), 2, added.ID, "") },
+			"delete in unknown zone":  func() error { return store.Records.DeleteOverride(t.Context(), 3, added.ID, "") },
+			"delete none":             func() error { return store.Records.DeleteOverride(t.Context(), 1, never.ID, "") },
 		} {
 			if err := ask(); !errors.Is(err, service.ErrNotFound) {
 				t.Errorf("%s: %v, want ErrNotFound", name, err)
 			}
 		}
-		if got, err := store.Override(t.Context(), 1, added.ID); err != nil || !same(got, added) {
+		if got, err := store.Records.Override(t.Context(), 1, added.ID); err != nil || !same(got, added) {
 			t.Errorf("got %+v, %v, want it unchanged", got, err)
 		}
 	})
@@ -133,31 +133,31 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
 		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"), "all": within("::/0")} {
-			first, err := store.AddOverride(t.Context(), o, "ann")
+			first, err := store.Records.AddOverride(t.Context(), o, "ann")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := store.AddOverride(t.Context(), o, "bob"); !errors.Is(err, service.ErrConflict) {
+			if _, err := store.Records.AddOverride(t.Context(), o, "bob"); !errors.Is(err, service.ErrConflict) {
 				t.Errorf("%s, while there is one: %v, want ErrConflict", name, err)
 			}
 			other := within("198.51.100.0/24")
-			if other, err = store.AddOverride(t.Context(), other, ""); err != nil {
+			if other, err = store.Records.AddOverride(t.Context(), other, ""); err != nil {
 				t.Fatal(err)
 			}
 			moved := o
 			moved.ID = other.ID
-			if _, err := store.SetOverride(t.Context(), moved, "bob"); !errors.Is(err, service.ErrConflict) {
+			if _, err := store.Records.SetOverride(t.Context(), moved, "bob"); !errors.Is(err, service.ErrConflict) {
 				t.Errorf("%s, moved onto another: %v, want ErrConflict", name, err)
 			}
 			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", first.ID)
-			second, err := store.AddOverride(t.Context(), o, "bob")
+			second, err := store.Records.AddOverride(t.Context(), o, "bob")
 			if err != nil || second.ID == first.ID || second.CreatedBy != "bob" {
 				t.Errorf("%s, when the first has expired: %+v, %v", name, second, err)
 			}
-			if _, err := store.Override(t.Context(), 1, first.ID); !errors.Is(err, service.ErrNotFound) {
+			if _, err := store.Records.Override(t.Context(), 1, first.ID); !errors.Is(err, service.ErrNotFound) {
 				t.Errorf("%s: the expired one: %v, want ErrNotFound", name, err)
 			}
-			if err := store.DeleteOverride(t.Context(), 1, other.ID, ""); err != nil {
+			if err := store.Records.DeleteOverride(t.Context(), 1, other.ID, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -192,22 +192,22 @@ func TestOfTwoBansTheLaterEndStays(t *testing.T) {
 				{"jail", 11, "mail 0"},
 				{"jail", 0, "mail 0"},
 			} {
-				got, err := store.ExtendOverride(t.Context(), ban(target, step.reason, step.hour), "ann")
+				got, err := store.Records.ExtendOverride(t.Context(), ban(target, step.reason, step.hour), "ann")
 				if stands := fmt.Sprint(got.Reason, " ", got.ExpiresAt.UTC().Hour()); err != nil || stands != step.want {
 					t.Errorf("%s, %s %d: %s stands, %v; want %s", name, step.reason, step.hour, stands, err, step.want)
 				}
-				read, err := store.Override(t.Context(), 1, got.ID)
+				read, err := store.Records.Override(t.Context(), 1, got.ID)
 				if err != nil || !same(read, got) {
 					t.Errorf("%s: read %+v, %v; want %+v", name, read, err, got)
 				}
 			}
 			other := ban(target, "mail", 0)
 			other.Action = service.OverrideAllow
-			if _, err := store.ExtendOverride(t.Context(), other, ""); !errors.Is(err, service.ErrConflict) {
+			if _, err := store.Records.ExtendOverride(t.Context(), other, ""); !errors.Is(err, service.ErrConflict) {
 				t.Errorf("%s, allowed: %v, want ErrConflict", name, err)
 			}
 			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6)")
-			if got, err := store.ExtendOverride(t.Context(), other, ""); err != nil || got.Action != service.OverrideAllow {
+			if got, err := store.Records.ExtendOverride(t.Context(), other, ""); err != nil || got.Action != service.OverrideAllow {
 				t.Errorf("%s, when the ban has expired: %+v, %v", name, got, err)
 			}
 		}
@@ -218,21 +218,21 @@ func TestABanEndsByItsReasonAlone(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := overridden(t, f)
-		made, err := store.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), "jail", 5), "ann")
+		made, err := store.Records.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), "jail", 5), "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, reason := range []string{"Jail", "jail ", "", "recidive"} {
-			err := store.EndOverride(service.WithReason(t.Context(), reason), 1, made.ID, "")
+			err := store.Records.EndOverride(service.WithReason(t.Context(), reason), 1, made.ID, "")
 			if !errors.Is(err, service.ErrConflict) {
 				t.Errorf("by %q: %v, want ErrConflict", reason, err)
 			}
 		}
-		if got, err := store.Override(t.Context(), 1, made.ID); err != nil || !same(got, made) {
+		if got, err := store.Records.Override(t.Context(), 1, made.ID); err != nil || !same(got, made) {
 			t.Errorf("left is %+v, %v", got, err)
 		}
 		for _, want := range []error{nil, service.ErrNotFound} {
-			if err := store.EndOverride(service.WithReason(t.Context(), "jail"), 1, made.ID, ""); !errors.Is(err, want) {
+			if err := store.Records.EndOverride(service.WithReason(t.Context(), "jail"), 1, made.ID, ""); !errors.Is(err, want) {
 				t.Errorf("by its reason: %v, want %v", err, want)
 			}
 		}
@@ -246,13 +246,13 @@ func TestOfBansAtOnceTheLatestStays(t *testing.T) {
 		var all sync.WaitGroup
 		for hour := 1; hour <= 12; hour++ {
 			all.Go(func() {
-				if _, err := store.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), fmt.Sprint(hour), hour), ""); err != nil {
+				if _, err := store.Records.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), fmt.Sprint(hour), hour), ""); err != nil {
 					t.Errorf("ban until %d: %v", hour, err)
 				}
 			})
 		}
 		all.Wait()
-		if left, err := store.Overrides(t.Context(), 1, 0, 10); err != nil || len(left) != 1 || left[0].Reason != "12" {
+		if left, err := store.Records.Overrides(t.Context(), 1, 0, 10); err != nil || len(left) != 1 || left[0].Reason != "12" {
 			t.Errorf("left are %+v, %v; want the one until 12", left, err)
 		}
 	})
@@ -270,7 +270,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 		var keys []string
 		var after uint64
 		for pages := 0; ; pages++ {
-			list, err := store.Overrides(t.Context(), 1, after, 3)
+			list, err := store.Records.Overrides(t.Context(), 1, after, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,16 +303,16 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 					if round%2 == 1 {
 						o = within(fmt.Sprintf("10.%d.0.0/16", caller))
 					}
-					added, err := store.AddOverride(context.Background(), o, "ann")
+					added, err := store.Records.AddOverride(context.Background(), o, "ann")
 					if err == nil {
 						added.Reason = "set"
-						added, err = store.SetOverride(context.Background(), added, "bob")
+						added, err = store.Records.SetOverride(context.Background(), added, "bob")
 					}
 					if err == nil {
-						err = store.DeleteOverride(context.Background(), 1, added.ID, "eve")
+						err = store.Records.DeleteOverride(context.Background(), 1, added.ID, "eve")
 					}
 					if err == nil {
-						_, err = store.PutZone(context.Background(), zone(2, round, time.Minute), service.Match{}, "")
+						_, err = store.Records.PutZone(context.Background(), zone(2, round, time.Minute), service.Match{}, "")
 					}
 					if err != nil {
 						t.Error(err)

@@ -67,7 +67,7 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 	}
 	page := func(key string, limit int) func() error {
 		return func() error {
-			_, err := store.History(t.Context(), service.HistoryQuery{
+			_, err := store.History.History(t.Context(), service.HistoryQuery{
 				Zones: []int64{1}, Keys: []string{key}, Order: service.NewestFirst, Limit: limit,
 			})
 			return err
@@ -83,20 +83,20 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		{"a check of two", store.lanes, asks(user("bob"), user("192.0.2.7"))},
 		{"a check by a count", store.lanes, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
 		{"a check by a count with a limit", store.lanes, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
-		{"a report", store.pool.Conns.DB, func() error {
+		{"a report", store.lookUps.Conns.DB, func() error {
 			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: service.OutcomeSuccess}})
 			return err
 		}},
-		{"a txn", store.pool.Conns.DB, func() error {
-			_, err := store.Txn(t.Context(), txnID)
+		{"a txn", store.lookUps.Conns.DB, func() error {
+			_, err := store.History.Txn(t.Context(), txnID)
 			return err
 		}},
-		{"the zones of a txn", store.pool.Conns.DB, func() error {
-			_, err := store.TxnZones(t.Context(), []uint64{txnID})
+		{"the zones of a txn", store.lookUps.Conns.DB, func() error {
+			_, err := store.History.TxnZones(t.Context(), []uint64{txnID})
 			return err
 		}},
-		{"a full page of a bucket", store.pool.Conns.DB, page("bob", 1)},
-		{"a key without rows", store.pool.Conns.DB, page("nobody", 50)},
+		{"a full page of a bucket", store.lookUps.Conns.DB, page("bob", 1)},
+		{"a key without rows", store.lookUps.Conns.DB, page("nobody", 50)},
 	}
 	// The least of some rounds: the first one opens the tables.
 	least := map[string]int{}

@@ -81,7 +81,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 					ended <- err
 				}()
 				go func() {
-					_, err := store.Txn(ctx, first.TxnID())
+					_, err := store.History.Txn(ctx, first.TxnID())
 					ended <- err
 				}()
 			}

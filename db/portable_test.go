@@ -42,7 +42,7 @@ func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
-	if _, err := b.store.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
+	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
 		tb.Fatal(err)
 	}
 	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free', '"+zonerow.Always+

@@ -16,11 +16,11 @@ import (
 func (s *Store) Prove(ctx context.Context, o prover.Options, found func(limits.Finding)) (result prover.Result, err error) {
 	o.Lag = service.HistoryLag
 	o.FirstID = func(ctx context.Context, since time.Time) (low uint64, err error) {
-		low, _, err = idsOn(s.database, s.Reader)(ctx, since, time.Time{})
+		low, _, err = idsOn(s.database, s.History)(ctx, since, time.Time{})
 		return low, err
 	}
 	// A statement whose caller leaves is a short one, so nobody ends its session.
-	if result, err = prover.Run(ctx, s.pool.Conns, o, found); err != nil {
+	if result, err = prover.Run(ctx, s.lookUps.Conns, o, found); err != nil {
 		err = session.LookupError(err)
 	}
 	return result, err

@@ -145,17 +145,17 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 		d.LeaveUnaudited()
 		ctx := t.Context()
 		zone := service.Zone{ID: 1, Rate: 4, Window: time.Minute}
-		_, err := store.PutZone(ctx, zone, service.Match{}, "ann")
+		_, err := store.Records.PutZone(ctx, zone, service.Match{}, "ann")
 		o := service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 1, Reason: "test"}
 		if err == nil {
-			o, err = store.AddOverride(ctx, o, "ann")
+			o, err = store.Records.AddOverride(ctx, o, "ann")
 		}
 		zone.Rate = 2
 		if err == nil {
-			_, err = store.PutZone(ctx, zone, service.Match{}, "ann")
+			_, err = store.Records.PutZone(ctx, zone, service.Match{}, "ann")
 		}
 		if err == nil {
-			err = store.DeleteOverride(ctx, 1, o.ID, "ann")
+			err = store.Records.DeleteOverride(ctx, 1, o.ID, "ann")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 // for at most a second for a table, and leaves no row and uses up no id.
 type Probe struct {
 	conns *sqlx.DB
+	turn  chan struct{} // of the one connection that it uses at a time
 	// use enters the database anew. A session goes on with the rights on the database
 	// that its account had when it entered it last.
 	use string
@@ -32,34 +34,29 @@ type Probe struct {
 // OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and
 // connects to nothing yet. Errors are those of Open.
 func OpenProbe(o session.Options) (*Probe, error) {
-	return openProbe(o, session.NewDatabase(o.Engine))
-}
-
-func openProbe(o session.Options, database *session.Database) (*Probe, error) {
-	o.LockWait = session.DefaultLockWait
-	configs, err := session.ParseDSN(o.DSN)
+	database := session.NewDatabase(o.Engine)
+	spare, err := openSpare(o, database)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := session.Open(o, database, session.ForProbe, 1)
+	return newProbe(o, spare, database)
+}
+
+// newProbe returns a probe that uses one connection of spare at a time.
+func newProbe(o session.Options, spare *sql.DB, database *session.Database) (*Probe, error) {
+	configs, err := session.ParseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{
-		conns: sqlx.NewDb(conns, "mysql"), use: use,
+		conns: sqlx.NewDb(spare, "mysql"), turn: make(chan struct{}, 1), use: use,
 		keyspace: configs[0].DBName, address: configs[0].Addr, database: database,
 	}, nil
 }
 
-// OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
-// the engine and its shards the store knows, too: so a store that has decided nothing yet can
-// decide when the probe has succeeded.
-func (s *Store) OpenProbe(o session.Options) (*Probe, error) {
-	return openProbe(o, s.database)
-}
-
-// Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that.
+// Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that. A store's probe is
+// closed by the store.
 func (p *Probe) Close() error { return p.conns.Close() }
 
 // SchemaVersion is Store.SchemaVersion.
@@ -156,6 +153,12 @@ func halfOf(ctx context.Context) time.Duration {
 // the connection up if that fails: the engine then takes back what was begun. A
 // statement that waits for a table there ends by itself within a second.
 func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Conn) error) error {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, ctx.Err())
+	}
 	conn, err := p.conns.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)

@@ -22,7 +22,7 @@ func goWays(t *testing.T, d *dbtest.Database, store *Store) map[string]error {
 	if reports == nil {
 		reports = receipts[0]
 	}
-	_, edits := store.PutZone(t.Context(), zone(9, 1, time.Minute), service.Match{}, "ann")
+	_, edits := store.Records.PutZone(t.Context(), zone(9, 1, time.Minute), service.Match{}, "ann")
 	if edits == nil {
 		_, edits = d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '203.0.113.0/24', 'deny')")
 	}

@@ -51,7 +51,7 @@ func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ?", z.ID); n != old*perKey {
 		t.Errorf("%d txns are left, want the %d new ones", n, old*perKey)
 	}
-	totals, err := store.ZoneTotals(t.Context(), z.ID, service.TotalsQuery{By: service.SpanDay})
+	totals, err := store.Totals.ZoneTotals(t.Context(), z.ID, service.TotalsQuery{By: service.SpanDay})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func TestAnAccountThatIsNotLetInIsForbidden(t *testing.T) {
 					t.Errorf("%s: %v, want forbidden", state, err)
 				}
 			}
-			if _, err := store.Zones(t.Context()); !errors.Is(err, service.ErrForbidden) {
+			if _, err := store.Records.Zones(t.Context()); !errors.Is(err, service.ErrForbidden) {
 				t.Errorf("%s, look-up: %v, want forbidden", state, err)
 			}
 		}

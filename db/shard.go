@@ -21,7 +21,7 @@ func (s *Store) knowShards(ctx context.Context, conn *session.Conn) error {
 	}
 	read := func(ctx context.Context) (*session.ShardMap, error) { return session.ReadShards(ctx, conn) }
 	beside := func(ctx context.Context) (found *session.ShardMap, err error) {
-		err = s.pool.On(ctx, func(pooled *sqlx.Conn) error {
+		err = s.lookUps.On(ctx, func(pooled *sqlx.Conn) error {
 			own, err := session.Of(pooled.Conn)
 			if err == nil {
 				found, err = session.ReadShards(ctx, own)

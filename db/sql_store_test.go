@@ -27,7 +27,7 @@ var _ service.CheckStore = sqlStore{}
 
 func newSQLStore(tb testing.TB, d *dbtest.Database, several bool) sqlStore {
 	tb.Helper()
-	return sqlStore{conns: connect(tb, d, session.Options{LockWait: 40 * time.Second}).pool.Conns.DB, several: several}
+	return sqlStore{conns: connect(tb, d, session.Options{LockWait: 40 * time.Second}).lookUps.Conns.DB, several: several}
 }
 
 func (s sqlStore) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {

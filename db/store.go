@@ -6,8 +6,6 @@ package db
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -25,83 +23,56 @@ import (
 	"velocityd/db/subject"
 	"velocityd/db/totals"
 	"velocityd/service"
+	"velocityd/service/backtest"
 	"velocityd/service/webhook"
 )
 
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	*records.Tables             // zones, overrides, credentials and their audit
-	*history.Reader             // recorded attempts
-	*totals.Book                // numbers of attempts
-	*jobs.Jobs                  // back-tests that instances make
-	*outbox.Outbox              // events
-	*barred.List                // lockouts that have not ended
-	*evidence.Explainer         // why attempts were decided as they were
-	lanes               *sql.DB // decide checks; the only ones that take several statements in a packet
-	pool                *session.Pool
-	killer              *session.Killer
-	runner              *retention.Runner
-	prompt              *retention.Runner // for events
-	beside              *session.Pool     // of the one that delivers events
-	lockWait            time.Duration
-	hints               *hints
-	database            *session.Database
-	observe             func(session.Event) // or nil
+	Records   *records.Tables     // zones, overrides, credentials, webhooks and their audit
+	History   *history.Reader     // recorded attempts
+	Totals    *totals.Book        // numbers of attempts
+	Jobs      *jobs.Jobs          // back-tests that instances make
+	Outbox    *outbox.Outbox      // events
+	Lockouts  *barred.List        // lockouts that have not ended
+	Explainer *evidence.Explainer // why attempts were decided as they were
+
+	pools
+	runner   *retention.Runner
+	prompt   *retention.Runner // for events
+	probe    *Probe
+	lockWait time.Duration
+	hints    *hints
+	database *session.Database
+	observe  func(session.Event) // or nil
 }
 
-var (
-	_ service.CheckStore = (*Store)(nil)
-	_ webhook.Store      = (*Store)(nil)
-)
+var _ service.CheckStore = (*Store)(nil)
 
 // Open returns the store of a database and connects to nothing yet: a database
 // that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
 // the options are wrong and never holds the password.
 func Open(o session.Options) (*Store, error) {
-	o.MaxConns = max(cmp.Or(o.MaxConns, session.DefaultMaxConns), session.LeastMaxConns)
 	o.LockWait = cmp.Or(o.LockWait, session.DefaultLockWait)
 	database := session.NewDatabase(o.Engine)
-	const killers = 1
-	others := max(o.MaxConns/4, 1+killers)
-	lanes, err := session.Open(o, database, session.ForLanes, o.MaxConns-others)
+	pools, err := newPools(o, database)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := session.Open(o, database, session.ForPool, others-killers)
+	probe, err := newProbe(o, pools.spare, database)
 	if err != nil {
 		return nil, err
 	}
-	last, err := session.Open(o, database, session.ForPool, killers)
-	if err != nil {
-		return nil, err
-	}
-	// Of one session, which is open while the runner is at work, beside MaxConns.
-	alone, err := session.Open(o, database, session.ForPool, 1)
-	if err != nil {
-		return nil, err
-	}
-	// And of another one, while lockouts end.
-	beside, err := session.Open(o, database, session.ForPool, 1)
-	if err != nil {
-		return nil, err
-	}
-	// And of a third one, while events go to webhooks.
-	third, err := session.Open(o, database, session.ForPool, 1)
-	if err != nil {
-		return nil, err
-	}
-	killer := session.NewKiller(last)
-	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
+	pool := pools.lookUps
 	tables := records.New(pool, database)
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
-	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, retention.ForRetention, tasks(tables, ids)...)
-	prompt := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(beside, "mysql"), Killer: killer}, retention.ForEvents, retention.EventTasks()...)
 	return &Store{
-		Tables: tables, Reader: reader, Book: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), List: barred.New(pool),
-		Explainer: evidence.New(reader, tables), lanes: lanes, pool: pool, killer: killer, runner: runner,
-		prompt: prompt, beside: &session.Pool{Conns: sqlx.NewDb(third, "mysql"), Killer: killer},
+		Records: tables, History: reader, Totals: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), Lockouts: barred.New(pool),
+		Explainer: evidence.New(reader, tables), pools: pools, probe: probe,
+		runner:   retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
+		prompt:   retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
 		lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
@@ -109,7 +80,7 @@ func Open(o session.Options) (*Store, error) {
 // Close closes the connections. Those at work are closed when they come back, and Close does NOT
 // wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.prompt.Close(), s.beside.Conns.Close(), s.killer.Close())
+	return s.close()
 }
 
 // idsOn returns the ranges of ids of times. Where several servers give ids in advance, the ids say nothing of times.
@@ -130,25 +101,37 @@ func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
 
 // Subjects returns the rows that name buckets.
 func (s *Store) Subjects(o subject.Options) *subject.Rows {
-	return subject.New(s.pool, s.database, s.Tables, o)
+	return subject.New(s.lookUps, s.database, s.Records, o)
+}
+
+// Replays returns the recorded attempts as back-tests replay them, with the settings of their times.
+func (s *Store) Replays() backtest.Source {
+	return struct {
+		*records.Tables
+		*history.Reader
+	}{s.Records, s.History}
 }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.
 func (s *Store) Retention() *retention.Runner { return s.runner }
+
+// Probe returns the probe of the store's database. What it finds out of the engine and its shards the store knows, too:
+// so a store that has decided nothing yet can decide when the probe has succeeded. The store closes it.
+func (s *Store) Probe() *Probe { return s.probe }
 
 // Prompt returns the runner of the tasks that make events within seconds, by one instance among all.
 func (s *Store) Prompt() *retention.Runner { return s.prompt }
 
 // Deliverer returns the runner that sends events to webhooks, for one instance among all.
 func (s *Store) Deliverer(send webhook.Send) *retention.Runner {
-	return retention.NewRunner(s.beside, retention.ForWebhooks, outbox.Deliveries(send))
+	return retention.NewRunner(s.part(1), retention.ForWebhooks, outbox.Deliveries(send))
 }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.
 // The error wraps service.ErrBusy if the engine is away.
 func (s *Store) SchemaVersion(ctx context.Context) (version uint, dirty bool, err error) {
-	return schemaVersion(ctx, s.pool)
+	return schemaVersion(ctx, s.lookUps)
 }
 
 func schemaVersion(ctx context.Context, from session.Reader) (version uint, dirty bool, err error) {
@@ -172,7 +155,7 @@ SELECT version, dirty
 // yet. The error wraps service.ErrBusy if the engine is away.
 func (s *Store) dialect(ctx context.Context) (dialect, error) {
 	if s.database.Engine() == "" {
-		if err := s.pool.On(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
+		if err := s.lookUps.On(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
 			return nil, fmt.Errorf("look for the engine: %w", session.LookupError(err))
 		}
 	}

@@ -25,7 +25,7 @@ func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 		store := connect(t, d, session.Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
 		for range 3 {
-			conn, err := store.pool.Conns.Connx(ctx)
+			conn, err := store.lookUps.Conns.Connx(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,18 +276,18 @@ func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
 			return err
 		},
 		"ReportAll":      func() error { _, err := s.ReportAll(ctx, []service.Report{{TxnID: 1}}); return err },
-		"Txn":            func() error { _, err := s.Txn(ctx, 1); return err },
+		"Txn":            func() error { _, err := s.History.Txn(ctx, 1); return err },
 		"Peek":           func() error { _, err := s.Peek(ctx, user("alice")); return err },
 		"Release":        func() error { return s.Release(ctx, user("alice"), "me", "test") },
-		"Zones":          func() error { _, err := s.Zones(ctx); return err },
-		"Zone":           func() error { _, err := s.Zone(ctx, 1); return err },
-		"PutZone":        func() error { _, err := s.PutZone(ctx, zone(1, 5, time.Hour), service.Match{}, ""); return err },
-		"DeleteZone":     func() error { return s.DeleteZone(ctx, 1, service.Match{}, "") },
-		"Overrides":      func() error { _, err := s.Overrides(ctx, 1, 0, 1); return err },
-		"Override":       func() error { _, err := s.Override(ctx, 1, 1); return err },
-		"AddOverride":    func() error { _, err := s.AddOverride(ctx, deny, ""); return err },
-		"SetOverride":    func() error { _, err := s.SetOverride(ctx, deny, ""); return err },
-		"DeleteOverride": func() error { return s.DeleteOverride(ctx, 1, 1, "") },
+		"Zones":          func() error { _, err := s.Records.Zones(ctx); return err },
+		"Zone":           func() error { _, err := s.Records.Zone(ctx, 1); return err },
+		"PutZone":        func() error { _, err := s.Records.PutZone(ctx, zone(1, 5, time.Hour), service.Match{}, ""); return err },
+		"DeleteZone":     func() error { return s.Records.DeleteZone(ctx, 1, service.Match{}, "") },
+		"Overrides":      func() error { _, err := s.Records.Overrides(ctx, 1, 0, 1); return err },
+		"Override":       func() error { _, err := s.Records.Override(ctx, 1, 1); return err },
+		"AddOverride":    func() error { _, err := s.Records.AddOverride(ctx, deny, ""); return err },
+		"SetOverride":    func() error { _, err := s.Records.SetOverride(ctx, deny, ""); return err },
+		"DeleteOverride": func() error { return s.Records.DeleteOverride(ctx, 1, 1, "") },
 	} {
 		if err := question(); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("%s: %v", name, err)

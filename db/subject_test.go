@@ -81,8 +81,8 @@ func newWorld(t *testing.T, d *dbtest.Database, e engine.Engine) world {
 	if err := ring.Replace([]service.SecretKey{key}); err != nil {
 		t.Fatal(err)
 	}
-	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: time.Minute})
-	rules, err := store.Zones(t.Context())
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: ring, Timeout: time.Minute})
+	rules, err := store.Records.Zones(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func (w world) live(t *testing.T, name, address string) {
 	}
 	w.except(t, logins, name)
 	gone := w.except(t, failures, name)
-	if err := w.DeleteOverride(service.WithReason(t.Context(), name+" asked"), failures, gone.ID, "ann"); err != nil {
+	if err := w.Records.DeleteOverride(service.WithReason(t.Context(), name+" asked"), failures, gone.ID, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Release(t.Context(), at(failures, name), "ann", name+" called us"); err != nil {
@@ -124,7 +124,7 @@ func (w world) live(t *testing.T, name, address string) {
 	}
 	w.check(t, "", at(failures, name))
 	export := service.Export{Format: "csv", Query: service.HistoryQuery{Zones: []int64{logins}, Keys: []string{"x", name}}}
-	if err := w.NoteExport(t.Context(), export, "ann"); err != nil {
+	if err := w.Records.NoteExport(t.Context(), export, "ann"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -133,10 +133,10 @@ func (w world) live(t *testing.T, name, address string) {
 func (w world) except(t *testing.T, zone int64, name string) service.Override {
 	t.Helper()
 	ctx := service.WithReason(t.Context(), name+" asked")
-	o, err := w.AddOverride(ctx, service.Override{ZoneID: zone, Key: name, Action: service.OverrideLimit, Rate: 40, Reason: name + " asked"}, "ann")
+	o, err := w.Records.AddOverride(ctx, service.Override{ZoneID: zone, Key: name, Action: service.OverrideLimit, Rate: 40, Reason: name + " asked"}, "ann")
 	if err == nil {
 		o.Rate = 50
-		o, err = w.Store.SetOverride(ctx, o, "ann")
+		o, err = w.Store.Records.SetOverride(ctx, o, "ann")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestAnErasureMovesNoCountInsideAWindow(t *testing.T) {
 		}
 		totals := func(key string) service.Totals {
 			w.rollUp(t)
-			got, err := w.BucketTotals(t.Context(), at(logins, key), service.TotalsQuery{})
+			got, err := w.Totals.BucketTotals(t.Context(), at(logins, key), service.TotalsQuery{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,7 +315,7 @@ func TestAReportOnAnErasedAttemptGivesItsPlaceBackAndBringsNoNameBack(t *testing
 		if peek, err := w.Peek(t.Context(), at(failures, key)); err != nil || peek.Velocity != 1 {
 			t.Errorf("%d attempts count, want 1 (%v)", peek.Velocity, err)
 		}
-		if txn, err := w.Txn(t.Context(), attempt.TxnID()); err != nil || txn.Outcome != service.OutcomeSuccess || txn.Bucket.Key != key {
+		if txn, err := w.History.Txn(t.Context(), attempt.TxnID()); err != nil || txn.Outcome != service.OutcomeSuccess || txn.Bucket.Key != key {
 			t.Errorf("the txn is %+v, %v", txn, err)
 		}
 		for _, line := range w.dump(t) {

@@ -27,7 +27,7 @@ type tallied struct {
 func newTalliedTwin(t *testing.T, engine *dbtest.Engine) *twin {
 	t.Helper()
 	return newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
+		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 	})
 }
 

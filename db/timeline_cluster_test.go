@@ -27,7 +27,7 @@ import (
 func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
+		return []service.CheckStore{sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 	})
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
@@ -77,7 +77,7 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	store.lanes, store.pool.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
+	store.lanes, store.lookUps.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
 		w.toldTheClock(t, o, store.database, session.ForPool)
 	return store
 }
@@ -125,14 +125,14 @@ type statements struct{ *Store }
 
 func (s statements) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
-	if _, err := s.PutZone(tb.Context(), zone, service.Match{}, ""); err != nil {
+	if _, err := s.Records.PutZone(tb.Context(), zone, service.Match{}, ""); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (s statements) DeleteZone(tb testing.TB, id int64) {
 	tb.Helper()
-	if err := s.Store.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil && !errors.Is(err, service.ErrNotFound) {
+	if err := s.Store.Records.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil && !errors.Is(err, service.ErrNotFound) {
 		tb.Fatal(err)
 	}
 }
@@ -141,14 +141,14 @@ func (s statements) DeleteZone(tb testing.TB, id int64) {
 // zone changes.
 func (s statements) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
-	if err := s.ForceOverride(tb.Context(), o); err != nil {
+	if err := s.Records.ForceOverride(tb.Context(), o); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (s statements) DeleteOverrides(tb testing.TB, zoneID int64) {
 	tb.Helper()
-	if err := s.DropOverrides(tb.Context(), zoneID); err != nil {
+	if err := s.Records.DropOverrides(tb.Context(), zoneID); err != nil {
 		tb.Fatal(err)
 	}
 }

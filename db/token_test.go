@@ -24,7 +24,7 @@ func callerOf(name string) access.Caller {
 // add keeps a new token of a caller.
 func add(t *testing.T, s *Store, c access.Caller) access.Credential {
 	t.Helper()
-	made, err := s.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), c), "dba@host")
+	made, err := s.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), c), "dba@host")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func add(t *testing.T, s *Store, c access.Caller) access.Credential {
 // live returns the ids of the credentials that hold.
 func live(t *testing.T, s *Store) []uint64 {
 	t.Helper()
-	list, _, err := s.LiveCredentials(t.Context())
+	list, _, err := s.Records.LiveCredentials(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +61,11 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 			expiring,
 			access.NewCertificateCredential(`CN=Zoë\, auth-1+SERIALNUMBER=7,O=Example 🔑`, callerOf("by-certificate")),
 		} {
-			made, err := store.AddCredential(t.Context(), wanted, "dba@host")
+			made, err := store.Records.AddCredential(t.Context(), wanted, "dba@host")
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, at, err := store.LiveCredentials(t.Context())
+			list, at, err := store.Records.LiveCredentials(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,20 +95,20 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?", expired.ID)
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", expired.ID)
-		ended, err := store.RevokeCredential(t.Context(), revoked.ID, "other@host")
+		ended, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "other@host")
 		if err != nil || ended.RevokedBy != "other@host" || ended.RevokedAt.Before(ended.CreatedAt) {
 			t.Errorf("revoked: %+v, %v", ended, err)
 		}
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID}) {
 			t.Errorf("live are %v, want %d alone", got, kept.ID)
 		}
-		if _, err := store.RevokeCredential(t.Context(), revoked.ID, "third@host"); !errors.Is(err, service.ErrConflict) {
+		if _, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "third@host"); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("revoked again: %v", err)
 		}
-		if _, err := store.RevokeCredential(t.Context(), 99, "third@host"); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.RevokeCredential(t.Context(), 99, "third@host"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("revoked what is not there: %v", err)
 		}
-		all, _, err := store.Credentials(t.Context())
+		all, _, err := store.Records.Credentials(t.Context())
 		if err != nil || len(all) != 3 || all[1].RevokedBy != "other@host" {
 			t.Errorf("all are %+v, %v: rows are never deleted, nor the first revocation", all, err)
 		}
@@ -124,7 +124,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 		made, refused := 0, 0
 		for range 6 {
 			wait.Go(func() {
-				_, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("shop")), "dba")
+				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("shop")), "dba")
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -144,7 +144,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 		add(t, store, callerOf("Shop")) // another name
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE name = 'shop' LIMIT 1")
 		add(t, store, callerOf("shop"))
-		if _, err := store.RevokeCredential(t.Context(), live(t, store)[0], "dba"); err != nil {
+		if _, err := store.Records.RevokeCredential(t.Context(), live(t, store)[0], "dba"); err != nil {
 			t.Fatal(err)
 		}
 		add(t, store, callerOf("shop"))
@@ -164,7 +164,7 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 		errs := make(chan error, 6)
 		for i := range cap(errs) {
 			go func() {
-				_, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
+				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
 				errs <- err
 			}()
 		}
@@ -191,10 +191,10 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 		store := connect(t, d.ServiceAccount(t), session.Options{})
 		used := func() time.Time {
 			t.Helper()
-			if err := store.UseCredential(t.Context(), token.ID); err != nil {
+			if err := store.Records.UseCredential(t.Context(), token.ID); err != nil {
 				t.Fatal(err)
 			}
-			list, _, err := store.LiveCredentials(t.Context())
+			list, _, err := store.Records.LiveCredentials(t.Context())
 			if err != nil || len(list) != 1 {
 				t.Fatal(list, err)
 			}
@@ -208,18 +208,18 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 		if again := used(); !again.After(first.Add(-time.Minute)) {
 			t.Errorf("a use a minute later is recorded at %s, after %s", again, first)
 		}
-		if _, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err,
+		if _, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err,
 			service.ErrForbidden) {
 			t.Errorf("the service's account makes a token: %v", err)
 		}
-		if _, err := store.RevokeCredential(t.Context(), token.ID, "x"); !errors.Is(err, service.ErrForbidden) {
+		if _, err := store.Records.RevokeCredential(t.Context(), token.ID, "x"); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("the service's account revokes a token: %v", err)
 		}
 		for _, statement := range []string{
 			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL", "DELETE FROM access_token",
 			"UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
 		} {
-			if _, err := store.pool.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
+			if _, err := store.lookUps.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
 			}
 		}
@@ -233,16 +233,16 @@ func TestAServiceThatEditsZonesMayRevokeATokenAndNeverBringItBack(t *testing.T) 
 		first, second := add(t, owner, callerOf("shop")), add(t, owner, callerOf("app"))
 		as := d.RoleAccount(t, roles.Editor)
 		store := f.connect(t, as, session.Options{})
-		if ended, err := store.RevokeCredential(t.Context(), first.ID, "ann via helpdesk"); err != nil || ended.RevokedBy != "ann via helpdesk" {
+		if ended, err := store.Records.RevokeCredential(t.Context(), first.ID, "ann via helpdesk"); err != nil || ended.RevokedBy != "ann via helpdesk" {
 			t.Errorf("revoked: %+v, %v", ended, err)
 		}
-		if ended, err := store.RevokeCredential(t.Context(), second.ID, ""); err != nil || !strings.Contains(ended.RevokedBy, "@") {
+		if ended, err := store.Records.RevokeCredential(t.Context(), second.ID, ""); err != nil || !strings.Contains(ended.RevokedBy, "@") {
 			t.Errorf("revoked by nobody: %+v, %v", ended, err)
 		}
 		for l, want := range map[access.Listing][]uint64{
 			{Limit: 9}: {first.ID, second.ID}, {Limit: 1}: {first.ID}, {After: first.ID, Limit: 9}: {second.ID}, {Limit: 9, OnlyLive: true}: {},
 		} {
-			page, at, err := store.ListCredentials(t.Context(), l)
+			page, at, err := store.Records.ListCredentials(t.Context(), l)
 			ids := []uint64{}
 			for _, c := range page {
 				ids = append(ids, c.ID)
@@ -370,7 +370,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 		// Another check with the same check_id, at another time, has nothing to do with it.
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
 			"SELECT '2020-01-01', 9, 'z', 0, 0, 0, check_id, check_buckets FROM (SELECT * FROM zone_txn WHERE check_id IS NOT NULL LIMIT 1) AS t")
-		got, err := store.TxnZones(t.Context(), append(ids, 999_999, 1<<63, 0))
+		got, err := store.History.TxnZones(t.Context(), append(ids, 999_999, 1<<63, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +389,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			"check_buckets) "+
 			"VALUES (1000, '2020-01-01', 1, 'z', 0, 0, 0, 5, 2), (5000, '2020-01-01', 7, 'z', 0, 0, 0, 5, 2)")
 		many := slices.Repeat([]uint64{1000}, 250)
-		if got, err = store.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) || !slices.Contains(got[1000], 1) ||
+		if got, err = store.History.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) || !slices.Contains(got[1000], 1) ||
 			slices.Contains(got[1000], 9) {
 			t.Errorf("txn 1000 has zones %v (%v), want 1 and 7", slices.Compact(got[1000]), err)
 		}

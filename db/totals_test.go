@@ -42,8 +42,8 @@ func (b portableTotals) RollUp(tb testing.TB) {
 func rollUp(tb testing.TB, store *Store) {
 	tb.Helper()
 	for more := true; more; {
-		err := store.pool.On(tb.Context(), func(conn *sqlx.Conn) error {
-			result, err := totals.NewRollup(idsOn(store.database, store.Reader)).Run(tb.Context(), conn, "")
+		err := store.lookUps.On(tb.Context(), func(conn *sqlx.Conn) error {
+			result, err := totals.NewRollup(idsOn(store.database, store.History)).Run(tb.Context(), conn, "")
 			more = result.Backlog
 			return err
 		})
@@ -59,7 +59,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
 			b := newBench(t, engine.Database(t))
-			return totalsBench{b, b.store.Book}
+			return totalsBench{b, b.store.Totals}
 		})
 	})
 }
@@ -68,7 +68,7 @@ func TestPortableStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
 		b := newPortableBench(t, dbtest.Portable(t))
-		return portableTotals{b, b.store.Book}
+		return portableTotals{b, b.store.Totals}
 	})
 }
 
@@ -148,7 +148,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET final = TRUE",
 		} {
 			p.Before(statement, p.Cut)
-			err := broken.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+			err := broken.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 				_, err := totals.NewRollup(nil).Run(t.Context(), conn, "")
 				return err
 			})
@@ -181,13 +181,13 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET totals = TRUE")
 		attempt()
 		for range 2 {
-			got, err := store.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
+			got, err := store.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
 			if err != nil || got.All.Attempts != 1 || !got.CountedSince.After(time.Now().Add(-5*time.Minute)) {
 				t.Errorf("%+v, %v", got, err)
 			}
 			rollUp(t, store)
 		}
-		if got, err := store.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
+		if got, err := store.Totals.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -205,7 +205,7 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
 		}
 		age := func() {
-			if err := store.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+			if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 				_, err := totals.Age().Run(t.Context(), conn, "")
 				return err
 			}); err != nil {
@@ -252,13 +252,13 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		d.Age(t, user("alice"), 3*time.Hour)
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
-		if err := narrow.pool.On(t.Context(), func(conn *sqlx.Conn) error {
+		if err := narrow.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
 			_, err := totals.Age().Run(t.Context(), conn, "")
 			return err
 		}); err != nil {
 			t.Error(err)
 		}
-		if got, err := narrow.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
+		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

@@ -67,7 +67,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	}
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
-	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.Conns.DB, w.others.lanes, w.others.pool.Conns.DB} {
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.lookUps.Conns.DB, w.others.lanes, w.others.lookUps.Conns.DB} {
 		dbtest.Exec(t, pool, set)
 	}
 }
@@ -230,10 +230,10 @@ func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
 			// By SQL, too: whoever asks, the next batch of the service must know of it.
-			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.Conns.DB, several: true}}
+			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 		}),
 		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-			return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
+			return []service.CheckStore{sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 		}),
 	})
 }

@@ -46,7 +46,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		} {
 			receiver := httptest.NewServer(take)
 			t.Cleanup(receiver.Close)
-			if _, err := store.AddWebhook(ctx, webhook.Webhook{URL: receiver.URL}, webhook.NewSecret(), "ann"); err != nil {
+			if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: receiver.URL}, webhook.NewSecret(), "ann"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -98,7 +98,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 // wantAllReceived wants both webhooks to have received everything.
 func wantAllReceived(t *testing.T, store *Store) {
 	t.Helper()
-	list, err := store.Webhooks(t.Context())
+	list, err := store.Outbox.Webhooks(t.Context())
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%+v, %v", list, err)
 	}

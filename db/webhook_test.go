@@ -65,7 +65,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 			}
 		}
 		lock("before")
-		made, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
+		made, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		if err := store.Release(ctx, user("alice"), "ann", "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.PutZone(ctx, zone(2, 5, time.Minute), service.Match{}, "ann"); err != nil { // not asked for
+		if _, err := store.Records.PutZone(ctx, zone(2, 5, time.Minute), service.Match{}, "ann"); err != nil { // not asked for
 			t.Fatal(err)
 		}
 		box.deliver(t, d, store)
 		if want := "bob bucket.locked"; strings.Join(box.got, ", ") != want || box.secret != "whsec_x" {
 			t.Fatalf("got %v, want %s", box.got, want)
 		}
-		waiting, err := store.Deliveries(ctx, made.ID, 0)
+		waiting, err := store.Outbox.Deliveries(ctx, made.ID, 0)
 		if err != nil || len(waiting) != 3 || waiting[0].Tries != 1 || waiting[0].Error != "the receiver answered 500" || waiting[1].Tries != 0 ||
 			waiting[0].Bucket != user("alice") || waiting[0].NextAt.IsZero() {
 			t.Fatalf("waiting: %+v, %v", waiting, err)
@@ -90,18 +90,18 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
 		box.refuses = true
 		box.deliver(t, d, store)
-		if list, err := store.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
+		if list, err := store.Outbox.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
 			list[0].State.Error == "" || list[0].State.Lag < time.Minute {
 			t.Fatalf("the states are %+v, %v", list, err)
 		}
-		dead, err := store.Deliveries(ctx, made.ID, 0)
+		dead, err := store.Outbox.Deliveries(ctx, made.ID, 0)
 		if err != nil || len(dead) != 3 || dead[0].Tries != webhook.MostTries || !dead[0].NextAt.IsZero() ||
 			dead[0].Error != "the receiver answered 500" || dead[0].Type != event.BucketLocked {
 			t.Fatalf("the dead one and those behind it: %+v, %v", dead, err)
 		}
 		box.refuses = false
 		for _, want := range []int{1, 0} { // the second one finds none, and is no deed
-			n, err := store.Resend(service.WithReason(ctx, "it works again"), made.ID, dead[0].EventID, "bob")
+			n, err := store.Records.Resend(service.WithReason(ctx, "it works again"), made.ID, dead[0].EventID, "bob")
 			if err != nil || n != want {
 				t.Errorf("%d are sent again, %v, want %d", n, err, want)
 			}
@@ -117,17 +117,17 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		if len(box.got) != 4 || !slices.Equal(box.got[:2], want) {
 			t.Errorf("got %v, want %v and two more", box.got, want)
 		}
-		list, err := store.Webhooks(ctx)
+		list, err := store.Outbox.Webhooks(ctx)
 		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
 			t.Errorf("the state is %+v, %v", s, err)
 		}
-		if err := store.RemoveWebhook(ctx, made.ID, "bob"); err != nil {
+		if err := store.Records.RemoveWebhook(ctx, made.ID, "bob"); err != nil {
 			t.Error(err)
 		}
-		if err := store.RemoveWebhook(ctx, made.ID, "bob"); !errors.Is(err, service.ErrNotFound) {
+		if err := store.Records.RemoveWebhook(ctx, made.ID, "bob"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("removed again: %v", err)
 		}
-		if _, err := store.Resend(ctx, made.ID, 0, "bob"); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.Resend(ctx, made.ID, 0, "bob"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("sent again after the removal: %v", err)
 		}
 	})
@@ -139,7 +139,7 @@ func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, second := t.Context(), f.connect(t, d, session.Options{})
-		if _, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
+		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		keys := []string{"alice", "bob"}
@@ -202,7 +202,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, box := t.Context(), &inbox{}
-		if _, err := store.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
+		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		late, err := d.SQL.BeginTx(ctx, nil)
@@ -237,7 +237,7 @@ func TestEachEditOfAWebhookIsAuditedWithoutItsSecret(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
 		wanted := webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2}, Description: "é"}
-		made, err := store.AddWebhook(t.Context(), wanted, "whsec_hidden", "ann")
+		made, err := store.Records.AddWebhook(t.Context(), wanted, "whsec_hidden", "ann")
 		if err != nil || made.CreatedBy != "ann" || made.CreatedAt.IsZero() {
 			t.Fatalf("made %+v, %v", made, err)
 		}
@@ -247,7 +247,7 @@ func TestEachEditOfAWebhookIsAuditedWithoutItsSecret(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "UPDATE webhook SET types = 'token.*'")
 			want = []string{want[0], "update NULL zone.* token.* é", "delete bob token.* NULL é"}
 		}
-		if err := store.RemoveWebhook(t.Context(), made.ID, "bob"); err != nil {
+		if err := store.Records.RemoveWebhook(t.Context(), made.ID, "bob"); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -276,7 +276,7 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
-		if _, err := store.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/"}, "whsec_hidden", "ann"); err != nil {
+		if _, err := store.Records.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/"}, "whsec_hidden", "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM read_webhook"); n != 1 {

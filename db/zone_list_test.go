@@ -15,11 +15,11 @@ import (
 // renewed returns what a list of zones has become, which must be all zones of the database.
 func renewed(t *testing.T, store *Store, known records.ZoneList) records.ZoneList {
 	t.Helper()
-	now, err := store.RenewZones(t.Context(), known)
+	now, err := store.Records.RenewZones(t.Context(), known)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, err := store.Zones(t.Context()); err != nil || !slices.Equal(now.Zones, want) {
+	if want, err := store.Records.Zones(t.Context()); err != nil || !slices.Equal(now.Zones, want) {
 		t.Errorf("the list is %+v, want %+v, %v", now.Zones, want, err)
 	}
 	return now
@@ -34,7 +34,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 		store, editor := f.connect(t, account, session.Options{}), f.connect(t, d, session.Options{})
 		put := func(z service.Zone) {
 			t.Helper()
-			if _, err := editor.PutZone(t.Context(), z, service.Match{}, "test"); err != nil {
+			if _, err := editor.Records.PutZone(t.Context(), z, service.Match{}, "test"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,7 +48,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 			"two changes of one zone, and a deletion": func() {
 				put(zone(1, 7, time.Minute))
 				put(every(1))
-				if err := editor.DeleteZone(t.Context(), 3, service.Match{}, "test"); err != nil {
+				if err := editor.Records.DeleteZone(t.Context(), 3, service.Match{}, "test"); err != nil {
 					t.Fatal(err)
 				}
 			},
@@ -99,7 +99,7 @@ func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON "+database+".zone_audit FROM "+account)
 		store, editor := f.connect(t, narrow, session.Options{}), f.connect(t, d, session.Options{})
 		first := renewed(t, store, records.ZoneList{})
-		if _, err := editor.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
+		if _, err := editor.Records.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
 			t.Fatal(err)
 		}
 		renewed(t, store, first)

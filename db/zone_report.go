@@ -11,12 +11,12 @@ var _ service.ZoneReportStore = (*Store)(nil)
 
 // ZoneReport implements service.ZoneReportStore.
 func (s *Store) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
-	report, err := s.Reader.ZoneReport(ctx, zone, query)
+	report, err := s.History.ZoneReport(ctx, zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
 	q := report.Query
-	totals, err := s.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
+	totals, err := s.Totals.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
 	switch {
 	case errors.Is(err, service.ErrNotFound): // the zone is gone
 		return report, nil

@@ -15,14 +15,14 @@ func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
 			b := newBench(t, engine.Database(t))
-			return totalsBench{b, b.store.Book}
+			return totalsBench{b, b.store.Totals}
 		})
 	})
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
 			b := newPortableBench(t, dbtest.Portable(t))
-			return portableTotals{b, b.store.Book}
+			return portableTotals{b, b.store.Totals}
 		})
 	})
 }

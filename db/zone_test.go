@@ -35,7 +35,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		store := f.connect(t, f.database(t), session.Options{})
 		ctx := context.Background()
-		if zones, err := store.Zones(ctx); err != nil || len(zones) != 0 {
+		if zones, err := store.Records.Zones(ctx); err != nil || len(zones) != 0 {
 			t.Errorf("no zone yet: got %v, %v", zones, err)
 		}
 		var want []service.Zone
@@ -43,38 +43,38 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 			zone(2, 5, time.Minute), every(7), zone(service.MaxZoneID, service.MaxRate, service.MaxWindow),
 			{ID: 1, Window: service.MinWindow, Description: strings.Repeat("🔑", service.MaxDescriptionLength)},
 		} {
-			put, err := store.PutZone(ctx, zone, service.Match{}, "")
+			put, err := store.Records.PutZone(ctx, zone, service.Match{}, "")
 			zone = zone.WithDefaults()
 			zone.Revision = 1
 			if err != nil || put != zone {
 				t.Errorf("put %+v, %v, want %+v", put, err, zone)
 			}
-			if got, err := store.Zone(ctx, zone.ID); err != nil || got != zone {
+			if got, err := store.Records.Zone(ctx, zone.ID); err != nil || got != zone {
 				t.Errorf("read %+v, %v, want %+v", got, err, zone)
 			}
 			want = append(want, zone)
 		}
 		slices.SortFunc(want, func(a, b service.Zone) int { return int(a.ID - b.ID) })
-		if got, err := store.Zones(ctx); err != nil || !slices.Equal(got, want) {
+		if got, err := store.Records.Zones(ctx); err != nil || !slices.Equal(got, want) {
 			t.Errorf("listed %+v, %v, want %+v", got, err, want)
 		}
 		// Replaced as a whole: what is left out goes back to its default.
-		put, err := store.PutZone(ctx, zone(7, 1, time.Hour), service.Match{}, "")
+		put, err := store.Records.PutZone(ctx, zone(7, 1, time.Hour), service.Match{}, "")
 		bare := zone(7, 1, time.Hour).WithDefaults()
 		bare.Revision = 2
 		if err != nil || put != bare {
 			t.Errorf("put %+v, %v, want %+v", put, err, bare)
 		}
-		if err := store.DeleteZone(ctx, 7, service.Match{}, ""); err != nil {
+		if err := store.Records.DeleteZone(ctx, 7, service.Match{}, ""); err != nil {
 			t.Error(err)
 		}
-		if _, err := store.Zone(ctx, 7); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.Zone(ctx, 7); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("deleted zone: %v, want ErrNotFound", err)
 		}
-		if err := store.DeleteZone(ctx, 7, service.Match{}, ""); !errors.Is(err, service.ErrNotFound) {
+		if err := store.Records.DeleteZone(ctx, 7, service.Match{}, ""); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("deleted again: %v, want ErrNotFound", err)
 		}
-		if _, err := store.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(err, service.ErrInvalid) {
+		if _, err := store.Records.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("a rate of -1: %v, want ErrInvalid", err)
 		}
 	})
@@ -101,11 +101,11 @@ func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{})
-		if _, err := store.PutZone(t.Context(), zone(1, 5, time.Minute), service.Match{}, ""); err != nil {
+		if _, err := store.Records.PutZone(t.Context(), zone(1, 5, time.Minute), service.Match{}, ""); err != nil {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET `window` = 30")
-		if got, err := store.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second || got.Revision != 2 {
+		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second || got.Revision != 2 {
 			t.Errorf("got %+v, %v, want a reservation of 30s", got, err)
 		}
 	})
@@ -117,10 +117,10 @@ func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
 		store := f.connect(t, f.database(t), session.Options{})
 		ctx := context.Background()
 		put := func(match service.Match) error {
-			_, err := store.PutZone(ctx, zone(1, 5, time.Minute), match, "")
+			_, err := store.Records.PutZone(ctx, zone(1, 5, time.Minute), match, "")
 			return err
 		}
-		remove := func(match service.Match) error { return store.DeleteZone(ctx, 1, match, "") }
+		remove := func(match service.Match) error { return store.Records.DeleteZone(ctx, 1, match, "") }
 		for i, step := range []struct {
 			do       func(service.Match) error
 			match    service.Match
@@ -146,7 +146,7 @@ func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
 			{remove, service.Match{Present: true}, nil, 0},
 		} {
 			err := step.do(step.match)
-			zone, _ := store.Zone(ctx, 1)
+			zone, _ := store.Records.Zone(ctx, 1)
 			if !errors.Is(err, step.want) || zone.Revision != step.revision {
 				t.Errorf("step %d, %+v: %v and revision %d, want %v and %d", i, step.match, err, zone.Revision, step.want, step.revision)
 			}
@@ -166,7 +166,7 @@ func TestOfManyCreatorsOneCreates(t *testing.T) {
 			var group sync.WaitGroup
 			for i := range callers {
 				group.Go(func() {
-					put, err := store.PutZone(context.Background(), zone(id, i, time.Minute), match, "")
+					put, err := store.Records.PutZone(context.Background(), zone(id, i, time.Minute), match, "")
 					mu.Lock()
 					defer mu.Unlock()
 					switch {
@@ -199,13 +199,13 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 		for range callers {
 			group.Go(func() {
 				for done := 0; done < rounds; {
-					before, err := store.Zone(context.Background(), 1)
+					before, err := store.Records.Zone(context.Background(), 1)
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					before.Rate++
-					_, err = store.PutZone(context.Background(), before, service.Match{Revision: before.Revision}, "")
+					_, err = store.Records.PutZone(context.Background(), before, service.Match{Revision: before.Revision}, "")
 					switch {
 					case err == nil:
 						done++
@@ -217,7 +217,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if got, err := store.Zone(t.Context(), 1); err != nil || got.Rate != callers*rounds {
+		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.Rate != callers*rounds {
 			t.Errorf("got a rate of %d, %v: edits were lost, want %d", got.Rate, err, callers*rounds)
 		}
 	})
@@ -233,7 +233,7 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 		}
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (UTC_TIMESTAMP(6), 1, 'alice', FALSE, FALSE, TRUE)")
-		if err := store.DeleteZone(t.Context(), 1, service.Match{}, "ann"); err != nil {
+		if err := store.Records.DeleteZone(t.Context(), 1, service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(d.Txns(t, user("alice"))); n != 1 {
@@ -246,7 +246,7 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 			t.Errorf("%d deletions are audited, want those of the override and the zone", n)
 		}
 		// A new zone of that id begins without them.
-		if _, err := store.PutZone(t.Context(), zone(1, 5, time.Hour), service.Match{Absent: true}, ""); err != nil {
+		if _, err := store.Records.PutZone(t.Context(), zone(1, 5, time.Hour), service.Match{Absent: true}, ""); err != nil {
 			t.Fatal(err)
 		}
 		if n := d.Count(t, "SELECT overridden FROM zone_master WHERE id = 1"); n != 0 {
@@ -263,19 +263,19 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := f.stand(t, session.Options{MaxConns: 1})
 		for i, who := range []string{"ann", "", "bob", ""} {
-			if _, err := store.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
+			if _, err := store.Records.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
 				t.Fatal(err)
 			}
-			if err := store.DeleteZone(t.Context(), 99, service.Match{}, "mallory"); !errors.Is(err, service.ErrNotFound) {
+			if err := store.Records.DeleteZone(t.Context(), 99, service.Match{}, "mallory"); !errors.Is(err, service.ErrNotFound) {
 				t.Fatal(err)
 			}
 		}
-		o, err := store.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "x", Action: service.OverrideDeny}, "")
+		o, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "x", Action: service.OverrideDeny}, "")
 		if err != nil || strings.Contains(o.CreatedBy, "mallory") || o.CreatedBy == "" {
 			t.Errorf("created by %q, %v, want the account", o.CreatedBy, err)
 		}
 		var got []string
-		if err := store.pool.Conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
+		if err := store.lookUps.Conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"1 ann", "2 -", "3 bob", "4 -", "1 -"}; !slices.Equal(got, want) {
@@ -289,12 +289,12 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
 		holder := sqlSession(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
-		_, err := store.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
+		_, err := store.Records.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
 		if !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
 		dbtest.Exec(t, holder, "ROLLBACK")
-		if got, err := store.Zone(t.Context(), 1); err != nil || got.Rate != 5 {
+		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.Rate != 5 {
 			t.Errorf("got %+v, %v, want the zone as it was", got, err)
 		}
 		d.AwaitNone(t, "the edit")

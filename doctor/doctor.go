@@ -172,7 +172,7 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 // judgeAudit names the zones and overrides that were edited beside the service: without triggers
 // nothing records that.
 func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
-	compared, err := store.CompareAudit(ctx)
+	compared, err := store.Records.CompareAudit(ctx)
 	switch {
 	case errors.Is(err, service.ErrForbidden):
 		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing "+
@@ -198,7 +198,7 @@ func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
 // judgeZones reports the findings of lint. now is the engine's clock.
 func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Time) {
 	const rights = "look at the account's rights"
-	zones, err := store.Zones(ctx)
+	zones, err := store.Records.Zones(ctx)
 	if err != nil {
 		d.add(Fault, "zones", "they cannot be read: "+err.Error(), rights)
 		return
@@ -209,7 +209,7 @@ func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 		return
 	}
 	for _, zone := range zones {
-		overrides, err := service.AllOverrides(ctx, store, zone.ID)
+		overrides, err := service.AllOverrides(ctx, store.Records, zone.ID)
 		if err != nil {
 			d.add(Fault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), rights)
 			return

@@ -1,8 +1,6 @@
 package handlers
 
 import (
-	"github.com/labstack/echo/v4"
-
 	"velocityd/front"
 	"velocityd/service/access"
 )
@@ -46,17 +44,17 @@ func (s *server) identify(x *exchange) (access.Caller, error) {
 	return s.Auth.Identify(x.Request().Context(), digest, given)
 }
 
-// authorize calls handle if the request's caller may use its route. It reads no body. A
+// authorize refuses a request whose caller may not use its route. It reads no body. A
 // caller who is not known gets the same answer on every path that is not open, whether or
 // not there is a route. Handlers look at the zones that a request names.
-func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
+func (s *server) authorize(x *exchange) (err error) {
 	method := x.Request().Method
 	if isOfGateways(x.Path()) {
 		method = anyMethod
 	}
 	wanted := s.needs[endpoint{method, x.Path()}] // where nothing is routed, any caller learns so
 	if s.Auth.IsOpen() || wanted.isOpen {
-		return handle(x)
+		return nil
 	}
 	if x.caller.Caller, err = s.identify(x); err != nil {
 		return err
@@ -65,8 +63,5 @@ func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
 	if err = x.caller.May(); err == nil && wanted.allZones {
 		err = x.caller.MayEverywhere()
 	}
-	if err != nil {
-		return err
-	}
-	return handle(x)
+	return err
 }

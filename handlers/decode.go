@@ -47,6 +47,11 @@ func (s *server) read(x *exchange, value any) error {
 	return s.withBody(x, func(body []byte) error { return s.decoder.decode(body, value) })
 }
 
+// readTokens has read take the value of the body of a request.
+func (s *server) readTokens(x *exchange, read func(in *jsontext.Decoder) error) error {
+	return s.withBody(x, func(body []byte) error { return s.tokens.read(body, read) })
+}
+
 // withBody reads the body of a request and calls use with it. use must not keep it.
 // The error is that of use, or a requestError.
 func (s *server) withBody(x *exchange, use func(body []byte) error) error {
@@ -106,7 +111,7 @@ func requireJSON(header http.Header) error {
 
 func (d decoder) decode(body []byte, value any) error {
 	if len(body) == 0 {
-		return invalid("The body is empty. Send a JSON object.")
+		return emptyBody()
 	}
 	err := json.Unmarshal(body, value, d.options)
 	if err == nil {
@@ -114,6 +119,8 @@ func (d decoder) decode(body []byte, value any) error {
 	}
 	return explained(err)
 }
+
+func emptyBody() error { return invalid("The body is empty. Send a JSON object.") }
 
 // explained returns an error that says what is wrong with a body, and where. It does
 // not repeat the decoder's text, which may quote a bucket key.
@@ -198,6 +205,8 @@ func unknownMember(pointer jsontext.Pointer) error {
 	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: shown}
 }
 
+const aString, aWholeNumber = "a string", "a whole number, written without fraction or exponent"
+
 // jsonTypeOf says what a member of type t must be in JSON.
 func jsonTypeOf(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -208,11 +217,11 @@ func jsonTypeOf(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return "a string"
+		return aString
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64:
-		return "a whole number, written without fraction or exponent"
+		return aWholeNumber
 	case reflect.Uint64: // an api.ID
 		return "an id in decimal digits without sign, fraction or exponent, 18446744073709551615 at most, as a string or as a number"
 	case reflect.Float64:

@@ -117,13 +117,20 @@ func (p *panicked) Error() string {
 
 func (p *panicked) Unwrap() error { return api.ErrInternal }
 
+// recovered calls handle for a request that is admitted. A panic is an error.
 func (s *server) recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicked{value: value, stack: debug.Stack()}
 		}
 	}()
-	return s.admit(handle, x)
+	if err = s.admit(x); err == nil {
+		err = handle(x)
+	}
+	if isGate(x.Path()) {
+		err = atGate(err)
+	}
+	return err
 }
 
 // set gives the answer a header field. name must be in the canonical form of

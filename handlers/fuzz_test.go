@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"velocityd/service"
 )
 
@@ -25,11 +27,16 @@ func FuzzDecodeCheck(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	fuzzBodies(f, func(t *testing.T, decoder decoder, request, lenient checkRequest) {
-		if !reflect.DeepEqual(request, lenient) {
-			t.Fatalf("decoded as %+v, by the standard library as %+v", request, lenient)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		asked, err := questionOf(body)
+		if err != nil {
+			mustBeFitForCallers(t, err)
+			return
 		}
-		mustSurviveEncoding(t, decoder, request)
+		var lenient checkRequest
+		mustBeStrict(t, body, &lenient)
+		lenient.mustBe(t, asked)
+		mustSurviveEncoding(t, asked)
 	})
 }
 
@@ -41,20 +48,87 @@ func FuzzDecodeChecks(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	type lenientChecks struct {
-		Checks []checkRequest `json:"checks"`
-	}
-	fuzzBodies(f, func(t *testing.T, decoder decoder, request checksRequest, lenient lenientChecks) {
-		if len(request.Checks) != len(lenient.Checks) || len(request.Checks) > service.MaxChecks {
-			t.Fatalf("decoded %d checks, the standard library %d", len(request.Checks), len(lenient.Checks))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var asked []question
+		err := new(tokenReaders).read(body, func(in *jsontext.Decoder) (err error) {
+			asked, err = readQuestions(in)
+			return err
+		})
+		if err != nil {
+			mustBeFitForCallers(t, err)
+			return
 		}
-		for i, check := range request.Checks {
-			if !reflect.DeepEqual(check, lenient.Checks[i]) {
-				t.Fatalf("check %d decoded as %+v, by the standard library as %+v", i, check, lenient.Checks[i])
-			}
-			mustSurviveEncoding(t, decoder, check)
+		var lenient checksRequest
+		mustBeStrict(t, body, &lenient)
+		if len(asked) != len(lenient.Checks) || len(asked) > service.MaxChecks {
+			t.Fatalf("read %d checks, the standard library %d", len(asked), len(lenient.Checks))
+		}
+		for i, check := range asked {
+			lenient.Checks[i].mustBe(t, check)
+			mustSurviveEncoding(t, check)
 		}
 	})
+}
+
+// checkRequest is one check as it is described: either ZoneID and BucketKey, or Buckets.
+type checkRequest struct {
+	ZoneID     *int64          `json:"zone_id"`
+	BucketKey  *string         `json:"bucket_key"`
+	Buckets    []bucketRequest `json:"buckets"`
+	AttemptID  *string         `json:"attempt_id"`
+	SecretHash *string         `json:"secret_hash"`
+}
+
+type bucketRequest struct {
+	ZoneID    *int64  `json:"zone_id"`
+	BucketKey *string `json:"bucket_key"`
+}
+
+type checksRequest struct {
+	Checks []checkRequest `json:"checks"`
+}
+
+// mustBe fails unless asked is what the standard library has read. A question that is wrong must lack or repeat a part.
+func (r checkRequest) mustBe(t *testing.T, asked question) {
+	t.Helper()
+	parts, isLone := r.Buckets, r.ZoneID != nil || r.BucketKey != nil
+	isWrong := isLone == (parts != nil) || len(parts) > service.MaxBuckets || parts != nil && len(parts) == 0
+	if isLone {
+		parts = []bucketRequest{{r.ZoneID, r.BucketKey}}
+	}
+	var check service.Check
+	for _, part := range parts {
+		if part.ZoneID == nil || part.BucketKey == nil {
+			isWrong = true
+			continue
+		}
+		check.Buckets = append(check.Buckets, bucketOf(*part.ZoneID, *part.BucketKey))
+	}
+	for into, text := range map[*string]*string{&check.AttemptID: r.AttemptID, &check.SecretHash: r.SecretHash} {
+		if text != nil {
+			*into = *text
+			isWrong = isWrong || *text == ""
+		}
+	}
+	if isWrong != (asked.wrong != nil) {
+		t.Fatalf("%+v, want wrong %t", asked, isWrong)
+	}
+	if isWrong {
+		mustBeFitForCallers(t, asked.wrong)
+		return
+	}
+	if !reflect.DeepEqual(asked.check, check) || asked.listed == isLone {
+		t.Fatalf("read as %+v, by the standard library as %+v", asked, check)
+	}
+}
+
+// questionOf reads the body of a check.
+func questionOf(body []byte) (asked question, err error) {
+	err = new(tokenReaders).read(body, func(in *jsontext.Decoder) (err error) {
+		asked, err = readQuestion(in)
+		return err
+	})
+	return asked, err
 }
 
 // fuzzBodies holds that a body is refused in words for callers, or is strict JSON, of which the standard library reads lenient.
@@ -127,19 +201,14 @@ func mustBeStrict(t *testing.T, body []byte, into any) {
 }
 
 // mustSurviveEncoding fails unless an accepted check means the same after it was
-// encoded and decoded again.
-func mustSurviveEncoding(t *testing.T, decoder decoder, request checkRequest) {
+// encoded and read again.
+func mustSurviveEncoding(t *testing.T, asked question) {
 	t.Helper()
-	asked, err := request.question()
-	if err != nil {
-		mustBeFitForCallers(t, err)
-		return
-	}
 	check := asked.check
-	if err := check.Validate(); err != nil {
-		return // refused by the Limiter
+	if check.Validate() != nil {
+		return // it lacks a part, or is refused by the Limiter
 	}
-	check.AttemptID = "" // left out below
+	check.AttemptID, check.SecretHash = "", "" // left out below
 	list := checkRequest{}
 	for _, b := range check.Buckets {
 		list.Buckets = append(list.Buckets, bucketRequest{ZoneID: &b.ZoneID, BucketKey: &b.Key})
@@ -148,11 +217,7 @@ func mustSurviveEncoding(t *testing.T, decoder decoder, request checkRequest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again checkRequest
-	if err := decoder.decode(encoded, &again); err != nil {
-		t.Fatalf("%s: %v", encoded, err)
-	}
-	if same, err := again.question(); err != nil || !reflect.DeepEqual(same.check, check) {
+	if same, err := questionOf(encoded); err != nil || same.wrong != nil || !reflect.DeepEqual(same.check, check) {
 		t.Fatalf("%+v came back as %+v, %v", check, same, err)
 	}
 }

@@ -167,6 +167,7 @@ type server struct {
 	needs     map[endpoint]need
 	doors     map[string]bool // by the paths of the router
 	decoder   decoder
+	tokens    tokenReaders
 	feed      feed.Txns
 	eventFeed feed.Events
 	exports   *service.Shares[string]

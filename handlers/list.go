@@ -12,25 +12,16 @@ import (
 // readList decodes an array of at most most elements. It stops at the first element
 // beyond them, so that a body of many empty ones costs no memory. field is the name of
 // the array.
-func readList[T any](in *jsontext.Decoder, field string, most int) ([]T, error) {
-	if in.PeekKind() != '[' {
-		return nil, &json.SemanticError{}
-	}
-	if _, err := in.ReadToken(); err != nil {
-		return nil, err
-	}
-	var list []T
-	for in.PeekKind() != ']' {
+func readList[T any](in *jsontext.Decoder, field string, most int) (list []T, err error) {
+	err = readEach(in, func() error {
 		if len(list) == most {
-			return nil, tooManyOrFew(field, most)
+			return tooManyOrFew(field, most)
 		}
 		var element T
-		if err := json.UnmarshalDecode(in, &element); err != nil {
-			return nil, err
-		}
+		err := json.UnmarshalDecode(in, &element)
 		list = append(list, element)
-	}
-	_, err := in.ReadToken()
+		return err
+	})
 	return list, err
 }
 

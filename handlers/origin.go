@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
 	"velocityd/api"
 	"velocityd/handlers/wire"
 	"velocityd/service"
@@ -36,23 +34,22 @@ func newOrigins(allowedHosts []string) origins {
 // something and that the page of another origin has made, by Sec-Fetch-Site and Origin;
 // and for a request without TLS whose Host is not a name of this service: somebody may
 // have made a name of his own resolve to this address, so that his page is of the same
-// origin. With TLS, the browser holds the name against the certificate. c is the
-// request's connection.
-func (o *origins) check(r *http.Request, c *wire.Connection) error {
+// origin. With TLS, the browser holds the name against the certificate.
+func (o *origins) check(r *http.Request) error {
 	if ofBrowser(r) && o.pages.Check(r) != nil {
 		return &requestError{
 			kind:   api.ErrForeignOrigin,
 			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
 		}
 	}
-	return o.checkHost(r, c)
+	return o.checkHost(r)
 }
 
 // checkGate is check for a request of a gateway, which passes on the headers of an end user's browser: his request may
 // well come from the page of another origin. So a request of a browser must have a header that no page can send
 // unless it asks before (a preflight, which is not answered). If callers need no credential, the Host is looked at, too:
 // a page of a foreign name that leads here could send all headers.
-func (o *origins) checkGate(r *http.Request, c *wire.Connection, isOpen bool) error {
+func (o *origins) checkGate(r *http.Request, isOpen bool) error {
 	isMarked := func(name string) bool { return len(r.Header[name]) > 0 }
 	if ofBrowser(r) && !slices.ContainsFunc(gatewayFields(), isMarked) {
 		return &requestError{
@@ -64,7 +61,7 @@ func (o *origins) checkGate(r *http.Request, c *wire.Connection, isOpen bool) er
 	if !isOpen {
 		return nil
 	}
-	return o.checkHost(r, c)
+	return o.checkHost(r)
 }
 
 // gatewayFields are headers of which a gateway adds at least one.
@@ -79,19 +76,15 @@ func ofBrowser(r *http.Request) bool {
 
 // checkHost returns an error of kind api.ErrForeignOrigin for a request without TLS whose Host is not a name of
 // this service.
-func (o *origins) checkHost(r *http.Request, c *wire.Connection) error {
-	if r.TLS != nil || o.hosts == nil || c.AllowedHost == r.Host {
+func (o *origins) checkHost(r *http.Request) error {
+	if r.TLS != nil || o.hosts == nil || o.allows(r.Host) {
 		return nil
 	}
-	if !o.allows(r.Host) {
-		return &requestError{
-			kind: api.ErrForeignOrigin,
-			detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
-				"where the service is started.",
-		}
+	return &requestError{
+		kind: api.ErrForeignOrigin,
+		detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
+			"where the service is started.",
 	}
-	c.AllowedHost = r.Host
-	return nil
 }
 
 // allows reports whether host, with or without a port, can be trusted to be a name of
@@ -115,46 +108,39 @@ func (o *origins) allows(host string) bool {
 	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
 }
 
-// admit calls handle, unless the request comes from a web page of another origin, on a
+// admit refuses a request that comes from a web page of another origin, on a
 // connection too many, or from a caller who may not use the route. Requests that show and
-// change nothing are answered in any case: a service at its caps is alive.
-func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
+// change nothing are admitted in any case: a service at its caps is alive. A door admits its own callers.
+func (s *server) admit(x *exchange) error {
 	connection := wire.ConnectionOf(x.Request())
 	if connection.IsExcess {
 		x.set(fieldConnection, "close")
 	}
-	switch x.Path() {
-	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
-		return s.authorize(handle, x)
+	var err error
+	switch path := x.Path(); {
+	case isAlwaysAnswered(path):
+		return s.authorize(x)
+	case s.doors[path]:
+		return nil
+	case isOfGateways(path):
+		err = s.origins.checkGate(x.Request(), s.Auth.IsOpen())
+	default:
+		err = s.origins.check(x.Request())
 	}
-	if s.doors[x.Path()] {
-		return handle(x)
-	}
-	if isOfGateways(x.Path()) {
-		err := s.admitGateway(handle, x, connection)
-		if isGate(x.Path()) {
-			err = atGate(err)
-		}
+	switch {
+	case err != nil:
 		return err
-	}
-	if err := s.origins.check(x.Request(), connection); err != nil {
-		return err
-	}
-	return s.admitCaller(handle, x, connection)
-}
-
-// admitGateway is admit for a request of a gateway.
-func (s *server) admitGateway(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
-	if err := s.origins.checkGate(x.Request(), connection, s.Auth.IsOpen()); err != nil {
-		return err
-	}
-	return s.admitCaller(handle, x, connection)
-}
-
-// admitCaller calls handle, unless the request is on a connection too many, or its caller may not use the route.
-func (s *server) admitCaller(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
-	if connection.IsExcess {
+	case connection.IsExcess:
 		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
 	}
-	return s.authorize(handle, x)
+	return s.authorize(x)
+}
+
+// isAlwaysAnswered reports whether a route is one of those that a service at its caps answers, too.
+func isAlwaysAnswered(route string) bool {
+	switch route {
+	case pathWelcome, pathLive, pathReady, pathHealthcheck, pathDescription:
+		return true
+	}
+	return false
 }

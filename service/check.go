@@ -260,12 +260,20 @@ type Call struct {
 	// holds one of their buckets. Without it the store waits for the buckets, and answers ErrHeld
 	// if one is still held after the store's lock wait.
 	NoWait bool
+	// Deadline is when the caller gives up; zero is never. A Limiter gives it in place of a context with a
+	// deadline, so that a call has one such context: that in which its statements are sent.
+	Deadline time.Time
 	// Patience bounds the time that a store takes to reach its engine, if all checks of the call have an
 	// answer without it; 0 is no limit. The work of the store after it has sent a check is NOT bounded.
 	Patience time.Duration
-	// Away is closed when the store is known to be away, so that checks that were not sent yet need
-	// not be asked any more; nil: they must be.
-	Away <-chan struct{}
+}
+
+// Bound returns ctx with the call's deadline, if it has one, to be cancelled when the call has ended.
+func (c Call) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Deadline.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, c.Deadline)
 }
 
 // Of returns the same call with other checks.
@@ -274,11 +282,10 @@ func (c Call) Of(checks []Check) Call {
 	return c
 }
 
-// Ask asks a store. It refuses an answer of another length than the checks.
-func Ask(ctx context.Context, store CheckStore, call Call) ([]Decision, error) {
-	decisions, err := store.CheckAll(ctx, call)
-	if err == nil && len(decisions) != len(call.Checks) {
-		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(call.Checks))
+// Fit returns the answer of a store to the call. One of another length than the checks is an ErrUndecided.
+func (c Call) Fit(decisions []Decision, err error) ([]Decision, error) {
+	if err == nil && len(decisions) != len(c.Checks) {
+		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(c.Checks))
 	}
 	return decisions, err
 }

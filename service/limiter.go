@@ -15,8 +15,8 @@ type ZoneLister interface {
 }
 
 // Limiter is the front of a store, and the Checker of callers. It refuses invalid checks before
-// the store sees them, normalises keys by the rules of their zones, and gives every call its
-// own deadline, which does not depend on whether the caller goes away.
+// the store sees them, normalises keys by the rules of their zones, and gives every call a
+// deadline, which does not depend on whether the caller goes away.
 //
 // It remembers the key rules of the zones. Each check tells the store by which rules its keys
 // were normalised. If a zone has another rule now, the store answers ErrStaleKey and does not
@@ -43,6 +43,9 @@ type LimiterOptions struct {
 	// never sees those keys. The verdicts name the normalised keys all the same. Without a key in it
 	// such checks are refused with ErrNoKeys.
 	Keys *Keyring
+	// Observe, if not nil, is told of each call when it is answered, on its goroutine: how long it took, how
+	// many checks it had, and the answer. It must not keep or change the decisions.
+	Observe func(took time.Duration, checks int, decisions []Decision, err error)
 }
 
 // NewLimiter returns a Limiter in front of store. It reads no zone yet.
@@ -74,19 +77,24 @@ const maxRuleReads = 3
 // by the caller's cancellation: go-sql-driver would close the connection while the
 // engine goes on and counts the attempt (go-sql-driver/mysql#863). Only the
 // limiter's own timeout ends it.
-func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
+func (l *Limiter) CheckAll(ctx context.Context, checks []Check) (decisions []Decision, err error) {
+	began := time.Now()
+	if observe := l.options.Observe; observe != nil {
+		defer func() { observe(time.Since(began), len(checks), decisions, err) }()
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Timeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	deadline := began.Add(l.options.Timeout)
 	q := questions{checks: checks, keys: l.options.Keys}
 	for reads := 0; ; reads++ {
 		err := q.prepare(l.rules.Load(), reads == 0)
 		asks := err == nil && len(q.asked) > 0
 		if asks {
+			call := Call{Checks: q.asked, Deadline: deadline}
 			var answers []Decision
-			if answers, err = Ask(ctx, l.store, Call{Checks: q.asked}); err == nil {
+			if answers, err = call.Fit(l.store.CheckAll(ctx, call)); err == nil {
 				err = q.take(answers) // ErrStaleKey: some checks must be asked again
 			}
 		}
@@ -96,7 +104,7 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 		case reads == maxRuleReads:
 			return q.result(fmt.Errorf("%w: key rules changed %d times during the check", ErrBusy, reads))
 		}
-		if err := l.reload(ctx); err != nil && (asks || q.mustKnow) {
+		if err := l.reload(ctx, deadline); err != nil && (asks || q.mustKnow) {
 			return q.result(err)
 		} // otherwise the rules are taken as they are known: the store may be away
 	}
@@ -108,9 +116,12 @@ const reloadTimeout = time.Second
 
 // reload reads the zones. After a change of a zone many checks need that at once: one of them reads for all
 // that asked before it began.
-func (l *Limiter) reload(ctx context.Context) error {
+func (l *Limiter) reload(ctx context.Context, deadline time.Time) error {
 	asked := l.fresh.Begun()
-	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	if soon := time.Now().Add(reloadTimeout); soon.Before(deadline) {
+		deadline = soon
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	reading, err := l.fresh.Get(ctx, func(r *Reading[struct{}]) bool { return r.Err == nil && r.Number > asked })
 	switch {

@@ -12,7 +12,6 @@ import (
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
 	"velocityd/telemetry"
 )
 
@@ -23,10 +22,11 @@ func TestManyKeysMakeNoSeries(t *testing.T) {
 		keys = 100_000
 	}
 	m := newMetrics()
-	coalescer := queue.NewCoalescer(m.Batches(allowing()), queue.CoalescerOptions{Observe: queue.CoalescerObserver{
+	coalescer := queue.NewCoalescer(allowing(), queue.CoalescerOptions{Observe: queue.CoalescerObserver{
 		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
+		Asked:  m.CountBatch,
 	}})
-	store := m.Checks(service.NewLimiter(coalescer, service.LimiterOptions{Timeout: time.Minute}))
+	store := counted(m, coalescer)
 	asked := func(n int) int {
 		for i := range n {
 			key := fmt.Sprintf("key-%d", i)
@@ -49,7 +49,7 @@ func summariesOfGo() []string { return []string{"go_gc_duration_seconds"} }
 func TestUnknownZonesMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(servicetest.Asking(memory.New()))
+	store := counted(m, memory.New())
 	for id := range int64(5000) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
@@ -63,7 +63,7 @@ func TestUnknownZonesMakeNoSeries(t *testing.T) {
 func TestFurtherZonesShareTheirSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(servicetest.Asking(allowing()))
+	store := counted(m, allowing())
 	for id := range int64(telemetry.MaxZones + 50) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}

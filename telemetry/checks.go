@@ -6,39 +6,23 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
-// Checks returns store with its decisions counted. It belongs before the Limiter, so that it sees
-// each check once and as its caller is answered.
-func (m *Metrics) Checks(store service.Checker) service.Checker {
-	if m == nil {
-		return store
-	}
-	return &countedChecks{Metrics: m, store: store}
-}
-
-type countedChecks struct {
-	*Metrics
-	store service.Checker
-}
-
-// CheckAll implements service.Checker.
-func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	began := time.Now()
-	decisions, err := c.store.CheckAll(ctx, checks)
-	c.checkDuration.Observe(time.Since(began).Seconds())
+// CountChecks counts a call of a Limiter, as its caller is answered: it is LimiterOptions.Observe.
+func (m *Metrics) CountChecks(took time.Duration, checks int, decisions []service.Decision, err error) {
+	m.checkDuration.Observe(took.Seconds())
 	if err != nil {
-		c.countError(err, len(checks))
-		return decisions, err
+		m.countError(err, checks)
+		return
 	}
 	for i := range decisions {
 		if decisions[i].Err != nil {
-			c.countError(decisions[i].Err, 1)
+			m.countError(decisions[i].Err, 1)
 			continue
 		}
-		c.countDecision(&decisions[i])
+		m.countDecision(&decisions[i])
 	}
-	return decisions, nil
 }
 
 // countDegraded counts a check that was answered without the database, in each of its zones.
@@ -131,32 +115,18 @@ func busyReason(err error) string {
 	return "database"
 }
 
-// Batches returns store with its calls measured. It belongs behind the Coalescer, so that each
-// call is a batch.
-func (m *Metrics) Batches(store service.CheckStore) service.CheckStore {
+// CountBatch counts a call of the store, which is a batch.
+func (m *Metrics) CountBatch(call queue.Asked) {
 	if m == nil {
-		return store
+		return
 	}
-	return &measuredBatches{Metrics: m, store: store}
-}
-
-type measuredBatches struct {
-	*Metrics
-	store service.CheckStore
-}
-
-// CheckAll implements service.CheckStore.
-func (b *measuredBatches) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	began := time.Now()
-	decisions, err := b.store.CheckAll(ctx, call)
-	b.batchDuration.Observe(time.Since(began).Seconds())
-	b.batchSize.Observe(float64(len(call.Checks)))
-	for i := range decisions {
-		if decisions[i].Err != nil && errors.Is(decisions[i].Err, service.ErrHeld) {
-			b.heldChecks.Inc()
+	m.batchDuration.Observe(time.Since(call.Began).Seconds())
+	m.batchSize.Observe(float64(call.Checks))
+	for i := range call.Decisions {
+		if err := call.Decisions[i].Err; err != nil && errors.Is(err, service.ErrHeld) {
+			m.heldChecks.Inc()
 		}
 	}
-	return decisions, err
 }
 
 // Outcomes returns store with its reports counted. A report names no zone, so they

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"velocityd/service"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/service/queue"
 )
 
 func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
@@ -26,7 +27,7 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock, v.Reason = true, service.ReasonDenied })
 	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
 	bySetting := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock = true, true })
-	store := m.Checks(servicetest.Asking(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+	store := counted(m, storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{
 			{Verdicts: []service.Verdict{free}},
 			{Verdicts: []service.Verdict{near, shadow}, WouldBlock: true},
@@ -37,8 +38,8 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 			{Verdicts: []service.Verdict{bySetting}, Blocked: true, Degraded: true},
 			{Verdicts: []service.Verdict{free}, Degraded: true},
 		}, nil
-	})))
-	ask(t, store, make([]service.Check, 8)...)
+	}))
+	ask(t, store, slices.Repeat([]service.Check{check(service.Bucket{ZoneID: 1, Key: "k"})}, 8)...)
 	wantLines(
 		t, scrape(t, m),
 		`velocityd_checks_total{reason="",result="allowed",zone="1"} 2`,
@@ -78,12 +79,12 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 		`velocityd_check_duration_seconds_bucket{le="10"} 1`: service.ErrBusy,
 	} {
 		m := newMetrics()
-		store := m.Checks(servicetest.Asking(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision,
-			error,
-		) {
-			return nil, err
-		}))))
-		if _, got := store.CheckAll(t.Context(), make([]service.Check, 2)); !errors.Is(got, err) {
+		store := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err })
+		straight := queue.NewCoalescer(store, queue.CoalescerOptions{
+			IsStraight: true, Observe: queue.CoalescerObserver{Asked: m.CountBatch},
+		})
+		two := slices.Repeat([]service.Check{check(service.Bucket{ZoneID: 1, Key: "k"})}, 2)
+		if _, got := counted(m, straight).CheckAll(t.Context(), two); !errors.Is(got, err) {
 			t.Errorf("got %v, want the store's error", got)
 		}
 		wantLines(t, scrape(t, m), want)
@@ -120,7 +121,9 @@ func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
 		keys = append(keys, key)
 	}
 	m, ring := newMetrics(), new(service.Keyring)
-	store := m.Checks(service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Keys: ring, Timeout: time.Minute}))
+	store := service.NewLimiter(memory, service.LimiterOptions{
+		Zones: memory, Keys: ring, Timeout: time.Minute, Observe: m.CountChecks,
+	})
 	hidden := check(service.Bucket{ZoneID: 1, Key: "alice"})
 	if _, err := store.CheckAll(t.Context(), []service.Check{hidden}); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
 	"velocityd/telemetry"
 )
 
@@ -27,6 +26,11 @@ type storeFunc func(ctx context.Context, checks []service.Check) ([]service.Deci
 
 func (f storeFunc) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	return f(ctx, call.Checks)
+}
+
+// counted returns a Limiter in front of a store, which m counts and which normalises no keys.
+func counted(m *telemetry.Metrics, store service.CheckStore) service.Checker {
+	return service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute, Observe: m.CountChecks})
 }
 
 // allowing is a store that allows every check.
@@ -120,7 +124,7 @@ func whole(t *testing.T) *telemetry.Metrics {
 	m.Watch(idle())
 	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-	ask(t, m.Checks(servicetest.Asking(memory)), check(service.Bucket{ZoneID: 1, Key: "alice"}))
+	ask(t, counted(m, memory), check(service.Bucket{ZoneID: 1, Key: "alice"}))
 	m.CountRequest("GET", "/v1/zones/:id", http.StatusOK)
 	m.CountCall("/package.Service/Method", "NotFound")
 	return m
@@ -251,10 +255,10 @@ func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
 	t.Parallel()
 	var off *telemetry.Metrics
-	m := memory.New()
-	if off.Checks(nil) != nil || off.Batches(m) != service.CheckStore(m) || off.Outcomes(m) != service.OutcomeStore(m) {
+	if m := memory.New(); off.Outcomes(m) != service.OutcomeStore(m) {
 		t.Error("a store is wrapped")
 	}
+	off.CountBatch(queue.Asked{})
 	off.CountRequest("GET", "/", 200)
 	off.CountQueueWait(time.Second)
 	off.CountLockWaitTimeout()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // ErrEnvironment says that a variable of OpenTelemetry asks for a part that is not there.
@@ -204,15 +204,12 @@ func (t *Tracing) Queued(ctx context.Context, joined, taken time.Time) {
 	span.End(trace.WithTimestamp(taken))
 }
 
-// shared is the key of the links from a batch to its requests.
-type shared struct{}
-
-// Batch returns ctx with the data for the span of a batch: its parent is the request of the first traced
+// Batch records a span for a call of the store, which is a batch: its parent is the request of the first traced
 // caller, and it has links to the requests of the others.
-func (t *Tracing) Batch(ctx context.Context, callers iter.Seq[context.Context]) context.Context {
+func (t *Tracing) Batch(call queue.Asked) {
 	var links []trace.Link
 	var parent trace.Span
-	for caller := range callers {
+	for caller := range call.Callers() {
 		span := trace.SpanFromContext(caller)
 		switch {
 		case !span.IsRecording():
@@ -223,38 +220,17 @@ func (t *Tracing) Batch(ctx context.Context, callers iter.Seq[context.Context]) 
 		}
 	}
 	if parent == nil {
-		return ctx
+		return
 	}
-	return context.WithValue(trace.ContextWithSpan(ctx, parent), shared{}, links)
-}
-
-// Batches returns store with a span for each call. It belongs behind the Coalescer, so that each
-// call is a batch.
-func (t *Tracing) Batches(store service.CheckStore) service.CheckStore {
-	return &tracedBatches{tracer: t.tracer, store: store}
-}
-
-type tracedBatches struct {
-	tracer trace.Tracer
-	store  service.CheckStore
-}
-
-// CheckAll implements service.CheckStore.
-func (b *tracedBatches) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	if !trace.SpanFromContext(ctx).IsRecording() {
-		return b.store.CheckAll(ctx, call)
-	}
-	links, _ := ctx.Value(shared{}).([]trace.Link)
-	ctx, span := b.tracer.Start(ctx, "decide batch", trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
-		trace.WithAttributes(attribute.String("db.system.name", "mysql"), attribute.Int("db.operation.batch.size", len(call.Checks))))
+	_, span := t.tracer.Start(trace.ContextWithSpan(context.Background(), parent), "decide batch", trace.WithTimestamp(call.Began),
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
+		trace.WithAttributes(attribute.String("db.system.name", "mysql"), attribute.Int("db.operation.batch.size", call.Checks)))
 	defer span.End()
-	decisions, err := b.store.CheckAll(ctx, call)
-	if err != nil {
+	if call.Err != nil {
 		// Not its text, which may be the engine's, and quote a key.
-		span.SetAttributes(attribute.String("error.type", kindOf(err)))
+		span.SetAttributes(attribute.String("error.type", kindOf(call.Err)))
 		span.SetStatus(codes.Error, "")
 	}
-	return decisions, err
 }
 
 func kindOf(err error) string {

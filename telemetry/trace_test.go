@@ -125,12 +125,12 @@ func TestABatchIsLinkedToItsRequests(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	tracing := telemetry.NewTracingTo(exporter)
 	calls := make(chan chan struct{})
-	coalescer := queue.NewCoalescer(tracing.Batches(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	coalescer := queue.NewCoalescer(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		done := make(chan struct{})
 		calls <- done
 		<-done
 		return make([]service.Decision, len(checks)), nil
-	})), queue.CoalescerOptions{Lanes: 1, Observe: queue.CoalescerObserver{Queued: tracing.Queued, Batch: tracing.Batch}})
+	}), queue.CoalescerOptions{Lanes: 1, Observe: queue.CoalescerObserver{Queued: tracing.Queued, Asked: tracing.Batch}})
 	answered := make(chan error)
 	ask := func(key string, traced bool) {
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -178,9 +178,9 @@ func TestTheErrorOfABatchIsItsKindAlone(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	tracing := telemetry.NewTracingTo(exporter)
-	store := tracing.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+	store := queue.NewCoalescer(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return nil, fmt.Errorf("%w: Duplicate entry 'secret'", service.ErrUndecided)
-	}))
+	}), queue.CoalescerOptions{IsStraight: true, Observe: queue.CoalescerObserver{Asked: tracing.Batch}})
 	tracing.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if _, err := store.CheckAll(r.Context(), service.Call{Checks: make([]service.Check, 3)}); !errors.Is(err, service.ErrUndecided) {
 			t.Error(err)

@@ -94,7 +94,7 @@ func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result 
 	}
 	defer store.Close()
 	bar := shell.NewBar(p, "back-test", barLength)
-	result, err = backtest.Run(ctx, store, query, func(at backtest.Progress) {
+	result, err = backtest.Run(ctx, store.Replays(), query, func(at backtest.Progress) {
 		bar.Describe(fmt.Sprintf("%d txns, at %s", at.Rows, at.At.UTC().Format(time.DateTime)))
 		_ = bar.Set64(int64(barLength * float64(at.At.Sub(at.Since)) / float64(at.Until.Sub(at.Since))))
 	})

@@ -204,7 +204,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 		return nil, err
 	}
 	defer store.Close()
-	zones, err := store.Zones(ctx)
+	zones, err := store.Records.Zones(ctx)
 	if err != nil || len(zones) > 0 {
 		return zones, err
 	}
@@ -216,12 +216,12 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
 		// Another program may have made this zone since the list was read: it stays.
-		_, err := store.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
+		_, err := store.Records.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
 		if err != nil && !errors.Is(err, service.ErrPrecondition) {
 			return nil, err
 		}
 	}
-	return store.Zones(ctx)
+	return store.Records.Zones(ctx)
 }
 
 // greet prints how to reach the service and its database, and how to stop them.

@@ -160,9 +160,9 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 		}
 		dbtest.Exec(t, w.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND")
 	}
-	_, census := w.store.Census(t.Context())
+	_, census := w.store.Records.Census(t.Context())
 	for what, err := range map[string]error{
-		"the use of a credential": w.store.UseCredential(t.Context(), 1), "the census": census,
+		"the use of a credential": w.store.Records.UseCredential(t.Context(), 1), "the census": census,
 	} {
 		if err != nil {
 			errs = append(errs, what+": "+err.Error())

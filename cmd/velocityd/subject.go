@@ -90,7 +90,7 @@ func (c *subjectExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		}
 	}
 	noted := service.Export{Format: "subject", Query: service.HistoryQuery{Zones: c.Zone, Keys: keys}}
-	if err := store.NoteExport(ctx, noted, p.Principal); err != nil {
+	if err := store.Records.NoteExport(ctx, noted, p.Principal); err != nil {
 		return err
 	}
 	out := json.NewEncoder(p.Stdout)

@@ -116,7 +116,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	now, err := store.Now(ctx)
+	now, err := store.Records.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	if isKnown, err := c.isKnown(ctx, p, store, wanted); isKnown || err != nil {
 		return err
 	}
-	made, err := store.AddCredential(ctx, wanted, p.Principal)
+	made, err := store.Records.AddCredential(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (c *tokenCreateCmd) isKnown(ctx context.Context, p *shell.Process, store *d
 	if c.OutSecret == "" {
 		return false, nil
 	}
-	known, _, err := store.Credentials(ctx)
+	known, _, err := store.Records.Credentials(ctx)
 	if err != nil || !slices.ContainsFunc(known, func(k access.Credential) bool { return k.Digest == wanted.Digest }) {
 		return false, err
 	}
@@ -215,7 +215,7 @@ func (c *tokenCreateCmd) subject() (string, error) {
 // warnOfNoZone names the zones that do not exist. They may be made later.
 func warnOfNoZone(ctx context.Context, w io.Writer, store *db.Store, ids []int64) error {
 	for _, id := range ids {
-		_, err := store.Zone(ctx, id)
+		_, err := store.Records.Zone(ctx, id)
 		switch {
 		case errors.Is(err, service.ErrNotFound):
 			fmt.Fprintf(w, "There is no zone %d yet.\n", id)
@@ -245,7 +245,7 @@ func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	list, now, err := store.Credentials(ctx)
+	list, now, err := store.Records.Credentials(ctx)
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	live, _, err := store.LiveCredentials(ctx)
+	live, _, err := store.Records.LiveCredentials(ctx)
 	if err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	var revoked []access.Credential
 	for _, id := range ids {
-		ended, err := store.RevokeCredential(ctx, id, p.Principal)
+		ended, err := store.Records.RevokeCredential(ctx, id, p.Principal)
 		if err != nil {
 			return err
 		}

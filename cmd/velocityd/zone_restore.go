@@ -10,6 +10,7 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/service"
 	"velocityd/service/lint"
@@ -50,7 +51,7 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	if c.Change == 0 {
-		groups, err := store.NewestChanges(ctx, mostListedChanges)
+		groups, err := store.Records.NewestChanges(ctx, mostListedChanges)
 		if err == nil {
 			printChanges(p.Stdout, groups)
 		}
@@ -83,7 +84,7 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // plan returns what the zone is to become, and the overrides that are to come back.
 func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneChange, overrides []service.Override, err error) {
-	id, edits, err := store.EditsSince(ctx, c.Change)
+	id, edits, err := store.Records.EditsSince(ctx, c.Change)
 	if errors.Is(err, service.ErrNotFound) {
 		err = fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
 	}
@@ -98,7 +99,7 @@ func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneCh
 
 // zoneBefore returns the change that makes a zone what it was before the first of edits.
 func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.Edit) (zoneChange, error) {
-	now, err := store.Zone(ctx, id)
+	now, err := store.Records.Zone(ctx, id)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return zoneChange{}, err
 	}
@@ -115,11 +116,11 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.
 
 // deletedOverrides returns the overrides of a zone that come back.
 func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []service.Edit) ([]service.Override, error) {
-	now, err := store.Now(ctx)
+	now, err := store.Records.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	there, err := service.AllOverrides(ctx, store, zone)
+	there, err := service.AllOverrides(ctx, store.Records, zone)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return nil, err
 	}
@@ -129,12 +130,12 @@ func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []
 // restore writes the zone and adds the overrides, which get new ids.
 func restore(ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override) error {
 	if !zone.isNone() {
-		if err := putZones(ctx, p, store, []zoneChange{zone}); err != nil {
+		if err := putZones(ctx, p, daemon.Hiding(store, nil), []zoneChange{zone}); err != nil {
 			return err
 		}
 	}
 	for i, o := range overrides {
-		if _, err := store.AddOverride(ctx, o, p.Principal); err != nil {
+		if _, err := store.Records.AddOverride(ctx, o, p.Principal); err != nil {
 			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, shell.Counted(len(overrides), "override"), o.ID, err)
 		}
 	}

@@ -24,7 +24,7 @@ func TestAnEditWhoseCommitWasKilledMayHaveHappened(t *testing.T) {
 			t.Fatal(mockErr)
 		}
 		defer conns.Close()
-		edits := New(&session.Pool{Conns: sqlx.NewDb(conns, "mysql")}, nil)
+		edits := New(session.NewPool(sqlx.NewDb(conns, "mysql"), nil, 1), nil)
 		mock.ExpectBegin()
 		mock.ExpectCommit().WillReturnError(err)
 		if got := session.WriteError(edits.inTx(t.Context(), func(*sqlx.Tx) error { return nil })); !errors.Is(got, want) {

@@ -80,7 +80,7 @@ type Runner struct {
 	tasks   []Task
 }
 
-// NewRunner returns a runner of tasks, in this order. Its pool has one connection, which nobody else uses.
+// NewRunner returns a runner of tasks, in this order. Its pool is of one connection, for which nobody else waits.
 func NewRunner(pool *session.Pool, of Purpose, tasks ...Task) *Runner {
 	return &Runner{pool, of, tasks}
 }
@@ -93,9 +93,6 @@ func (r *Runner) Names() []string {
 	}
 	return names
 }
-
-// Close closes the connection, or if it is at work, when it comes back.
-func (r *Runner) Close() error { return r.pool.Conns.Close() }
 
 // ErrElsewhere says that another runner is at work.
 var ErrElsewhere = errors.New("another runner of retention is at work")

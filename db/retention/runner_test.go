@@ -54,9 +54,11 @@ func runnerOn(t *testing.T, dsn string, of engine.Engine, tasks ...retention.Tas
 		t.Fatal(err)
 	}
 	killer := session.NewKiller(last)
-	r := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(one, "mysql"), Killer: killer}, retention.ForRetention, tasks...)
-	t.Cleanup(func() { _, _ = r.Close(), killer.Close() })
-	return r
+	t.Cleanup(func() {
+		killer.Close()
+		_, _ = one.Close(), last.Close()
+	})
+	return retention.NewRunner(session.NewPool(sqlx.NewDb(one, "mysql"), killer, 1), retention.ForRetention, tasks...)
 }
 
 // turn returns the names of the tasks that a turn ran.

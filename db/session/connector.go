@@ -65,6 +65,9 @@ type patienceKey struct{}
 // WithPatience returns a context in which a pool waits at most so long for a new connection; 0 means
 // until the context ends.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
+	if patience == 0 {
+		return ctx
+	}
 	return context.WithValue(ctx, patienceKey{}, patience)
 }
 

@@ -32,7 +32,7 @@ const (
 // COMMIT waits for space; MySQL treats its KILL as an error of the binary log, and then aborts the
 // server (binlog_error_action). A session may also go on for long after its KILL was answered.
 type Killer struct {
-	pool *sql.DB // one connection; apart, because those who are ended may have all others
+	pool *sql.DB // of which it uses one connection; apart, because those who are ended may have all others
 
 	mu       sync.Mutex
 	sessions []*endedSession
@@ -49,7 +49,7 @@ type endedSession struct {
 	isKilled bool
 }
 
-// NewKiller returns a Killer that works by a pool of one connection.
+// NewKiller returns a Killer that works by one connection of a pool at a time. The pool's owner closes it after the Killer.
 func NewKiller(pool *sql.DB) *Killer { return &Killer{pool: pool, soon: make(chan struct{}, 1)} }
 
 // end ends the session of a connection, and calls gone when its server no longer lists it. It does
@@ -68,13 +68,20 @@ func (k *Killer) end(conn *Conn, gone func()) {
 
 // Release gives a connection back to its pool. A connection that is not clean is closed. If
 // the engine may still be working on its statement, the session is ended first, and the
-// connection keeps its place in the pool until it is gone.
-func (k *Killer) Release(ctx context.Context, conn *sql.Conn, clean bool) {
+// connection keeps its place in the pool until it is gone. Then left is called, if it is not nil.
+func (k *Killer) Release(ctx context.Context, conn *sql.Conn, clean bool, left func()) {
+	if left == nil {
+		left = func() {}
+	}
 	if clean {
 		_ = conn.Close()
+		left()
 		return
 	}
-	abandon := func() { Discard(conn) }
+	abandon := func() {
+		Discard(conn)
+		left()
+	}
 	if own, err := Of(conn); ctx.Err() != nil && err == nil && own.id != 0 {
 		k.end(own, abandon)
 		return
@@ -91,12 +98,11 @@ func (k *Killer) lookSoon() {
 }
 
 // Close lets all sessions go, also those that are not gone.
-func (k *Killer) Close() error {
+func (k *Killer) Close() {
 	k.mu.Lock()
 	k.isClosed = true
 	k.mu.Unlock()
 	k.lookSoon()
-	return k.pool.Close()
 }
 
 // work looks at the servers until no session is left to end.

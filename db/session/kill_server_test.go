@@ -18,7 +18,10 @@ func killerOf(t *testing.T, dsn string) (*Killer, *sql.DB) {
 		t.Fatal(err)
 	}
 	k := NewKiller(own)
-	t.Cleanup(func() { _ = k.Close() })
+	t.Cleanup(func() {
+		k.Close()
+		_ = own.Close()
+	})
 	others, err := Open(o, new(Database), ForLanes, 8)
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +102,7 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 		}
 		kill()
 		awaitEnd(t, k, onSecond[1])
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+		k.Close()
 		awaitEnd(t, k, onSecond[2])
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -17,11 +19,45 @@ type Reader interface {
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
-// Pool is the connections for all but checks. If a caller leaves, his session is ended: its
+// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, his session is ended: its
 // statement would go on for nobody, beside those of the connections that take its place.
 type Pool struct {
 	Conns  *sqlx.DB
 	Killer *Killer
+	places chan struct{}
+
+	waits  atomic.Int64
+	waited atomic.Int64 // nanoseconds
+}
+
+// NewPool returns a pool of so many of the connections of all, which it may share with others.
+func NewPool(all *sqlx.DB, killer *Killer, conns int) *Pool {
+	return &Pool{Conns: all, Killer: killer, places: make(chan struct{}, conns)}
+}
+
+// Stats returns the use of all connections, and how often and how long callers of the pool have waited for one.
+func (p *Pool) Stats() sql.DBStats {
+	stats := p.Conns.Stats()
+	stats.WaitCount += p.waits.Load()
+	stats.WaitDuration += time.Duration(p.waited.Load())
+	return stats
+}
+
+// enter takes a place, to be given back to places.
+func (p *Pool) enter(ctx context.Context) error {
+	select {
+	case p.places <- struct{}{}:
+		return nil
+	default:
+	}
+	p.waits.Add(1)
+	defer func(since time.Time) { p.waited.Add(int64(time.Since(since))) }(time.Now())
+	select {
+	case p.places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // On calls do with a connection.
@@ -35,8 +71,13 @@ func (p *Pool) On(ctx context.Context, do func(*sqlx.Conn) error) error {
 // With calls do with a connection. If that is not clean afterwards, it is closed. The error is ErrMisfit
 // in the place of one that quotes a value.
 func (p *Pool) With(ctx context.Context, do func(*sqlx.Conn) (clean bool, err error)) error {
+	if err := p.enter(ctx); err != nil {
+		return fmt.Errorf("%w: no connection: %w", ErrUnsent, err)
+	}
+	leave := func() { <-p.places }
 	conn, err := p.Conns.Connx(ctx)
 	if err != nil {
+		leave()
 		return fmt.Errorf("%w: no connection: %w", ErrUnsent, err)
 	}
 	clean, err := do(conn)
@@ -44,7 +85,7 @@ func (p *Pool) With(ctx context.Context, do func(*sqlx.Conn) (clean bool, err er
 		err = ErrMisfit
 	}
 	clean = clean && !errors.Is(err, ErrMisfit)
-	p.Killer.Release(ctx, conn.Conn, clean)
+	p.Killer.Release(ctx, conn.Conn, clean, leave)
 	return err
 }
 

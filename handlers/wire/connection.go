@@ -22,11 +22,10 @@ import (
 type phase = int32
 
 const (
-	phaseIdle     phase = iota // the next request has not begun
-	phaseHead                  // a part of a request's head has come
-	phaseRead                  // net/http has read the head, or given up
-	phaseHandled               // a handler has the request
-	phaseDetached              // a handler has it, and finishes it whether or not its caller waits
+	phaseIdle    phase = iota // the next request has not begun
+	phaseHead                 // a part of a request's head has come
+	phaseRead                 // net/http has read the head, or given up
+	phaseHandled              // a handler has the request
 )
 
 // farewellTime is how long a connection may take to tell its caller that it was slow.
@@ -39,25 +38,20 @@ type Connection struct {
 	// IsExcess says that the connection has fewer places than it may use. Its requests
 	// are to be refused.
 	IsExcess bool
-	// AllowedHost is the last Host that a handler has allowed. Without TLS, requests come one by one.
-	AllowedHost string
 
 	listener *listener
 	peer     netip.Prefix
 	places   int // that it has taken; none if it is a connection too many
 	lengths  lengthWatch
 	phase    atomic.Int32
+	detached detached
 	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
 }
 
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
-//
-// From the end of a body to the answer net/http watches for the caller to leave: it reads one
-// byte, in another goroutine, which a deadline ends. That takes an eighth of the service's time
-// for a check, and nobody needs it in phaseDetached: such a read then ends at once.
 func (c *Connection) Read(p []byte) (int, error) {
-	if len(p) == 1 && c.phase.Load() == phaseDetached {
+	if c.detached.skips(p) {
 		return 0, nil
 	}
 	n, err := c.Conn.Read(p)
@@ -190,23 +184,17 @@ func noteState(conn net.Conn, state http.ConnState) {
 		c.phase.Store(phaseRead)
 	case state == http.StateIdle:
 		c.phase.Store(phaseIdle)
+		c.detached.end()
 	}
 }
 
 // watched closes the connection of a request of two lengths after its answer, and tells
 // connections when handlers begin.
-//
-// Requests with a body decide or change something, which is finished even if their callers leave
-// (service.Limiter, handlers.server.change). So they are detached, but not those with a chunked body,
-// which net/http may read byte by byte.
 func watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := ConnectionOf(r); r.ProtoMajor == 1 {
-			if r.ContentLength > 0 {
-				c.phase.Store(phaseDetached)
-			} else {
-				c.phase.Store(phaseHandled)
-			}
+			c.phase.Store(phaseHandled)
+			c.detached.begin(r)
 			if c.lengths.isAmbiguous(r) {
 				w.Header().Set("Connection", "close")
 			}

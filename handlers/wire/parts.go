@@ -18,7 +18,7 @@ func ByParts(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http
 	_ = parts.control.SetWriteDeadline(time.Time{})
 	hasBody := r.Body != nil && r.Body != http.NoBody
 	if r.ProtoMajor == 1 {
-		ConnectionOf(r).phase.Store(phaseHandled)
+		ConnectionOf(r).detached.end()
 	}
 	if r.ProtoMajor != 1 || !hasBody {
 		_ = parts.control.SetReadDeadline(time.Time{})

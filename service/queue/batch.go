@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -18,30 +19,31 @@ type batch struct {
 	weight   int
 	deadline time.Time
 	checks   []service.Check // of a call; the store's until it returns
+	parts    [][]*waiter     // of waiters, which are not asked yet
 }
 
 // wakeLeader must be called under the mutex of the lane: if the leader finds that it is not in the
 // queue any more, it must also find done filled.
 func (b *batch) wakeLeader() { b.leader.done <- struct{}{} }
 
-// callers yields the contexts of the callers, the leader's first.
-func (b *batch) callers(yield func(context.Context) bool) {
-	for _, w := range b.waiters {
-		if !yield(w.ctx) {
-			return
-		}
-	}
-}
-
-// lead answers all of a batch, on the goroutine of its leader.
+// lead answers all of a batch, on the goroutine of its leader. If single checks make the call of the store fail,
+// nothing was decided: then the waiters are split and each part is asked again, under the same deadline, until
+// the checks at fault are alone.
 func (l *lane) lead(b *batch) {
 	began := time.Now()
-	ctx := context.WithoutCancel(b.leader.ctx)
-	if observe := l.options.observe.Batch; observe != nil {
-		ctx = observe(ctx, b.callers)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(b.leader.ctx), b.deadline)
+	for b.parts = append(b.parts, b.waiters); len(b.parts) > 0; {
+		part := b.parts[len(b.parts)-1]
+		b.parts = b.parts[:len(b.parts)-1]
+		if len(part) < len(b.waiters) && ctx.Err() != nil {
+			fail(part, fmt.Errorf("%w: no time left to ask apart from a check that failed", service.ErrBusy))
+			continue
+		}
+		decisions, err := l.call(ctx, b, part)
+		if split := l.settle(ctx, part, decisions, err); split > 0 {
+			b.parts = append(b.parts, part[split:], part[:split])
+		}
 	}
-	ctx, cancel := context.WithDeadline(ctx, b.deadline)
-	l.ask(ctx, b, b.waiters)
 	cancel()
 	ended := time.Now()
 	// The next call begins before the answers are given, so that the store is not idle.
@@ -52,7 +54,7 @@ func (l *lane) lead(b *batch) {
 		}
 	}
 	clear(b.waiters)
-	*b = batch{waiters: b.waiters[:0], checks: b.checks[:0]}
+	*b = batch{waiters: b.waiters[:0], checks: b.checks[:0], parts: b.parts[:0]}
 	l.batches.Put(b)
 }
 
@@ -85,11 +87,9 @@ func (b *batch) patience() time.Duration {
 	return b.leader.patience
 }
 
-// ask finds the answers of some waiters by one call of the store. If single checks make the
-// call fail, nothing was decided: ask splits the waiters and asks each part again, under the
-// same deadline, until the checks at fault are alone.
-func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
-	decisions, err := l.call(ctx, b, waiters)
+// settle gives waiters their answers, or the error of their call. If it was the fault of some of them, it returns how many
+// are to be asked apart from the others.
+func (l *lane) settle(ctx context.Context, waiters []*waiter, decisions []service.Decision, err error) (split int) {
 	if err == nil {
 		if slices.ContainsFunc(decisions, func(d service.Decision) bool { return isAnswer(d.Err) }) {
 			l.hear()
@@ -98,31 +98,24 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 			n := len(w.checks)
 			w.decisions, decisions = decisions[:n:n], decisions[n:]
 		}
-		return
+		return 0
 	}
 	if ctx.Err() == nil && isAnswer(err) {
 		l.hear()
 	}
-	split := len(waiters) / 2
 	switch {
 	case errors.Is(err, service.ErrBusy), errors.Is(err, service.ErrUndecided):
 		// Busy is not the fault of a check. Undecided checks may have been counted, and asking
 		// again could count them twice.
-		split = 0
 	case errors.Is(err, service.ErrStaleKey):
 		split = sameRulesFirst(waiters) % len(waiters) // 0 if all have the same: all are stale
+	default:
+		split = len(waiters) / 2
 	}
 	if split == 0 {
 		fail(waiters, err)
-		return
 	}
-	for _, part := range [][]*waiter{waiters[:split], waiters[split:]} {
-		if ctx.Err() != nil {
-			fail(part, fmt.Errorf("%w: no time left to ask apart from a check that failed", service.ErrBusy))
-			continue
-		}
-		l.ask(ctx, b, part)
-	}
+	return split
 }
 
 // hear notes that the store has answered.
@@ -158,13 +151,29 @@ func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions
 	for _, w := range waiters {
 		b.checks = append(b.checks, w.checks...)
 	}
+	began := time.Now()
 	defer func() {
 		clear(b.checks)
 		if r := recover(); r != nil {
 			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", service.ErrUndecided, r, debug.Stack())
 		}
+		if observe := l.options.observe.Asked; observe != nil {
+			observe(Asked{callers: callersOf(waiters), Began: began, Checks: len(b.checks), Decisions: decisions, Err: err})
+		}
 	}()
-	return service.Ask(ctx, l.store, service.Call{Checks: b.checks, NoWait: l.options.noWait, Patience: b.patience()})
+	call := service.Call{Checks: b.checks, NoWait: l.options.noWait, Patience: b.patience()}
+	return call.Fit(l.store.CheckAll(ctx, call))
+}
+
+// callersOf yields the contexts of waiters.
+func callersOf(waiters []*waiter) iter.Seq[context.Context] {
+	return func(yield func(context.Context) bool) {
+		for _, w := range waiters {
+			if !yield(w.ctx) {
+				return
+			}
+		}
+	}
 }
 
 // sameRulesFirst moves the waiters whose checks have the same zones and key rules as the first

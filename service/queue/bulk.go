@@ -40,17 +40,17 @@ func newBulk(pieces *lane) *bulk {
 	return &bulk{pieces: pieces, callers: map[*bulkCaller]struct{}{}}
 }
 
-// admit admits a call that will be answered before ctx's deadline at the recent pace, and any
+// admit admits a call that will be answered before its deadline at the recent pace, and any
 // call while there is no other. It refuses others with a BusyError at once, so that the
 // admitted callers do not all run out of time with a part of their checks answered.
-func (b *bulk) admit(ctx context.Context, buckets int) (*bulkCaller, error) {
+func (b *bulk) admit(deadline time.Time, buckets int) (*bulkCaller, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	work := buckets
 	for other := range b.callers {
 		work += 2 * min(other.left, buckets) // twice: callers take turns, and more will come
 	}
-	if deadline, limited := ctx.Deadline(); limited && len(b.callers) > 0 {
+	if !deadline.IsZero() && len(b.callers) > 0 {
 		l := b.pieces
 		l.mu.Lock()
 		over := l.timeFor(work) - (time.Until(deadline) - l.options.timeout)
@@ -78,9 +78,9 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 }
 
 // askMany asks for more than one check, piece by piece.
-func (c *Coalescer) askMany(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	caller, err := c.bulk.admit(ctx, service.CountBuckets(checks))
+func (c *Coalescer) askMany(ctx context.Context, q *inquiry) ([]service.Decision, error) {
+	checks := q.asked
+	caller, err := c.bulk.admit(earliest(ctx, q.call.Deadline), service.CountBuckets(checks))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (c *Coalescer) askMany(ctx context.Context, call service.Call) ([]service.D
 	decisions := make([]service.Decision, 0, len(checks))
 	for len(decisions) < len(checks) {
 		piece := service.Piece(checks[len(decisions):], pieceBuckets)
-		answers, err := c.askPiece(ctx, call.Of(piece))
+		answers, err := c.askPiece(ctx, q, piece)
 		switch {
 		case err != nil && len(decisions) == 0:
 			return nil, err
@@ -122,11 +122,11 @@ func notBegun(err error) error {
 }
 
 // askPiece asks for the checks of one piece, and asks again for those with held buckets.
-func (c *Coalescer) askPiece(ctx context.Context, call service.Call) ([]service.Decision, error) {
+func (c *Coalescer) askPiece(ctx context.Context, q *inquiry, piece []service.Check) ([]service.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", service.ErrBusy, err)
 	}
-	w := c.newWaiter(ctx, call, service.CountBuckets(call.Checks))
+	w := c.newWaiter(ctx, q, piece, service.CountBuckets(piece))
 	decisions, free, err := c.bulk.pieces.wait(w)
 	if free {
 		c.release(w)
@@ -134,23 +134,23 @@ func (c *Coalescer) askPiece(ctx context.Context, call service.Call) ([]service.
 	if err != nil {
 		return nil, err
 	}
-	c.askHeld(ctx, call, decisions)
+	c.askHeld(ctx, q, piece, decisions)
 	return decisions, nil
 }
 
 // askHeld asks again, and waits, for the checks that were refused with ErrHeld.
-func (c *Coalescer) askHeld(ctx context.Context, call service.Call, decisions []service.Decision) {
+func (c *Coalescer) askHeld(ctx context.Context, q *inquiry, piece []service.Check, decisions []service.Decision) {
 	var held []service.Check
 	var places []int
 	for i, d := range decisions {
 		if errors.Is(d.Err, service.ErrHeld) {
-			held, places = append(held, call.Checks[i]), append(places, i)
+			held, places = append(held, piece[i]), append(places, i)
 		}
 	}
 	if len(held) == 0 {
 		return
 	}
-	w := c.newWaiter(ctx, call.Of(held), len(held))
+	w := c.newWaiter(ctx, q, held, len(held))
 	c.hash(w)
 	answers, free, err := c.held.wait(w)
 	if free {

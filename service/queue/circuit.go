@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,80 @@ import (
 
 	"velocityd/service"
 )
+
+// DefaultDegradedAfter bounds the time that a check with an answer without the store waits for a silent one.
+const DefaultDegradedAfter = 250 * time.Millisecond
+
+// CircuitOptions configure the Circuit of a Coalescer. Probe is required for Watch.
+type CircuitOptions struct {
+	// After bounds the silence of a store before it is tested, a pause of the store, and the time to reach
+	// its engine. 0 is DefaultDegradedAfter.
+	After time.Duration
+	// StuckAtMost bounds the silence of a store at work: its lock wait, and the delay of engines that end
+	// it late. 0 stands for the default lock wait.
+	StuckAtMost time.Duration
+	// Probe tests whether the store can decide checks. It is called once a second while the circuit
+	// is open, and while the store is silent. It must end by itself, and is called once at a time.
+	Probe func(ctx context.Context) error
+	// OnChange is called by Watch with the cause when the circuit opens, and with nil when it
+	// closes.
+	OnChange func(cause error)
+}
+
+// Circuit knows whether the store behind a Coalescer is away, and answers the checks of some zones
+// meanwhile, by the zones' OnFailure as they were last seen.
+//
+// A check has an answer without the store if none of its zones has OnFailureError and all of
+// them are known. Where a zone has OnFailureBlock, its bucket has no room. Where it has
+// OnFailureAllow, Decide decides by the memory of this instance: the attempts that the instance has
+// allowed by itself, and the block or override of the store's last answer. So n instances allow at most n times the
+// rate in a window while the store is away. All other checks are asked as they are, and their errors are
+// those of the store.
+//
+// An answer without the store has Decision.Degraded. It is given only if it is sure that the
+// check was not recorded: instead of ErrAway, ErrUnfit and ErrForbidden and, while the circuit
+// is open, instead of any ErrBusy. It is never given instead of ErrUndecided. While the circuit
+// is closed, overload and held buckets are ErrBusy.
+//
+// The circuit opens after the first check that the store could not decide for such a reason,
+// after two lost answers without an answer in between, and when the store is silent: see Watch. Checks that
+// wait in a queue then leave it. Those that were sent before stay: only the store's
+// answer tells whether they were recorded. Watch closes the circuit again.
+type Circuit struct {
+	options CircuitOptions
+	// silence returns the time since the store last answered while it is asked. Every word of the engine
+	// ends it, even a lock wait that timed out.
+	silence func() time.Duration
+	// inParts says that the store decides in parts, such as the shards of a database. One part may be
+	// silent while the others answer, so a silence proves nothing unless a test fails in it.
+	inParts func() bool
+	zones   atomic.Pointer[knownZones] // nil if no zone has an answer
+	period  atomic.Pointer[period]
+	memory  *memory
+}
+
+// newCircuit returns a circuit that knows no zone yet and is closed.
+func newCircuit(options CircuitOptions, silence func() time.Duration, inParts func() bool) *Circuit {
+	options.After = cmp.Or(options.After, DefaultDegradedAfter)
+	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second)
+	if options.OnChange == nil {
+		options.OnChange = func(error) {}
+	}
+	c := &Circuit{options: options, silence: silence, inParts: inParts, memory: newMemory(mostRemembered)}
+	c.period.Store(newPeriod())
+	return c
+}
+
+// IsOpen reports whether the circuit is open: the store is known to be away.
+func (c *Circuit) IsOpen() bool { return c.period.Load().isOpen() }
+
+// Open opens the circuit, unless no zone has an answer. It is for a service that has found its
+// store away before the first check.
+func (c *Circuit) Open(cause error) {
+	if c.HasAnswers() {
+		c.period.Load().open(cause, false)
+	}
+}
 
 const (
 	// probePause is the time between two tests of a store that is away.
@@ -93,24 +168,24 @@ func isAway(err error) bool {
 //   - A store that says nothing for longer than any stuck bucket explains is away though it passes
 //     tests: a test records nothing, so it cannot see a hanging COMMIT.
 //   - A circuit that silence has opened closes when a test passes and the silence has ended.
-func (f *Fallback) Watch(ctx context.Context) {
+func (c *Circuit) Watch(ctx context.Context) {
 	for {
-		p := f.period.Load()
-		if !f.awaitOpening(ctx, p) {
+		p := c.period.Load()
+		if !c.awaitOpening(ctx, p) {
 			return
 		}
-		f.options.OnChange(p.cause)
-		if !f.awaitClosing(ctx, p) {
+		c.options.OnChange(p.cause)
+		if !c.awaitClosing(ctx, p) {
 			return
 		}
-		f.period.Store(newPeriod())
-		f.options.OnChange(nil)
+		c.period.Store(newPeriod())
+		c.options.OnChange(nil)
 	}
 }
 
 // awaitOpening returns true when the circuit is open, and false when ctx has ended.
-func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
-	pause := f.options.After
+func (c *Circuit) awaitOpening(ctx context.Context, p *period) bool {
+	pause := c.options.After
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,41 +194,41 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
 			return true
 		case <-time.After(pause):
 		}
-		pause = f.options.After
-		if silence := f.silence(); silence < f.options.After {
+		pause = c.options.After
+		if silence := c.silentFor(); silence < c.options.After {
 			pause -= silence
 			continue
 		}
-		err := f.testSilent(ctx)
-		silence := f.silence()
-		isStuck := silence >= f.options.StuckAtMost+f.options.After && !f.options.InParts()
-		if silence >= f.options.After && (err != nil || isStuck) {
+		err := c.testSilent(ctx)
+		silence := c.silentFor()
+		isStuck := silence >= c.options.StuckAtMost+c.options.After && !c.inParts()
+		if silence >= c.options.After && (err != nil || isStuck) {
 			p.open(fmt.Errorf("%w: it has answered nothing for %s", service.ErrAway, silence.Round(time.Millisecond)), true)
 		}
 	}
 }
 
 // testSilent tests a silent store.
-func (f *Fallback) testSilent(ctx context.Context) error {
-	if !f.options.InParts() {
+func (c *Circuit) testSilent(ctx context.Context) error {
+	if !c.inParts() {
 		short, cancel := context.WithTimeout(ctx, silentTest)
 		defer cancel()
 		ctx = short
 	}
-	return f.options.Probe(ctx)
+	return c.options.Probe(ctx)
 }
 
-// silence returns how long the store has been silent. It is 0 if no check has an answer without the store.
-func (f *Fallback) silence() time.Duration {
-	if f.zones.Load() == nil {
+// silentFor returns how long the store has been silent. It is 0 if no check has an answer without the store.
+func (c *Circuit) silentFor() time.Duration {
+	if !c.HasAnswers() {
 		return 0
 	}
-	return f.options.Silence()
+	return c.silence()
 }
 
 // awaitClosing returns true when a test has succeeded that began after the circuit had opened, and
 // false when ctx has ended.
-func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
+func (c *Circuit) awaitClosing(ctx context.Context, p *period) bool {
 	pause := time.Duration(0)
 	if time.Since(p.since) < calmTime {
 		pause = probePause
@@ -164,7 +239,7 @@ func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
 			return false
 		case <-time.After(pause):
 		}
-		if f.options.Probe(ctx) == nil && (!p.hangs || f.options.Silence() <= time.Since(p.at)) {
+		if c.options.Probe(ctx) == nil && (!p.hangs || c.silence() <= time.Since(p.at)) {
 			return true
 		}
 		pause = probePause

@@ -15,9 +15,9 @@ import (
 	"velocityd/service/queue"
 )
 
-// circuitTest is a Fallback with its Watch in a bubble, whose time passes when all wait.
+// circuitTest is a Coalescer with its circuit watched in a bubble, whose time passes when all wait.
 type circuitTest struct {
-	*queue.Fallback
+	*queue.Coalescer
 	began   time.Time
 	mu      sync.Mutex
 	probe   error // what a test of the store finds
@@ -83,17 +83,20 @@ func (c *circuitTest) wantClosed(t *testing.T) {
 	}
 }
 
-// watched runs a test with a watched Fallback. silence may be nil.
-func watched(t *testing.T, store service.CheckStore, silence func() time.Duration, test func(c *circuitTest)) {
+// watched runs a test with a Coalescer in front of a store, whose circuit is watched. A silence that is not nil takes the
+// place of the Coalescer's.
+func watched(t *testing.T, store service.CheckStore, o queue.CoalescerOptions, silence func() time.Duration, test func(c *circuitTest)) {
 	t.Helper()
 	c := &circuitTest{began: time.Now()}
-	c.Fallback = queue.NewFallback(store, queue.FallbackOptions{
-		Silence: silence,
-		InParts: func() bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.inParts
-		},
+	o.ShardOf = func(service.Bucket) (shard, shards int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.inParts {
+			return 0, 2
+		}
+		return 0, 1
+	}
+	o.Circuit = queue.CircuitOptions{
 		Probe: func(ctx context.Context) error {
 			c.noted("tested")
 			c.mu.Lock()
@@ -113,24 +116,43 @@ func watched(t *testing.T, store service.CheckStore, silence func() time.Duratio
 				c.noted("opened")
 			}
 		},
-	})
-	remember(c.Fallback)
+	}
+	c.Coalescer = queue.NewCoalescer(store, o)
+	if silence != nil {
+		c.Circuit.SilentFor(silence)
+	}
+	remember(c.Coalescer)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.Watch(ctx)
+		c.Circuit.Watch(ctx)
 	}()
 	test(c)
 	stop()
 	<-done // a goroutine that is left fails the bubble
+	if err := c.Close(t.Context()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// straight leaves out what is about lanes.
+func straight() queue.CoalescerOptions { return queue.CoalescerOptions{IsStraight: true} }
+
+// watchedInBubble is watched for a gated store.
+func watchedInBubble(t *testing.T, o queue.CoalescerOptions, test func(t *testing.T, c *circuitTest, g *gated)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		watched(t, g, o, nil, func(c *circuitTest) { test(t, c, g) })
+	})
 }
 
 func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := failing(service.ErrAway)
-		watched(t, store, nil, func(c *circuitTest) {
+		watched(t, store, straight(), nil, func(c *circuitTest) {
 			c.find(service.ErrAway)
 			time.Sleep(time.Minute)
 			c.wantChanges(t)
@@ -162,7 +184,7 @@ func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
 func TestStoreThatPassesEachTestAndFailsEachCheckIsTestedOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		watched(t, failing(service.ErrUnfit), nil, func(c *circuitTest) {
+		watched(t, failing(service.ErrUnfit), straight(), nil, func(c *circuitTest) {
 			time.Sleep(time.Minute)
 			for range 40 {
 				if d, err := askOne(t.Context(), c, in("allow")); err != nil || !d.Degraded {
@@ -196,7 +218,7 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := admitting()
-				watched(t, store, nil, func(c *circuitTest) {
+				watched(t, store, straight(), nil, func(c *circuitTest) {
 					c.find(service.ErrAway)
 					for _, end := range test.ends {
 						store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
@@ -227,7 +249,7 @@ func TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			silent := func() time.Duration { return min(time.Second, max(0, time.Since(began)-calm)) }
-			watched(t, failing(service.ErrAway), silent, func(c *circuitTest) {
+			watched(t, failing(service.ErrAway), straight(), silent, func(c *circuitTest) {
 				c.hang(50 * time.Millisecond)
 				time.Sleep(calm + 130*time.Millisecond) // the first test is under way
 				c.find(service.ErrAway)

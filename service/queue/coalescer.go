@@ -1,5 +1,5 @@
 // Package queue stands between callers and a store of checks: the Coalescer gathers the checks of many
-// callers into few calls, and the Fallback answers by the zones' rules while the store is away. It must
+// callers into few calls, and its Circuit answers by the zones' rules while the store is away. It must
 // not know how a check is decided or stored.
 package queue
 
@@ -57,6 +57,10 @@ type CoalescerOptions struct {
 	// answer. A shard has Lanes divided by the number of shards as calls, at least one; checks over several
 	// shards have Lanes. The default is one shard.
 	ShardOf func(bucket service.Bucket) (shard, shards int)
+	// IsStraight says that each call goes to the store as it is: nothing is gathered, cut or kept apart.
+	IsStraight bool
+	// Circuit says when the store is away.
+	Circuit CircuitOptions
 	// Observe hears of everything that the Coalescer does.
 	Observe CoalescerObserver
 }
@@ -93,12 +97,15 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 // the check moves to the lane for held buckets, whose calls do wait, so that no other check
 // waits with it: see fillHeld. Calls with more than one check have another lane: see bulk.
 type Coalescer struct {
+	// Circuit answers checks while the store is away.
+	Circuit *Circuit
+
+	store   service.CheckStore
+	options CoalescerOptions
 	// lanes are for lone checks: those of the shards, and the last for checks over several.
-	lanes   []*lane
-	shardOf func(service.Bucket) (shard, shards int)
-	calls   int // CoalescerOptions.Lanes
-	bulk    *bulk
-	held    *lane
+	lanes []*lane
+	bulk  *bulk
+	held  *lane
 
 	seed    maphash.Seed
 	waiters sync.Pool // of *waiter, for use again
@@ -113,9 +120,8 @@ var _ service.CheckStore = (*Coalescer)(nil)
 // error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
 func NewCoalescer(store service.CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
-	c := &Coalescer{
-		shardOf: options.ShardOf, calls: options.Lanes, seed: maphash.MakeSeed(), callers: newCallers(),
-	}
+	c := &Coalescer{store: store, options: options, seed: maphash.MakeSeed(), callers: newCallers()}
+	c.Circuit = newCircuit(options.Circuit, c.Silence, func() bool { return c.shards() > 1 })
 	lone := laneOptions{
 		calls: c.callsOfEach, gathers: true, size: options.MaxBatch, noWait: true,
 		queue: options.Queue, perBucket: options.QueuePerBucket, timeout: options.Timeout,
@@ -139,12 +145,12 @@ func NewCoalescer(store service.CheckStore, options CoalescerOptions) *Coalescer
 //
 // A lone check shares its call of the store with others. That call has its own deadline and
 // the values (such as a trace) of one caller's ctx, and is NOT ended by the end of any ctx.
-// When a caller's ctx ends, the caller gets ErrBusy if its check was still queued; the check
-// will not be decided then. It gets ErrUndecided if the check is under way, unless the caller
-// leads the call: a leader stays until the end and gets the answer. When a Fallback finds the
-// store away, the callers whose checks have an answer without it leave the queue with ErrAway.
-// A caller gets a *BusyError if the queue or its bucket's share of the queue is full, if its
-// ctx ends before a batch that begins now must end, or if its bucket is held for long. If one
+// When a caller's ctx ends, or at the deadline of its call, the caller gets ErrBusy if its check was
+// still queued; the check will not be decided then. It gets ErrUndecided if the check is under way, unless the
+// caller leads the call: a leader stays until the end and gets the answer. When the store is found
+// away, the callers whose checks have an answer without it leave the queue and get that: see Circuit.
+// A caller gets a *BusyError if the queue or its bucket's share of the queue is full, if it
+// gives up before a batch that begins now must end, or if its bucket is held for long. If one
 // check makes the shared call fail, only that check gets the error.
 //
 // A call with more checks is cut into pieces, which are asked one after the other. The error
@@ -152,7 +158,10 @@ func NewCoalescer(store service.CheckStore, options CoalescerOptions) *Coalescer
 // the Decision.Err of its checks, and the checks after it are refused with ErrBusy or, if a
 // key was stale, ErrStaleKey. Checks are decided in slice order, except that checks of held
 // buckets are decided after the others of their piece.
-func (c *Coalescer) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+//
+// Each check of a call is answered by itself while the store is away. An AttemptID of a check that is answered
+// without the store is not remembered.
+func (c *Coalescer) CheckAll(ctx context.Context, call service.Call) (decisions []service.Decision, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", service.ErrBusy, err)
 	}
@@ -160,13 +169,17 @@ func (c *Coalescer) CheckAll(ctx context.Context, call service.Call) ([]service.
 		return nil, shuttingDown()
 	}
 	defer c.callers.leave()
-	switch len(call.Checks) {
-	case 0:
-		return nil, nil
-	case 1:
-		return c.askLone(ctx, call)
+	q := c.Circuit.begin(call)
+	switch {
+	case len(q.asked) == 0:
+	case c.options.IsStraight:
+		decisions, err = c.askStraight(ctx, &q)
+	case len(q.asked) == 1:
+		decisions, err = c.askLone(ctx, &q)
+	default:
+		decisions, err = c.askMany(ctx, &q)
 	}
-	return c.askMany(ctx, call)
+	return q.end(decisions, err)
 }
 
 func shuttingDown() error { return fmt.Errorf("%w: shutting down", service.ErrBusy) }
@@ -176,11 +189,23 @@ func shuttingDown() error { return fmt.Errorf("%w: shutting down", service.ErrBu
 // second try costs one call.
 const loneTries = 2
 
-// askLone asks for the one check of checks.
-func (c *Coalescer) askLone(ctx context.Context, call service.Call) (decisions []service.Decision, err error) {
-	w := c.newWaiter(ctx, call, 1)
+// askStraight asks the store for all checks of an inquiry by one call.
+func (c *Coalescer) askStraight(ctx context.Context, q *inquiry) ([]service.Decision, error) {
+	call := q.call.Of(q.asked)
+	call.Patience = q.patience
+	began := time.Now()
+	decisions, err := call.Fit(c.store.CheckAll(ctx, call))
+	if observe := c.options.Observe.Asked; observe != nil {
+		observe(Asked{callers: oneCaller(ctx), Began: began, Checks: len(q.asked), Decisions: decisions, Err: err})
+	}
+	return decisions, err
+}
+
+// askLone asks for the one check of an inquiry.
+func (c *Coalescer) askLone(ctx context.Context, q *inquiry) (decisions []service.Decision, err error) {
+	w := c.newWaiter(ctx, q, q.asked, 1)
 	c.hash(w)
-	lane, free := c.laneOf(call.Checks[0]), true
+	lane, free := c.laneOf(q.asked[0]), true
 	for range loneTries {
 		decisions, free, err = lane.wait(w)
 		if !isHeld(decisions) || errors.Is(decisions[0].Err, service.ErrStuck) {
@@ -203,15 +228,16 @@ func isHeld(decisions []service.Decision) bool {
 	return len(decisions) == 1 && errors.Is(decisions[0].Err, service.ErrHeld)
 }
 
-// newWaiter returns the waiter of a caller that makes a call. The weight of its checks counts against
+// newWaiter returns the waiter of a caller with some checks of its inquiry. The weight of its checks counts against
 // the size of a call.
-func (c *Coalescer) newWaiter(ctx context.Context, call service.Call, weight int) *waiter {
+func (c *Coalescer) newWaiter(ctx context.Context, q *inquiry, checks []service.Check, weight int) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
-		w = &waiter{done: make(chan struct{}, 1)}
+		w = newWaiter()
 	}
-	w.ctx, w.checks, w.weight = ctx, call.Checks, weight
-	w.away, w.patience = call.Away, call.Patience
+	w.ctx, w.checks, w.weight = ctx, checks, weight
+	w.away, w.patience = q.away, q.patience
+	w.givesUp(q.call.Deadline)
 	return w
 }
 
@@ -226,35 +252,39 @@ func (c *Coalescer) hash(w *waiter) {
 
 // release keeps a waiter that no lane holds for a later caller.
 func (c *Coalescer) release(w *waiter) {
-	*w = waiter{done: w.done, hashes: w.hashes[:0]}
+	w.timer.Stop()
+	*w = waiter{done: w.done, timer: w.timer, hashes: w.hashes[:0]}
 	c.waiters.Put(w)
 }
 
 // laneOf returns the lane of the shard that all buckets of a check lie on, or that for checks
 // over several shards.
 func (c *Coalescer) laneOf(check service.Check) *lane {
-	shard, _ := c.shardOf(check.Buckets[0])
+	shard, _ := c.options.ShardOf(check.Buckets[0])
 	for _, b := range check.Buckets[1:] {
-		if other, _ := c.shardOf(b); other != shard {
+		if other, _ := c.options.ShardOf(b); other != shard {
 			return c.lanes[shardLanes]
 		}
 	}
 	return c.lanes[shard%shardLanes]
 }
 
-// callsOfEach returns the bound of calls under way for each shard.
-func (c *Coalescer) callsOfEach() int {
-	_, shards := c.shardOf(service.Bucket{})
-	return max(c.calls/max(shards, 1), 1)
+// shards returns the number of shards.
+func (c *Coalescer) shards() int {
+	_, shards := c.options.ShardOf(service.Bucket{})
+	return max(shards, 1)
 }
+
+// callsOfEach returns the bound of calls under way for each shard.
+func (c *Coalescer) callsOfEach() int { return max(c.options.Lanes/c.shards(), 1) }
 
 // mostCalls returns the bound of calls under way for lone checks.
 func (c *Coalescer) mostCalls() int {
-	_, shards := c.shardOf(service.Bucket{})
-	if shards <= 1 {
-		return c.calls
+	shards := c.shards()
+	if shards == 1 {
+		return c.options.Lanes
 	}
-	return min(shards, shardLanes)*c.callsOfEach() + c.calls
+	return min(shards, shardLanes)*c.callsOfEach() + c.options.Lanes
 }
 
 func always(n int) func() int { return func() int { return n } }

@@ -1,13 +1,18 @@
 package queue
 
+import "time"
+
 // Enough is how many checks must wait before another call begins beside one under way.
 const Enough = enough
 
-// MostRemembered is how many buckets a Fallback remembers.
+// MostRemembered is how many buckets a Circuit remembers.
 const MostRemembered = mostRemembered
 
-// RememberAtMost has a Fallback that remembers fewer buckets remember so many from now on.
-func (f *Fallback) RememberAtMost(most int) { f.memory.most = most }
+// RememberAtMost has a Circuit that remembers fewer buckets remember so many from now on.
+func (c *Circuit) RememberAtMost(most int) { c.memory.most = most }
+
+// SilentFor has a Circuit believe that the store has been silent for so long.
+func (c *Circuit) SilentFor(silence func() time.Duration) { c.silence = silence }
 
 // Waiting is how many callers wait in each lane for lone checks.
 func (c *Coalescer) Waiting() []int {

@@ -32,18 +32,14 @@ func busyFor(d time.Duration, checks []service.Check) ([]service.Decision, error
 	return admit(context.Background(), service.Call{Checks: checks})
 }
 
-// over runs a test with a watched Fallback over a Coalescer over a store.
+// over runs a test with a watched Coalescer over a store.
 func over(t *testing.T, store storeFunc, o queue.CoalescerOptions, test func(t *testing.T, c *circuitTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		coalescer := queue.NewCoalescer(store, o)
-		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+		watched(t, store, o, nil, func(c *circuitTest) {
 			time.Sleep(time.Minute) // so that the circuit is calm
 			test(t, c)
 		})
-		if err := coalescer.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,35 +75,38 @@ func (l *lane) wait(w *waiter) (decisions []service.Decision, free bool, err err
 		}()
 	}
 	lead, err := l.join(w)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, true, err
-	case lead != nil:
-		return l.answered(w)
 	}
-	away := w.away
-	for {
+	for away := w.away; lead == nil; {
 		select {
 		case <-w.done:
-			return l.answered(w)
+			if w.lead == nil {
+				return w.decisions, true, w.err
+			}
+			lead = w.lead
+			continue
 		case <-w.ctx.Done():
-			return l.leave(w, w.ctx.Err())
+			err = w.ctx.Err()
+		case <-w.timer.C:
+			err = context.DeadlineExceeded
 		case <-l.abandoned: // after refuseQueued: w was answered, or its check is under way
-			return l.leave(w, errors.New("shutting down"))
+			err = errors.New("shutting down")
 		case <-away:
 			if l.unqueue(w) {
 				return nil, true, fmt.Errorf("%w: left the queue", service.ErrAway)
 			}
 			away = nil // the check is under way: only its answer tells whether it was recorded
+			continue
 		}
+		switch isQueued := l.unqueue(w); {
+		case isQueued:
+			return nil, true, fmt.Errorf("%w: left the queue: %w", service.ErrBusy, err)
+		case len(w.done) == 0:
+			return nil, false, fmt.Errorf("%w: left while the check was under way: %w", service.ErrUndecided, err)
+		} // otherwise the answer or a batch to lead has come meanwhile
 	}
-}
-
-// answered returns w's answer. If w is to lead a batch, it does so first.
-func (l *lane) answered(w *waiter) ([]service.Decision, bool, error) {
-	if w.lead != nil {
-		l.lead(w.lead)
-	}
+	l.lead(lead)
 	return w.decisions, true, w.err
 }
 
@@ -219,21 +223,6 @@ func (l *lane) retryAfter() time.Duration {
 // timeFor estimates how long the lane takes for checks of a weight, by recent calls.
 func (l *lane) timeFor(weight int) time.Duration {
 	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls()))
-}
-
-// leave ends the waiting of w for the reason why. A waiter in the queue is removed. For a waiter that was
-// taken from the queue, the answer or a batch to lead may have come meanwhile: then leave returns the
-// result of answered.
-func (l *lane) leave(w *waiter, why error) (decisions []service.Decision, free bool, err error) {
-	if l.unqueue(w) {
-		return nil, true, fmt.Errorf("%w: left the queue: %w", service.ErrBusy, why)
-	}
-	select {
-	case <-w.done:
-		return l.answered(w)
-	default:
-		return nil, false, fmt.Errorf("%w: left while the check was under way: %w", service.ErrUndecided, why)
-	}
 }
 
 // unqueue says whether w was still in the queue.

@@ -23,7 +23,7 @@ type outage struct {
 	isAway    atomic.Bool
 	step      time.Duration // of the store's clock
 	zones     []service.Zone
-	instances []*queue.Fallback
+	instances []*queue.Coalescer
 	let       []admission
 }
 
@@ -56,15 +56,17 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 			servicetest.InMemory(o.Store).SetZone(t, o.zones[i])
 		}
 		for range instances {
-			f := queue.NewFallback(o, queue.FallbackOptions{Probe: func(context.Context) error {
-				if o.isAway.Load() {
-					return service.ErrAway
-				}
-				return nil
+			c := queue.NewCoalescer(o, queue.CoalescerOptions{IsStraight: true, Circuit: queue.CircuitOptions{
+				Probe: func(context.Context) error {
+					if o.isAway.Load() {
+						return service.ErrAway
+					}
+					return nil
+				},
 			}})
-			f.Remember(o.zones)
-			go f.Watch(ctx)
-			o.instances = append(o.instances, f)
+			c.Circuit.Remember(o.zones)
+			go c.Circuit.Watch(ctx)
+			o.instances = append(o.instances, c)
 		}
 		test(t, o)
 		stop()
@@ -291,7 +293,7 @@ func TestTheStoresNewestAnswerIsItsLastWord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.Open(service.ErrAway)
+		f.Circuit.Open(service.ErrAway)
 		if d, err := askOne(t.Context(), f, in("allow")); err != nil || !d.Degraded || d.Blocked == test.passes {
 			t.Errorf("%s: %+v, %v", name, d, err)
 		}
@@ -313,7 +315,7 @@ func TestMadeUpKeysBuyNoGuesses(t *testing.T) {
 		if nightly.Is() {
 			most = queue.MostRemembered
 		}
-		o.instances[0].RememberAtMost(most)
+		o.instances[0].Circuit.RememberAtMost(most)
 		guesses, others := 0, 0
 		for i := range 8 * most {
 			if i%100 == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"velocityd/service"
 )
 
 // CoalescerObserver hears of the work of a Coalescer, for metrics and traces. Many goroutines call its
@@ -14,11 +16,28 @@ type CoalescerObserver struct {
 	// it came to the queue and when its batch began; taken may be earlier by some microseconds.
 	// A check of a held bucket waits in queues up to three times.
 	Queued func(ctx context.Context, joined, taken time.Time)
-	// Batch is called before the store is asked, on the goroutine of the batch's leader. ctx has the values
-	// of the leader's. The store gets the result of Batch, which must be ctx or made from it. callers
-	// yields the contexts of all callers, the leader's first, and must not be used after Batch has
-	// returned.
-	Batch func(ctx context.Context, callers iter.Seq[context.Context]) context.Context
+	// Asked is called after each call of the store, on the goroutine of the batch's leader.
+	Asked func(call Asked)
+}
+
+// Asked is a call of the store that has ended.
+type Asked struct {
+	Began time.Time
+	// Checks is how many checks were asked.
+	Checks int
+	// Decisions and Err are the store's answer, which must not be kept or changed.
+	Decisions []service.Decision
+	Err       error
+
+	callers iter.Seq[context.Context]
+}
+
+// Callers yields the contexts of all whose checks were asked, the leader's first. It must not be used after Asked
+// has returned.
+func (a Asked) Callers() iter.Seq[context.Context] { return a.callers }
+
+func oneCaller(ctx context.Context) iter.Seq[context.Context] {
+	return func(yield func(context.Context) bool) { yield(ctx) }
 }
 
 // LaneUse is how much of the lanes of one kind is used.

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"testing"
@@ -26,7 +25,6 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex // of what is told
 	var waited, batches []string
-	type noted struct{}
 	o := oneLane()
 	o.Observe = queue.CoalescerObserver{
 		Queued: func(ctx context.Context, joined, taken time.Time) {
@@ -34,23 +32,19 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 			defer mu.Unlock()
 			waited = append(waited, fmt.Sprint(ctx.Value(caller{}), " ", taken.Sub(joined)))
 		},
-		Batch: func(ctx context.Context, callers iter.Seq[context.Context]) context.Context {
+		Asked: func(call queue.Asked) {
 			mu.Lock()
 			defer mu.Unlock()
-			for of := range callers {
-				batches = append(batches, fmt.Sprint(len(batches), " ", of.Value(caller{})))
+			for of := range call.Callers() {
+				batches = append(batches, fmt.Sprint(len(batches), " ", of.Value(caller{}), " of ", call.Checks, ", ", len(call.Decisions),
+					" answered in ", time.Since(call.Began), " with ", call.Err))
 			}
-			return context.WithValue(ctx, noted{}, true)
 		},
 	}
 	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			if ctx.Value(noted{}) == nil {
-				t.Error("the store does not get what the observer has made")
-			}
 			time.Sleep(time.Second) // the bubble's clock
-			return admit(ctx, service.Call{Checks: checks})
+			return admit(ctx, call)
 		}
 		first := ask(as(t, "first"), c, check(at(1, "first")))
 		second := ask(as(t, "second"), c, check(at(1, "second")))
@@ -70,7 +64,8 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	if want := []string{"first 0s", "fourth 1s", "second 1s"}; !slices.Equal(waited, want) {
 		t.Errorf("told that %q waited, want %q", waited, want)
 	}
-	if want := []string{"0 first", "1 second", "2 fourth"}; !slices.Equal(batches, want) {
+	const one, two = " of 1, 1 answered in 1s with <nil>", " of 2, 2 answered in 1s with <nil>"
+	if want := []string{"0 first" + one, "1 second" + two, "2 fourth" + two}; !slices.Equal(batches, want) {
 		t.Errorf("told of %q in batches, want %q", batches, want)
 	}
 }

@@ -14,38 +14,22 @@ import (
 // A caller without another answer must wait for the store, also when the caller that leads its call need not.
 func TestACallIsAsPatientAsAllOfItsCallers(t *testing.T) {
 	t.Parallel()
-	for name, mayAllLeave := range map[string]bool{"all have another answer": true, "one must wait": false} {
-		t.Run(name, func(t *testing.T) {
+	for other, want := range map[string]time.Duration{"block": queue.DefaultDegradedAfter, "error": 0} {
+		t.Run(other, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
+				remember(c)
 				begun := askKeys(t, c, "begun")
 				<-g.began
-				impatient := service.Call{Patience: time.Second, Away: make(chan struct{})}
-				other, want := service.Call{}, time.Duration(0)
-				if mayAllLeave {
-					other, want = impatient, impatient.Patience
-				}
-				ended := make(chan error)
-				for i, call := range []service.Call{impatient, other} {
-					go func() {
-						_, err := c.CheckAll(t.Context(), call.Of([]service.Check{check(at(1, []string{"leader", "other"}[i]))}))
-						ended <- err
-					}()
-					synctest.Wait()
-				}
+				answers := append(begun, askIn(t, c, "allow", "leader"), askIn(t, c, other, "other"))
 				g.proceed <- admit
-				wantAnswers(t, begun, nil)
 				g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
 					if call.Patience != want {
 						t.Errorf("the store is given %v, want %v", call.Patience, want)
 					}
 					return admit(ctx, call)
 				}, "leader", "other")
-				for range 2 {
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-				}
+				wantAnswers(t, answers, nil, nil, nil)
 			})
 		})
 	}

@@ -11,11 +11,13 @@ import (
 // larger call.
 type waiter struct {
 	ctx      context.Context
+	deadline time.Time // when its caller gives up; zero: never
+	timer    *time.Timer
 	checks   []service.Check
 	weight   int             // against the size of a call
 	hashes   []uint64        // of the checks' buckets
-	away     <-chan struct{} // closed when the caller need not wait any longer; nil: it must
-	patience time.Duration   // of its call
+	away     <-chan struct{} // as that of its inquiry
+	patience time.Duration   // as that of its inquiry
 	joined   time.Time
 	taken    time.Time // into a batch; zero if it was not
 
@@ -28,6 +30,28 @@ type waiter struct {
 	done      chan struct{}
 }
 
+func newWaiter() *waiter {
+	w := &waiter{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
+}
+
+// givesUp sets when w's caller gives up: at the end of w's ctx, or at the deadline of its call.
+func (w *waiter) givesUp(deadline time.Time) {
+	w.deadline = earliest(w.ctx, deadline)
+	if !deadline.IsZero() {
+		w.timer.Reset(time.Until(deadline))
+	}
+}
+
+// earliest returns the earlier of a deadline and that of ctx; zero is none.
+func earliest(ctx context.Context, deadline time.Time) time.Time {
+	if own, limited := ctx.Deadline(); limited && (deadline.IsZero() || own.Before(deadline)) {
+		return own
+	}
+	return deadline
+}
+
 func (w *waiter) answer(decisions []service.Decision, err error) {
 	w.decisions, w.err = decisions, err
 	w.done <- struct{}{}
@@ -35,6 +59,5 @@ func (w *waiter) answer(decisions []service.Decision, err error) {
 
 // isLate says that w's caller gives up before a batch must end that begins now.
 func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
-	deadline, limited := w.ctx.Deadline()
-	return limited && deadline.Sub(now) < timeout
+	return !w.deadline.IsZero() && w.deadline.Sub(now) < timeout
 }

@@ -82,13 +82,13 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 		_ = store.Close() // the first error says more
 		return Endpoint{}, err
 	}
-	hiding := daemon.HidingStore{Store: store, Keys: keys}
+	hiding := daemon.Hiding(store, keys)
 	return Endpoint{
 		Reader: hiding, Writer: hiding,
-		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: LocalTimeout}),
-		Txns:     txn.Local{Store: store, RecordedKeys: hiding.NamedKeys},
-		EventLog: events.Local{Store: store, RecordedKeys: hiding.NamedKeys},
-		Webhooks: events.LocalWebhooks{Store: store},
+		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
+		Txns:     txn.Local{Store: hiding, RecordedKeys: hiding.NamedKeys},
+		EventLog: events.Local{Store: store.Outbox, RecordedKeys: hiding.NamedKeys},
+		Webhooks: events.LocalWebhooks{Store: hiding},
 		timeout:  LocalTimeout, Close: func() { _ = store.Close() },
 	}, nil
 }

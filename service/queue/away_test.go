@@ -30,19 +30,19 @@ func awayZones() map[string]service.Zone {
 	return zones
 }
 
-// awayFrom returns a Fallback in front of a store that fails with err, which knows awayZones.
-func awayFrom(store service.CheckStore) *queue.Fallback {
-	f := queue.NewFallback(store, queue.FallbackOptions{Probe: func(context.Context) error { return service.ErrAway }})
-	remember(f)
-	return f
+// awayFrom returns a Coalescer straight in front of a store, whose circuit knows awayZones.
+func awayFrom(store service.CheckStore) *queue.Coalescer {
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{IsStraight: true})
+	remember(c)
+	return c
 }
 
-func remember(f *queue.Fallback) {
+func remember(c *queue.Coalescer) {
 	var zones []service.Zone
 	for _, zone := range awayZones() {
 		zones = append(zones, zone)
 	}
-	f.Remember(zones)
+	c.Circuit.Remember(zones)
 }
 
 // failing is a store whose calls fail.
@@ -206,8 +206,8 @@ func TestStoreAnswersWhatNobodyWantsReplaced(t *testing.T) {
 	t.Parallel()
 	store := failing(service.ErrAway)
 	f := awayFrom(store)
-	f.Remember([]service.Zone{{ID: 1}, {ID: 2, OnFailure: service.OnFailureError}})
-	f.Open(service.ErrAway) // does nothing
+	f.Circuit.Remember([]service.Zone{{ID: 1}, {ID: 2, OnFailure: service.OnFailureError}})
+	f.Circuit.Open(service.ErrAway) // does nothing
 	for range 3 {
 		if _, err := askOne(t.Context(), f, check(at(1, "alice"))); !errors.Is(err, service.ErrAway) {
 			t.Errorf("got %v", err)
@@ -242,12 +242,12 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 	}
 }
 
-// answering is the reference store behind a Fallback whose zones are remembered as they are set.
+// answering is the reference store behind a Coalescer whose circuit remembers the zones as they are set.
 type answering struct {
 	servicetest.Subject
-	checks   *service.Limiter
-	fallback *queue.Fallback
-	zones    service.ZoneLister
+	checks  *service.Limiter
+	circuit *queue.Circuit
+	zones   service.ZoneLister
 }
 
 func (a answering) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
@@ -262,25 +262,23 @@ func (a answering) SetZone(tb testing.TB, zone service.Zone) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	a.fallback.Remember(zones)
+	a.circuit.Remember(zones)
 }
 
-// TestFallbackKeepsTheContract asks for the claims that known zones, the memory, and replaced errors could break.
-func TestFallbackKeepsTheContract(t *testing.T) {
+// TestCircuitKeepsTheContract asks for the claims that known zones, the memory, and replaced errors could break.
+func TestCircuitKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 		m := memory.New()
-		c := queue.NewCoalescer(m, queue.CoalescerOptions{})
 		var probed atomic.Int64
-		f := queue.NewFallback(c, queue.FallbackOptions{
-			After: time.Minute, Silence: c.Silence,
-			Probe: func(context.Context) error { probed.Add(1); return nil },
-		})
+		c := queue.NewCoalescer(m, queue.CoalescerOptions{Circuit: queue.CircuitOptions{
+			After: time.Minute, Probe: func(context.Context) error { probed.Add(1); return nil },
+		}})
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.Watch(ctx)
+			c.Circuit.Watch(ctx)
 		}()
 		t.Cleanup(func() {
 			stop()
@@ -289,7 +287,8 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 				t.Errorf("closed with %v after %d tests", err, probed.Load())
 			}
 		})
-		return answering{servicetest.InMemory(m), service.NewLimiter(f, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second}), f, m}
+		limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
+		return answering{servicetest.InMemory(m), limiter, c.Circuit, m}
 	}, []string{
 		"BatchMixesAllowedDeniedAndBad", "UnknownZoneIsRefusedAlone", "AttemptIDWithOtherBucketsIsAConflict",
 		"ZoneChangesTakeEffectAtTheNextCheck", "OverridesTakeEffectAtTheNextCheck", "KeyKindEditedBesideChecksFailsNone",
