@@ -12,9 +12,6 @@ import (
 // migrations: see mysql.go. What Vitess and TiDB have in common, which have none, is in portable.go,
 // and the rest in vitess.go and tidb.go. The settings of their sessions differ besides: see db/session.
 type dialect interface {
-	// peek does the work of Store.Peek but for the bucket's txns. Of the override in force it reads
-	// only what limits, or the id alone.
-	peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error)
 	// release does the work of Store.Release.
 	release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error
 	// report does the work of Store.ReportAll.

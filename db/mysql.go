@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -16,7 +15,7 @@ import (
 	"velocityd/service"
 )
 
-// mysqlDialect is that of MySQL and MariaDB, which carry out reports, releases and peeks by a CALL.
+// mysqlDialect is that of MySQL and MariaDB, which carry out reports and releases by a CALL.
 type mysqlDialect struct{}
 
 func (mysqlDialect) lockFree() (clause string, skips bool) { return " FOR UPDATE SKIP LOCKED;", true }
@@ -53,37 +52,6 @@ func (mysqlDialect) record(
 		err = fmt.Errorf("%w: %w", errRecordingStuck, err)
 	}
 	return first, err
-}
-
-// peek is CALL peek_velocity. Of the override in force it returns the id.
-func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error) {
-	peek := service.Peek{Bucket: bucket}
-	var window, retryAfter, resetAfter int64
-	var lockedUntil sql.Null[time.Time]
-	var overrideID sql.Null[uint64]
-	var velocity, remaining sql.Null[int]
-	var reason sql.Null[service.Reason]
-	read := func(rows *sql.Rows) error {
-		if !rows.Next() {
-			return cmp.Or(rows.Err(), session.ErrMisfit)
-		}
-		var ignored any
-		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason, &resetAfter)
-	}
-	err := s.again(ctx, "peek", session.LookupError, func() error {
-		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	})
-	if err != nil {
-		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
-	}
-	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
-	peek.ResetAfter = service.Seconds(resetAfter)
-	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
-	if overrideID.Valid {
-		peek.Override = &service.Override{ID: overrideID.V}
-	}
-	return peek, nil
 }
 
 // release is CALL release_bucket.

@@ -100,7 +100,7 @@ func (s *Store) settle(
 		return service.Settle(time.Time{}, nil, reports, make([][]service.Txn, len(reports))).Statuses, nil
 	}
 	var statuses []service.ReportStatus
-	err := s.onBuckets(ctx, "report", buckets, func(ctx context.Context, e bucketWork) error {
+	err := s.onBuckets(ctx, "report", byFault, buckets, func(ctx context.Context, e bucketWork) error {
 		settlement, err := e.settle(ctx, reports, checks)
 		if err != nil {
 			return session.Unrecorded(err)

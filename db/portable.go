@@ -9,7 +9,7 @@ import (
 	"velocityd/service"
 )
 
-// portableDialect is what engines without procedures have in common. Reports, releases and peeks are
+// portableDialect is what engines without procedures have in common. Reports and releases are
 // statements in a batch: see bucket_work.go.
 type portableDialect struct{}
 
