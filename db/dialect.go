@@ -36,7 +36,21 @@ type dialect interface {
 	writeAttemptBucket(b *batch, p *session.Packet, check service.Check)
 	// forget deletes the rows of attempt ids that have expired.
 	forget(b *batch, p *session.Packet, ids []string)
+
+	// prove goes one of the service's ways, as far as it is not a batch, and changes nothing.
+	prove(ctx context.Context, conn *session.Conn, of way) error
+	// rehearse writes what reports change, of txns that do not exist, as far as that is not a procedure.
+	rehearse(b *batch, p *session.Packet)
 }
+
+// way is a way of the service into the database.
+type way uint8
+
+const (
+	checking way = iota
+	reporting
+	releasing
+)
 
 // bounds are what an engine says of ids and of the length of answers.
 type bounds struct {

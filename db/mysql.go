@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -95,6 +96,47 @@ func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Repo
 	}, "CALL report_outcomes(?)", string(argument))
 	return statuses, err
 }
+
+// prove calls the procedure of a way, with a zone and with reports that do not exist.
+func (mysqlDialect) prove(ctx context.Context, conn *session.Conn, of way) error {
+	var r proof
+	switch of {
+	case checking:
+		_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{nobodysBucket()}}, false)
+		if err == nil {
+			err = errors.New("a check of a zone that does not exist was decided")
+		}
+		if session.IsNumber(err, session.NumberUnknown) { // it answers so after it has looked for the zone
+			return nil
+		}
+		return obstacle{right: "EXECUTE", object: "procedure check_velocity_by_rule", error: err}
+	case reporting:
+		r.read("CALL report_outcomes('[]')")
+		r.look("SELECT @@thread_stack", func(row []driver.Value) error {
+			if session.AsInt(row[0]) < leastStack(conn.IsMariaDB) {
+				return &UnreadyError{reason: smallStack("reports of outcomes")}
+			}
+			return nil
+		})
+	case releasing:
+		r.read("CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
+	}
+	if err := r.ask(ctx, conn); of != releasing || !session.IsNumber(err, session.NumberUnknown) {
+		return err
+	}
+	return nil
+}
+
+// leastStack is the thread_stack that the procedures of reports, the deepest ones, need. With 8 KiB (MySQL) or 16 KiB (MariaDB)
+// less they end in errStack, and those of checks do not.
+func leastStack(isMariaDB bool) int64 {
+	if isMariaDB {
+		return 160 << 10
+	}
+	return 200 << 10
+}
+
+func (mysqlDialect) rehearse(*batch, *session.Packet) {}
 
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
 // first txn's id, if there is any. After an error that does not come from the engine, nobody knows whether

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"time"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -58,6 +59,15 @@ func (portableDialect) record(
 		r.Skip()
 	}
 	return first, b.commitApart(ctx, r)
+}
+
+func (portableDialect) prove(context.Context, *session.Conn, way) error { return nil }
+
+func (portableDialect) rehearse(b *batch, p *session.Packet) {
+	for _, bucket := range b.buckets {
+		txn := service.SettledTxn{Txn: service.Txn{Bucket: bucket, CreatedAt: b.now, Outcome: service.OutcomeFailure}, GivenBack: true}
+		bucketWork{b}.record(p, []service.SettledTxn{txn}, map[service.Bucket]time.Time{bucket: b.now})
+	}
 }
 
 // commitApart sends a packet that records something and ends in a SELECT, and commits. That
