@@ -65,7 +65,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	// It would also count all txns of a bucket. Those of a month may be many, and a batch knows them by a tally.
 	isQuota := s.hints.plan(check.Buckets[0].ZoneID).isQuota
-	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota && s.database.MayHaveRoutines() {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota && s.database.Engine().HasRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
@@ -183,9 +183,6 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", byFault, func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-			if !conn.Engine.HasRoutines() {
-				return true, errNoProcedure
-			}
 			decision, err = callByRule(ctx, conn, check, waits)
 			if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
 				s.note(session.LockWaitTimeout)
@@ -231,8 +228,8 @@ func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket servi
 // errRecordingStuck says that a batch timed out while it recorded. Nothing was recorded.
 var errRecordingStuck = fmt.Errorf("%w: the recording timed out on a lock", service.ErrHeld)
 
-// errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
-// for it timed out on the making of a lock row. Nothing was recorded.
+// errNoProcedure says that a batch has to decide a lone check: the procedure for it timed out on the making of a
+// lock row. Nothing was recorded.
 var errNoProcedure = errors.New("no procedure can decide the check")
 
 // callByRule is CALL check_velocity_by_rule for the one bucket of a check.

@@ -58,6 +58,8 @@ type bounds struct {
 	idStep string
 	// mostRows is how many rows the engine answers with at most; 0 means any number.
 	mostRows int
+	// idsTellTime says that later txns have higher ids. Where several servers give ids in advance, they do not.
+	idsTellTime bool
 }
 
 // dialectOf returns the dialect of an engine.

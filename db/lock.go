@@ -172,7 +172,7 @@ func (b *batch) lock(r *session.Reading, buckets []service.Bucket, how string) {
 	}
 	for part := range b.parts(buckets) {
 		r.SQL(selectLock)
-		b.where(r, part, nil)
+		r.Keys(part, nil)
 		r.SQL(how)
 		r.Each(9, b.readLock)
 	}

@@ -21,7 +21,7 @@ type mysqlDialect struct{}
 
 func (mysqlDialect) lockFree() (clause string, skips bool) { return " FOR UPDATE SKIP LOCKED;", true }
 
-func (mysqlDialect) bounds() bounds { return bounds{idStep: "@@auto_increment_increment"} }
+func (mysqlDialect) bounds() bounds { return bounds{idStep: "@@auto_increment_increment", idsTellTime: true} }
 
 func (mysqlDialect) attemptColumns() string { return "attempt_id, created_at, expires_at, answer" }
 
@@ -178,7 +178,7 @@ func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int,
 	}
 	r.SQL("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
 		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
-	b.where(&r, b.named(places), nil)
+	r.Keys(b.named(places), nil)
 	isThere := make([]bool, len(b.buckets))
 	r.Each(2, func(row []driver.Value) error {
 		place, err := b.place(row)

@@ -152,7 +152,7 @@ func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Buc
 	const columns = allTxnRowColumns + imprintColumn
 	for part := range b.parts(b.buckets) {
 		r.SQL("SELECT " + columns + ", outcome, uncounted_at" + fromCounted)
-		b.where(&r.Reading, part, nil)
+		r.Keys(part, nil)
 		r.read(")")
 	}
 	ruling, written := b.emptyHanded(), new(session.Packet)

@@ -43,6 +43,12 @@ func (m *ShardMap) Of(bucket service.Bucket) int {
 	return place
 }
 
+// Together says that one statement may name both of two buckets. A condition with an OR would be sent to all shards, so
+// where there are any the buckets must be of one zone and on one shard.
+func (m *ShardMap) Together(x, y service.Bucket) bool {
+	return m == nil || x.ZoneID == y.ZoneID && m.Of(x) == m.Of(y)
+}
+
 // Count returns how many shards there are.
 func (m *ShardMap) Count() int {
 	if m == nil {
