@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +64,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	// It would also count all txns of a bucket. Those of a month may be many, and a batch knows them by a tally.
 	isQuota := s.hints.plan(check.Buckets[0].ZoneID).isQuota
-	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota && s.database.Engine().HasRoutines() {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota && s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
@@ -183,13 +182,13 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", byFault, func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-			decision, err = callByRule(ctx, conn, check, waits)
+			decision, err = dialectOf(conn.Engine).decideAlone(ctx, conn, check, waits)
 			if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
 				s.note(session.LockWaitTimeout)
 				err = s.loneWaited(ctx, conn, bucket)
 				return !session.IsLost(err), err
 			}
-			return err == nil || session.FaultOf(err).Clean, err
+			return err == nil || errors.Is(err, errNoProcedure) || session.FaultOf(err).Clean, err
 		})
 	})
 	switch {
@@ -228,37 +227,6 @@ func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket servi
 // errRecordingStuck says that a batch timed out while it recorded. Nothing was recorded.
 var errRecordingStuck = fmt.Errorf("%w: the recording timed out on a lock", service.ErrHeld)
 
-// errNoProcedure says that a batch has to decide a lone check: the procedure for it timed out on the making of a
-// lock row. Nothing was recorded.
+// errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
+// for it timed out on the making of a lock row. Nothing was recorded.
 var errNoProcedure = errors.New("no procedure can decide the check")
-
-// callByRule is CALL check_velocity_by_rule for the one bucket of a check.
-func callByRule(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {
-	v := service.Verdict{Bucket: check.Buckets[0]}
-	var r session.Reading
-	r.SQL("CALL check_velocity_by_rule(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).SQL(",")
-	if check.KeyRules == nil {
-		r.SQL("NULL")
-	} else {
-		r.Quote(check.KeyRules[0].String())
-	}
-	r.SQL(",").Bool(waits).SQL(")")
-	r.Each(14, func(row []driver.Value) error {
-		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
-		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
-		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
-		v.Unmetered = row[10] == nil
-		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
-		v.ResetAfter = service.Seconds(session.AsInt(row[13]))
-		d.CheckedAt, err = session.AsInstant(row[8])
-		return err
-	})
-	if err := r.Send(ctx, conn); err != nil {
-		return service.Decision{}, err
-	}
-	if v.TxnID == 0 { // there was no row
-		return service.Decision{}, session.ErrMisfit
-	}
-	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
-	return d, nil
-}

@@ -12,6 +12,9 @@ import (
 // migrations: see mysql.go. What Vitess and TiDB have in common, which have none, is in portable.go,
 // and the rest in vitess.go and tidb.go. The settings of their sessions differ besides: see db/session.
 type dialect interface {
+	// decideAlone decides a check of one bucket by a procedure, or returns errNoProcedure where there is none. If waits is
+	// false, a bucket that another session holds is service.ErrHeld.
+	decideAlone(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (service.Decision, error)
 	// release does the work of Store.Release.
 	release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error
 	// report does the work of Store.ReportAll.

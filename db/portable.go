@@ -19,6 +19,10 @@ func (portableDialect) lacking(_ context.Context, _ *batch, places []int) ([]int
 	return places, nil
 }
 
+func (portableDialect) decideAlone(context.Context, *session.Conn, service.Check, bool) (service.Decision, error) {
+	return service.Decision{}, errNoProcedure
+}
+
 func (portableDialect) attemptColumns() string {
 	return "attempt_id, bucket_key, created_at, expires_at, answer"
 }

@@ -68,6 +68,12 @@ func (m *Database) Engine() engine.Engine {
 	return ""
 }
 
+// MayHaveRoutines says that the engine has procedures, as far as it is known.
+func (m *Database) MayHaveRoutines() bool {
+	of := m.Engine()
+	return of == "" || of.HasRoutines()
+}
+
 // Identity returns the identity of the database, or "" if it has none.
 func (s *Conn) Identity(ctx context.Context) (identity string, err error) {
 	err = s.Each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
