@@ -165,17 +165,15 @@ type Shard struct {
 
 // readShardStates returns the shards of the buckets, in order.
 func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
-	var shards []Shard
-	var r session.Reading
-	r.SQL("SHOW VITESS_SHARDS;")
-	r.AtLeast(1, func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(session.Text(row[0]), "/"); of == conn.Shards.Keyspace {
-			shards = append(shards, Shard{Name: name})
-		}
-		return nil
-	})
-	r.SQL("SHOW VITESS_TABLETS")
-	r.AtLeast(5, func(row []driver.Value) error {
+	names, err := conn.ShardNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]Shard, len(names))
+	for i, name := range slices.Sorted(slices.Values(names)) {
+		shards[i].Name = name
+	}
+	return shards, conn.Each(ctx, 5, "SHOW VITESS_TABLETS", func(row []driver.Value) error {
 		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
 		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == session.Text(row[shardAt]) })
 		if at < 0 || session.Text(row[keyspaceAt]) != conn.Shards.Keyspace || session.Text(row[stateAt]) != "SERVING" {
@@ -188,11 +186,6 @@ func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
 		}
 		return nil
 	})
-	if err := r.Send(ctx, conn); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(shards, func(a, b Shard) int { return strings.Compare(a.Name, b.Name) })
-	return shards, nil
 }
 
 func (p *Probe) setLost(shards []string) { p.lost.Store(&shards) }
