@@ -93,7 +93,7 @@ func (s *Store) settle(
 	var buckets []service.Bucket
 	for _, check := range checks {
 		for _, t := range check {
-			buckets = append(buckets, t.Bucket())
+			buckets = append(buckets, t.Bucket)
 		}
 	}
 	if len(buckets) == 0 { // no txn is known
@@ -161,7 +161,7 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 	var oldest, newest time.Time
 	for _, check := range checks {
 		for _, t := range check {
-			place, _ := e.placeOf(t.Bucket())
+			place, _ := e.placeOf(t.Bucket)
 			ids[place] = append(ids[place], t.ID)
 			if oldest.IsZero() || t.CreatedAt.Before(oldest) {
 				oldest = t.CreatedAt
@@ -182,8 +182,8 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
 		r.Each(history.NumColumns, func(row []driver.Value) error {
-			txn, err := history.TxnOf(row)
-			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn
+			txn, err := history.RowOf(row)
+			recorded[nameIn(txn)] = txn.Txn
 			return err
 		})
 	}

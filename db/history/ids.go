@@ -2,11 +2,8 @@ package history
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"math"
-
-	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -40,36 +37,25 @@ func (g idGround) part(from, width uint64) (to uint64) {
 
 // statement reads a range of ids, of some zones or of all. There is no index by zone and time, which each check would have to
 // write: the engine passes over the txns of other zones.
-func (g idGround) statement(low, high uint64, within times, most int) string {
+func (g idGround) statement(low, high uint64, within times, most int) *session.Packet {
 	since, until := within.bounds()
-	var p session.Packet
+	p := new(session.Packet)
 	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (PRIMARY) WHERE id BETWEEN ").Uint(low)
 	p.SQL(" AND ").Uint(high)
 	p.SQL(" AND created_at BETWEEN ").Instant(since).SQL(" AND ").Instant(until)
 	if len(g.zones) > 0 {
 		p.SQL(" AND zone_id IN ").List(len(g.zones), func(i int) { p.Int(g.zones[i]) })
 	}
-	return string(p.SQL(" ORDER BY id LIMIT ").Int(int64(most)).Text)
+	return p.SQL(" ORDER BY id LIMIT ").Int(int64(most))
 }
 
 func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
-	statement := g.statement(low, high, g.reader.timesOf(ctx, low, high).and(g.within), most+1)
-	err = g.reader.pool.On(ctx, func(conn *sqlx.Conn) error {
-		own, err := session.Of(conn.Conn)
-		if err != nil {
-			return err
-		}
-		return own.Each(ctx, NumColumns, statement, func(row []driver.Value) error {
-			txn, err := TxnOf(row)
-			txns = append(txns, txn)
-			return err
-		})
-	})
+	rows, err := g.reader.rows(ctx, g.statement(low, high, g.reader.timesOf(ctx, low, high).and(g.within), most+1))
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))
 	}
-	if isCut = len(txns) > most; isCut {
-		rest, txns = txns[most].ID, txns[:most]
+	if isCut = len(rows) > most; isCut {
+		rest, rows = rows[most].ID, rows[:most]
 	}
-	return txns, rest, isCut, nil
+	return txnsOf(rows), rest, isCut, nil
 }

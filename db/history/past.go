@@ -44,17 +44,11 @@ type Span struct {
 // time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
 // after them.
 func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
-	var rows []Row
-	err = r.pool.SelectContext(ctx, &rows, `
-SELECT `+Columns+`
-  FROM zone_txn FORCE INDEX (zone_txn_window)
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = ?
-   AND created_at BETWEEN ? AND ?
-   AND (created_at <= ? OR id < ?)
- ORDER BY created_at DESC, id DESC
- LIMIT ?`, of.Bucket.ZoneID, of.Bucket.Key, of.IsCounted, of.Since, of.Until, upTo.CreatedAt, upTo.ID, most+1)
+	p := new(session.Packet)
+	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").WhereBucket(of.Bucket).
+		SQL(" AND counted = ").Bool(of.IsCounted).SQL(" AND created_at BETWEEN ").Instant(of.Since).SQL(" AND ").Instant(of.Until).
+		SQL(" AND (created_at <= ").Instant(upTo.CreatedAt).SQL(" OR id < ").Uint(upTo.ID)
+	rows, err := r.rows(ctx, p.SQL(") ORDER BY created_at DESC, id DESC LIMIT ").Int(int64(most+1)))
 	if err != nil {
 		return nil, cut, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
 	}
