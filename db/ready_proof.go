@@ -172,7 +172,9 @@ func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Buc
 
 // emptyHanded is a ruling that changes rows of each bucket which do not exist.
 func (b *batch) emptyHanded() *service.Ruling {
-	ruling := &service.Ruling{Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{}, Tried: map[service.Bucket]bool{}}
+	ruling := &service.Ruling{
+		Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{}, Tried: map[service.Bucket]bool{},
+	}
 	for _, bucket := range b.buckets {
 		ruling.Lockouts[bucket], ruling.Series[bucket] = service.Lockout{Until: b.now}, service.Series{Began: b.now, TxnAt: b.now}
 		ruling.Tried[bucket] = true

@@ -57,18 +57,23 @@ func RowOf(row []driver.Value) (r Row, err error) {
 
 // rows reads the rows that a SELECT of Columns finds.
 func (r *Reader) rows(ctx context.Context, p *session.Packet) (rows []Row, err error) {
-	err = r.pool.On(ctx, func(conn *sqlx.Conn) error {
+	err = r.each(ctx, NumColumns, p, func(values []driver.Value) error {
+		row, err := RowOf(values)
+		rows = append(rows, row)
+		return err
+	})
+	return rows, err
+}
+
+// each has read called with every row of a SELECT, which has so many columns.
+func (r *Reader) each(ctx context.Context, columns int, p *session.Packet, read func([]driver.Value) error) error {
+	return r.pool.On(ctx, func(conn *sqlx.Conn) error {
 		own, err := session.Of(conn.Conn)
 		if err != nil {
 			return err
 		}
-		return own.Each(ctx, NumColumns, string(p.Text), func(values []driver.Value) error {
-			row, err := RowOf(values)
-			rows = append(rows, row)
-			return err
-		})
+		return own.Each(ctx, columns, string(p.Text), read)
 	})
-	return rows, err
 }
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
