@@ -22,22 +22,6 @@ func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
 	return c
 }
 
-func TestAnEngineThatCannotBeReachedIsAway(t *testing.T) {
-	t.Parallel()
-	for _, dsn := range []string{"root@tcp(127.0.0.1:1)/x", "root@unix(/nowhere/my.sock)/x"} {
-		store, err := Open(session.Options{DSN: dsn})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
-			if _, err := ask(t.Context(), store, question); !errors.Is(err, service.ErrAway) {
-				t.Errorf("%s: %v, want ErrAway", dsn, err)
-			}
-		}
-	}
-}
-
 func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -103,10 +103,8 @@ func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 			b.known.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
 		}
 	}
-	if b.shardMap.Count() > 1 {
-		slices.Sort(b.zoneIDs)
-		b.zoneIDs = slices.Compact(b.zoneIDs)
-	}
+	slices.Sort(b.zoneIDs) // by shards, the buckets of a zone do not stand side by side
+	b.zoneIDs = slices.Compact(b.zoneIDs)
 	return b
 }
 

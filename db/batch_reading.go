@@ -134,11 +134,10 @@ func (b *batch) addOverride(row []driver.Value) error {
 }
 
 // selectLimitOverride selects the columns of zone_override that a decision needs, in the order in
-// which limitOverrideOf reads them. selectLengths and selectAttempt have no condition yet, either.
+// which limitOverrideOf reads them. selectLengths has no condition yet, either.
 const (
 	overrideColumns     = 9
 	selectLengths       = "SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE "
-	selectAttempt       = "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE "
 	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, period_anchor, expires_at FROM zone_override "
 )
 
@@ -163,23 +162,14 @@ func (b *batch) readAttempts(r *session.Reading) {
 	if len(b.attemptIDs) == 0 {
 		return
 	}
-	r.SQL(selectAttempt)
+	r.SQL(history.SelectAttempt)
 	b.attemptsIn(&r.Packet, b.attemptIDs)
 	r.SQL(";")
 	b.ledger.Attempts = map[string]service.Attempt{}
-	r.Each(4, func(row []driver.Value) (err error) {
-		var attempt service.Attempt
-		if attempt.Decision.CheckedAt, err = session.AsInstant(row[1]); err != nil {
-			return err
-		}
-		if attempt.ExpiresAt, err = session.AsInstant(row[2]); err != nil {
-			return err
-		}
-		if err := history.ParseAnswer([]byte(session.Text(row[3])), &attempt.Decision); err != nil {
-			return err
-		}
-		b.ledger.Attempts[session.Text(row[0])] = attempt
-		return nil
+	r.Each(4, func(row []driver.Value) error {
+		id, attempt, err := history.AttemptOf(row)
+		b.ledger.Attempts[id] = attempt
+		return err
 	})
 }
 

@@ -29,7 +29,7 @@ func (b *batch) readSeries(r *session.Reading) {
 	}
 	for part := range b.parts(of) {
 		r.SQL(selectSeries)
-		b.where(r, part, nil)
+		r.Keys(part, nil)
 		r.SQL(";")
 		r.Each(8, b.addSeries)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -16,11 +17,11 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if err := bucket.Validate(); err != nil {
 		return service.Peek{}, err
 	}
-	d, err := s.dialect(ctx)
-	if err != nil {
-		return service.Peek{}, err
-	}
-	peek, err := d.peek(ctx, s, bucket)
+	var peek service.Peek
+	err := s.onBuckets(ctx, "peek", session.LookupError, []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) (err error) {
+		peek, err = e.look(ctx, bucket)
+		return session.Unrecorded(err)
+	})
 	if err != nil {
 		return service.Peek{}, err
 	}
@@ -40,6 +41,33 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, err
 	}
 	return peek, nil
+}
+
+// look reads what a decision about a bucket depends on, without a lock.
+func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	var r session.Reading
+	e.readSettings(&r)
+	e.lock(&r, e.buckets, ";") // without FOR UPDATE it only reads
+	if err := e.send(ctx, &r); err != nil {
+		return service.Peek{}, err
+	}
+	if err := e.readExceptions(ctx, e.zoneIDs); err != nil {
+		return service.Peek{}, err
+	}
+	zone := e.ledger.Zones[bucket.ZoneID]
+	o := e.exception(bucket)
+	l := limit{bucket: bucket, rate: zone.Rate, since: zone.TermUnder(o).Since(e.now)}
+	if o != nil && o.Action == service.OverrideLimit {
+		l.rate = o.Rate
+	}
+	var counts session.Reading
+	e.countBounded(&counts, l)
+	e.known.supposed = e.now
+	e.listOpen(&counts)
+	if err := counts.Send(ctx, e.conn); err != nil {
+		return service.Peek{}, err
+	}
+	return service.NewPeek(e.now, e.ledger, bucket)
 }
 
 // Release ends a bucket's lockout, forgets how long lockouts had grown, and makes the txns

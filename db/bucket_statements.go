@@ -10,46 +10,11 @@ import (
 	"velocityd/service"
 )
 
-func (portableDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (peek service.Peek, err error) {
-	err = s.onBuckets(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) error {
-		peek, err = e.look(ctx, bucket)
-		return session.Unrecorded(err)
-	})
-	return peek, session.LookupError(err)
-}
-
-// look reads what a decision about a bucket depends on, without a lock.
-func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	var r session.Reading
-	e.readSettings(&r)
-	e.lock(&r, e.buckets, ";") // without FOR UPDATE it only reads
-	if err := e.send(ctx, &r); err != nil {
-		return service.Peek{}, err
-	}
-	if err := e.readExceptions(ctx, e.zoneIDs); err != nil {
-		return service.Peek{}, err
-	}
-	zone := e.ledger.Zones[bucket.ZoneID]
-	o := e.exception(bucket)
-	l := limit{bucket: bucket, rate: zone.Rate, since: zone.TermUnder(o).Since(e.now)}
-	if o != nil && o.Action == service.OverrideLimit {
-		l.rate = o.Rate
-	}
-	var counts session.Reading
-	e.countBounded(&counts, l)
-	e.known.supposed = e.now
-	e.listOpen(&counts)
-	if err := counts.Send(ctx, e.conn); err != nil {
-		return service.Peek{}, err
-	}
-	return service.NewPeek(e.now, e.ledger, bucket)
-}
-
 func (portableDialect) release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error {
 	if err := service.ValidateRelease(principal, reason); err != nil {
 		return err
 	}
-	return s.onBuckets(ctx, "release", []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) error {
+	return s.onBuckets(ctx, "release", byFault, []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) error {
 		isSeen, err := e.isSeen(ctx, bucket)
 		if err != nil {
 			return session.Unrecorded(err)

@@ -12,15 +12,17 @@ import (
 	"velocityd/service"
 )
 
-// bucketWork is what a session does with buckets besides checks on engines without procedures: it
-// settles reports, releases a bucket, or looks into one. It locks and reads as a batch does, and
-// its checks stand for their buckets alone.
+// bucketWork is what a session does with buckets besides checks: it looks into one and, on engines without
+// procedures, settles reports or releases a bucket. It locks and reads as a batch does, and its checks
+// stand for their buckets alone.
 type bucketWork struct{ *batch }
 
 // onBuckets calls do with a bucketWork in these buckets, until ctx ends. It calls again as long as the
-// engine's error says that nothing was recorded and that another try may help.
-func (s *Store) onBuckets(ctx context.Context, what string, buckets []service.Bucket, do func(context.Context, bucketWork) error) error {
-	return s.again(ctx, what, byFault, func() error {
+// engine's error says that nothing was recorded and that another try may help. The last error is as classify has it.
+func (s *Store) onBuckets(
+	ctx context.Context, what string, classify func(error) error, buckets []service.Bucket, do func(context.Context, bucketWork) error,
+) error {
+	return s.again(ctx, what, classify, func() error {
 		return s.withBatch(ctx, service.Call{Checks: []service.Check{{Buckets: buckets}}}, func(ctx context.Context, b *batch) error {
 			return do(ctx, bucketWork{b})
 		})

@@ -64,28 +64,23 @@ func (s *Store) again(ctx context.Context, what string, classify func(error) err
 // call carries out one CALL that is not a check, and hands its result set to read. It tries
 // again if the engine says that it gave up cleanly. After an error that may have left a
 // transaction open the connection is closed and not pooled.
-func (s *Store) call(
-	ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any,
-) error {
-	return s.again(ctx, what, byFault, func() error { return s.callOnce(ctx, read, query, args...) })
-}
-
-// callOnce is call, once and with the error as it is.
-func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	return s.lookUps.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
-		rows, err := conn.QueryContext(ctx, query, args...)
-		if err != nil {
-			return session.FaultOf(err).Clean, err
-		}
-		defer rows.Close()
-		if err := cmp.Or(read(rows), rows.Err()); err != nil {
-			return session.FaultOf(err).Clean, err
-		}
-		// Read the CALL's closing packet here: the driver's Close would wait for it
-		// without a deadline. If it does not come, the answer holds all the same.
-		for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
-		}
-		return rows.Err() == nil, nil
+func (s *Store) call(ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any) error {
+	return s.again(ctx, what, byFault, func() error {
+		return s.lookUps.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+			rows, err := conn.QueryContext(ctx, query, args...)
+			if err != nil {
+				return session.FaultOf(err).Clean, err
+			}
+			defer rows.Close()
+			if err := cmp.Or(read(rows), rows.Err()); err != nil {
+				return session.FaultOf(err).Clean, err
+			}
+			// Read the CALL's closing packet here: the driver's Close would wait for it
+			// without a deadline. If it does not come, the answer holds all the same.
+			for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
+			}
+			return rows.Err() == nil, nil
+		})
 	})
 }
 

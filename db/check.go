@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -226,18 +225,14 @@ func (s *Store) tryOne(ctx context.Context, check service.Check, waits bool) (de
 	}
 	clean := false
 	defer func() { l.leave(clean, err) }()
-	if !l.conn.Engine.HasRoutines() {
-		clean = true
-		return decision, errNoProcedure
-	}
-	decision, err = callByRule(l.bound, l.conn, check, waits)
+	decision, err = dialectOf(l.conn.Engine).decideAlone(l.bound, l.conn, check, waits)
 	if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
 		s.note(session.LockWaitTimeout)
 		err = s.loneWaited(l.bound, l.conn, check.Buckets[0])
 		clean = !session.IsLost(err)
 		return decision, err
 	}
-	clean = err == nil || session.FaultOf(err).Clean
+	clean = err == nil || errors.Is(err, errNoProcedure) || session.FaultOf(err).Clean
 	return decision, err
 }
 
@@ -263,34 +258,3 @@ var errRecordingStuck = fmt.Errorf("%w: the recording timed out on a lock", serv
 // errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
 // for it timed out on the making of a lock row. Nothing was recorded.
 var errNoProcedure = errors.New("no procedure can decide the check")
-
-// callByRule is CALL check_velocity_by_rule for the one bucket of a check.
-func callByRule(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {
-	v := service.Verdict{Bucket: check.Buckets[0]}
-	var r session.Reading
-	r.SQL("CALL check_velocity_by_rule(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).SQL(",")
-	if check.KeyRules == nil {
-		r.SQL("NULL")
-	} else {
-		r.Quote(check.KeyRules[0].String())
-	}
-	r.SQL(",").Bool(waits).SQL(")")
-	r.Each(14, func(row []driver.Value) error {
-		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
-		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
-		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
-		v.Unmetered = row[10] == nil
-		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
-		v.ResetAfter = service.Seconds(session.AsInt(row[13]))
-		d.CheckedAt, err = session.AsInstant(row[8])
-		return err
-	})
-	if err := r.Send(ctx, conn); err != nil {
-		return service.Decision{}, err
-	}
-	if v.TxnID == 0 { // there was no row
-		return service.Decision{}, session.ErrMisfit
-	}
-	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
-	return d, nil
-}

@@ -16,7 +16,6 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
-	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -199,31 +198,6 @@ func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T)
 	}
 }
 
-func TestClusterOneBucketUnderManyCallers(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1002, Description: "hot", Rate: 7, Window: time.Hour}
-	store := clusterStore(t, session.Options{LockWait: 10 * time.Second}, zone)
-	c := queue.NewCoalescer(store, queue.CoalescerOptions{ShardOf: store.ShardOf, Timeout: time.Minute})
-	var mu sync.Mutex
-	admitted := 0
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	atOnce(200, func(int) {
-		d, err := ask(ctx, c, check(service.Bucket{ZoneID: zone.ID, Key: "hot"}))
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			t.Error(err)
-		} else if !d.Blocked {
-			admitted++
-		}
-	})
-	if admitted != zone.Rate {
-		t.Errorf("admitted %d, want %d", admitted, zone.Rate)
-	}
-	auditCluster(t, zone)
-}
-
 func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1003, Description: "held", Rate: 5, Window: time.Hour}
@@ -256,28 +230,6 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 			t.Errorf("check %d: got %v, want held=%v", i, decisions[i].Err, held)
 		}
 	}
-}
-
-func TestClusterCheckOverTwoShardsIsAllOrNothing(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1004, Description: "two shards", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, session.Options{}, zone)
-	first, second := onShards("both", 1)
-	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
-	for i := range 6 {
-		question := check(b, a)
-		if i < 3 {
-			question = check(a)
-		}
-		d, err := ask(t.Context(), store, question)
-		if err != nil || d.Blocked != (i >= 3) {
-			t.Fatalf("check %d: got %+v, %v", i, d, err)
-		}
-	}
-	if d, err := ask(t.Context(), store, check(b)); err != nil || d.Blocked || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("the bucket that had room was charged: %+v, %v", d, err)
-	}
-	auditCluster(t, zone)
 }
 
 // TestClusterNoStatementOfABatchAsksAllShards asks vtgate how it would carry out every kind of

@@ -6,14 +6,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -208,66 +206,6 @@ func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 		t.Fatal(err)
 	}
 	return ids
-}
-
-// TestClusterAdmitsExactlyRateByPlainStatements holds what the store relies on, without the
-// store: a row that INSERT … ON DUPLICATE KEY UPDATE has locked is a bucket's mutex on its
-// shard, and a count under it sees all that was committed before.
-func TestClusterAdmitsExactlyRateByPlainStatements(t *testing.T) {
-	t.Parallel()
-	const zoneID, clients, buckets, rate, rounds = 900_003, 16, 20, 5, 10
-	pool := overCluster(t)
-	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, pool, "exact", buckets)
-	atOnce(clients, func(client int) {
-		for i := range rounds * buckets / clients * 2 {
-			key := keys[(client+i*7)%buckets]
-			for err := admit(pool, zoneID, key, rate); err != nil; err = admit(pool, zoneID, key, rate) {
-				if !isBusy(err) {
-					t.Error(err)
-					return
-				}
-			}
-		}
-	})
-	byKey := txnIDs(t, pool, zoneID)
-	for _, key := range keys {
-		if len(byKey[key]) != rate {
-			t.Errorf("bucket %s admitted %d, want %d", key, len(byKey[key]), rate)
-		}
-	}
-}
-
-// admit records a txn if the bucket has fewer than rate.
-func admit(pool *sql.DB, zoneID int64, key string, rate int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.ExecContext(ctx, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) "+
-		"ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)", zoneID, key); err != nil {
-		return err
-	}
-	var counted int
-	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", zoneID,
-		key).Scan(&counted); err != nil {
-		return err
-	}
-	if counted < rate {
-		if _, err := tx.ExecContext(ctx, insertTxns(zoneID, []string{key})); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
-}
-
-// isBusy tells the errors after which the same statements may be tried again.
-func isBusy(err error) bool {
-	var engine *mysql.MySQLError
-	return errors.As(err, &engine) && (engine.Number == 1205 || engine.Number == 1213)
 }
 
 // atOnce runs a function n times at once and waits for all.

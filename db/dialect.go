@@ -12,9 +12,9 @@ import (
 // migrations: see mysql.go. What Vitess and TiDB have in common, which have none, is in portable.go,
 // and the rest in vitess.go and tidb.go. The settings of their sessions differ besides: see db/session.
 type dialect interface {
-	// peek does the work of Store.Peek but for the bucket's txns. Of the override in force it reads
-	// only what limits, or the id alone.
-	peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error)
+	// decideAlone decides a check of one bucket by a procedure, or returns errNoProcedure where there is none. If waits is
+	// false, a bucket that another session holds is service.ErrHeld.
+	decideAlone(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (service.Decision, error)
 	// release does the work of Store.Release.
 	release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error
 	// report does the work of Store.ReportAll.
@@ -39,7 +39,21 @@ type dialect interface {
 	writeAttemptBucket(b *batch, p *session.Packet, check service.Check)
 	// forget deletes the rows of attempt ids that have expired.
 	forget(b *batch, p *session.Packet, ids []string)
+
+	// prove goes one of the service's ways, as far as it is not a batch, and changes nothing.
+	prove(ctx context.Context, conn *session.Conn, of way) error
+	// rehearse writes what reports change, of txns that do not exist, as far as that is not a procedure.
+	rehearse(b *batch, p *session.Packet)
 }
+
+// way is a way of the service into the database.
+type way uint8
+
+const (
+	checking way = iota
+	reporting
+	releasing
+)
 
 // bounds are what an engine says of ids and of the length of answers.
 type bounds struct {
@@ -47,6 +61,8 @@ type bounds struct {
 	idStep string
 	// mostRows is how many rows the engine answers with at most; 0 means any number.
 	mostRows int
+	// idsTellTime says that later txns have higher ids. Where several servers give ids in advance, they do not.
+	idsTellTime bool
 }
 
 // dialectOf returns the dialect of an engine.

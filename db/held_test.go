@@ -10,7 +10,6 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -125,44 +124,6 @@ func beginner(t *testing.T, engine *dbtest.Engine, zones ...service.Zone) (d, ac
 	}
 	account = d.ServiceAccount(t)
 	return d, account, func(statement string) { dbtest.Exec(t, d.SQL, "SET GLOBAL init_connect = ?", statement) }
-}
-
-func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
-	nightly.Only(t, "settings that sessions begin with, on a server for each engine")
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, account, begin := beginner(t, engine, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
-		for i, settings := range []string{
-			"sql_mode='ANSI,NO_BACKSLASH_ESCAPES'", "sql_mode=''", "sql_mode='PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
-			"time_zone='+13:00'", "time_zone='-12:00'", "completion_type=1", "completion_type=2", "NAMES latin1",
-			"NAMES latin1 COLLATE latin1_swedish_ci", "NAMES utf8mb4 COLLATE utf8mb4_bin", "sql_safe_updates=1", "sql_select_limit=1",
-			"unique_checks=0", "foreign_key_checks=0", "lock_wait_timeout=1",
-		} {
-			begin("SET " + settings)
-			store := connect(t, account, session.Options{MaxConns: 4})
-			for attempt := range 3 {
-				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))),
-					check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
-				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question})
-				if err != nil {
-					t.Errorf("%s: %v", settings, err)
-					break
-				}
-				for i, decision := range decisions {
-					if decision.Err != nil || decision.Blocked != (attempt == 2) {
-						t.Errorf("%s, attempt %d, check %d: %+v", settings, attempt, i, decision)
-					}
-				}
-				if alone, err := ask(t.Context(), store, check(user(fmt.Sprint("alone", i)))); err != nil || alone.Blocked != (attempt == 2) {
-					t.Errorf("%s, attempt %d, alone: %+v, %v", settings, attempt, alone, err)
-				}
-			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) < 300"); n != 12*(i+1) {
-				t.Errorf("%s: %d txns of now, want 12 more", settings, n)
-			}
-		}
-		wantSettled(t, d, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
-	})
 }
 
 // TestALoneCheckThatMayNotWaitTakesNoLock asks with a lock wait that would outlast

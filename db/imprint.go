@@ -40,7 +40,7 @@ func (b *batch) readImprints(r *session.Reading) {
 			return err
 		})
 		r.SQL("SELECT created_at, imprint" + fromCounted)
-		b.where(r, []service.Bucket{bucket}, nil)
+		r.Keys([]service.Bucket{bucket}, nil)
 		r.SQL(") AND created_at > ").Instant(term.Since(b.known.supposed.Add(-clockMargin))).
 			SQL(" AND imprint IS NOT NULL AND (outcome IS NULL OR outcome = 'failure') ORDER BY created_at DESC LIMIT ").
 			Int(mostImprints).SQL(";")

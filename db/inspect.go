@@ -68,18 +68,18 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 			return err
 		}
 		readings := i.readings()
-		if conn.Engine != engine.Vitess {
+		if conn.Engine == engine.Vitess {
+			i.Database = p.keyspace // the session is in none
+			if err := i.readVitess(ctx, conn); err != nil {
+				return err
+			}
+		} else {
 			readings = append(readings, i.serverReadings()...)
-		} else if err := i.readVitess(ctx, conn); err != nil {
-			return err
 		}
 		for _, r := range readings {
 			if err := conn.Each(ctx, r.columns, r.statement, r.row); err != nil && !(r.mayBeHidden && isHidden(err)) {
 				return err
 			}
-		}
-		if !conn.Engine.HasRoutines() {
-			i.Database = p.keyspace
 		}
 		i.Plans = explainDecision(ctx, conn)
 		return nil

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -10,8 +11,8 @@ import (
 	"strings"
 
 	"velocityd/db/engine"
-	"velocityd/db/records"
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // Plan is how the engine carries out one statement that decides.
@@ -21,29 +22,27 @@ type Plan struct {
 	Err         error  // why it cannot be told
 }
 
-// explainDecision asks how the engine carries out what a check of one bucket reads.
+// explainDecision asks how the engine carries out what a batch reads. The buckets are of two zones, because an engine looks a single
+// row up before it says how it would.
 func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
-	// Lists of two, because an engine looks a single row up before it says how it would.
-	const bucket = "zone_id IN (1, 2) AND bucket_key = 'doctor'"
-	var plans []Plan
-	attempts := selectAttempt + "attempt_id IN ('doctor', 'doctor-2')"
-	if !conn.Engine.HasRoutines() {
-		attempts += " AND bucket_key = 'doctor'"
+	buckets := []service.Bucket{nobodysBucket(), nobodysBucket()}
+	buckets[1].ZoneID--
+	b := rehearsal(conn, buckets)
+	for i := range b.of {
+		b.of[i].hasSecret = false // imprints are looked for bucket by bucket
 	}
-	for _, of := range []struct{ table, want, statement string }{
-		{"zone_bucket_lock", "PRIMARY", selectLock + bucket},
-		{"zone_master", "PRIMARY", "SELECT " + records.LimitColumns + " FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN (1, 2)"},
-		{"zone_override", "zone_override_key", selectLimitOverride + "FORCE INDEX (zone_override_key) WHERE " + bucket},
-		{"zone_override_prefix_length", "PRIMARY", selectLengths + "zone_id IN (1, 2)"},
-		{
-			"zone_override", "zone_override_network",
-			selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN (1, 2) AND network IN ('4:1', '4:0')",
-		},
-		{"zone_attempt", "PRIMARY", attempts},
-		{"zone_txn", "zone_txn_window", "SELECT created_at" + fromCounted + bucket + ") AND created_at > '2026-01-01'"},
-	} {
-		plan := Plan{Table: of.table, Want: of.want}
-		plan.Index, plan.Err = explainPlan(ctx, conn, plan, of.statement)
+	b.known.present, b.known.supposed = b.zoneIDs, b.now
+	var r session.Reading
+	b.lock(&r, b.buckets, ";")
+	b.read(&r)
+	var plans []Plan
+	for statement := range strings.SplitSeq(strings.TrimSuffix(string(r.Text), ";"), ";") {
+		plan := Plan{Table: nameBehind(statement, "FROM "), Want: cmp.Or(nameBehind(statement, "FORCE INDEX ("), "PRIMARY")}
+		isKnown := func(known Plan) bool { return known.Table == plan.Table && known.Want == plan.Want }
+		if slices.ContainsFunc(plans, isKnown) {
+			continue
+		}
+		plan.Index, plan.Err = explainPlan(ctx, conn, plan, statement)
 		plans = append(plans, plan)
 	}
 	return plans

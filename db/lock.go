@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/history"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -162,7 +163,7 @@ func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
 }
 
 // selectLock is what a decision reads of the rows that it locks, without the condition.
-const selectLock = "SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
+const selectLock = "SELECT zone_id, bucket_key, " + history.LockoutColumns + ", tally, tally_from, tally_until, tallied_at " +
 	"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
@@ -172,7 +173,7 @@ func (b *batch) lock(r *session.Reading, buckets []service.Bucket, how string) {
 	}
 	for part := range b.parts(buckets) {
 		r.SQL(selectLock)
-		b.where(r, part, nil)
+		r.Keys(part, nil)
 		r.SQL(how)
 		r.Each(9, b.readLock)
 	}
@@ -185,14 +186,8 @@ func (b *batch) readLock(row []driver.Value) error {
 		return err
 	}
 	b.of[place].lock = locked
-	until, err := session.AsInstant(row[2])
-	if err != nil {
+	if b.ledger.Buckets[place].Lockout, err = history.LockoutOf(row[2:]); err != nil {
 		return err
-	}
-	if !until.IsZero() {
-		b.ledger.Buckets[place].Lockout = service.Lockout{
-			Until: until, Length: time.Duration(session.AsInt(row[3])) * time.Microsecond, Shadow: session.AsInt(row[4]) != 0,
-		}
 	}
 	return b.readTally(place, row[5:])
 }

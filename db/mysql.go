@@ -6,9 +6,9 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -16,12 +16,14 @@ import (
 	"velocityd/service"
 )
 
-// mysqlDialect is that of MySQL and MariaDB, which carry out reports, releases and peeks by a CALL.
+// mysqlDialect is that of MySQL and MariaDB, which carry out reports and releases by a CALL.
 type mysqlDialect struct{}
 
 func (mysqlDialect) lockFree() (clause string, skips bool) { return " FOR UPDATE SKIP LOCKED;", true }
 
-func (mysqlDialect) bounds() bounds { return bounds{idStep: "@@auto_increment_increment"} }
+func (mysqlDialect) bounds() bounds {
+	return bounds{idStep: "@@auto_increment_increment", idsTellTime: true}
+}
 
 func (mysqlDialect) attemptColumns() string { return "attempt_id, created_at, expires_at, answer" }
 
@@ -53,37 +55,6 @@ func (mysqlDialect) record(
 		err = fmt.Errorf("%w: %w", errRecordingStuck, err)
 	}
 	return first, err
-}
-
-// peek is CALL peek_velocity. Of the override in force it returns the id.
-func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error) {
-	peek := service.Peek{Bucket: bucket}
-	var window, retryAfter, resetAfter int64
-	var lockedUntil sql.Null[time.Time]
-	var overrideID sql.Null[uint64]
-	var velocity, remaining sql.Null[int]
-	var reason sql.Null[service.Reason]
-	read := func(rows *sql.Rows) error {
-		if !rows.Next() {
-			return cmp.Or(rows.Err(), session.ErrMisfit)
-		}
-		var ignored any
-		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason, &resetAfter)
-	}
-	err := s.again(ctx, "peek", session.LookupError, func() error {
-		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	})
-	if err != nil {
-		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
-	}
-	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
-	peek.ResetAfter = service.Seconds(resetAfter)
-	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
-	if overrideID.Valid {
-		peek.Override = &service.Override{ID: overrideID.V}
-	}
-	return peek, nil
 }
 
 // release is CALL release_bucket.
@@ -128,6 +99,78 @@ func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Repo
 	return statuses, err
 }
 
+// decideAlone is CALL check_velocity_by_rule.
+func (mysqlDialect) decideAlone(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {
+	v := service.Verdict{Bucket: check.Buckets[0]}
+	var r session.Reading
+	r.SQL("CALL check_velocity_by_rule(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).SQL(",")
+	if check.KeyRules == nil {
+		r.SQL("NULL")
+	} else {
+		r.Quote(check.KeyRules[0].String())
+	}
+	r.SQL(",").Bool(waits).SQL(")")
+	r.Each(14, func(row []driver.Value) error {
+		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
+		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
+		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
+		v.Unmetered = row[10] == nil
+		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
+		v.ResetAfter = service.Seconds(session.AsInt(row[13]))
+		d.CheckedAt, err = session.AsInstant(row[8])
+		return err
+	})
+	if err := r.Send(ctx, conn); err != nil {
+		return service.Decision{}, err
+	}
+	if v.TxnID == 0 { // there was no row
+		return service.Decision{}, session.ErrMisfit
+	}
+	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
+	return d, nil
+}
+
+// prove calls the procedure of a way, with a zone and with reports that do not exist.
+func (mysqlDialect) prove(ctx context.Context, conn *session.Conn, of way) error {
+	var r proof
+	switch of {
+	case checking:
+		_, err := mysqlDialect{}.decideAlone(ctx, conn, service.Check{Buckets: []service.Bucket{nobodysBucket()}}, false)
+		if err == nil {
+			err = errors.New("a check of a zone that does not exist was decided")
+		}
+		if session.IsNumber(err, session.NumberUnknown) { // it answers so after it has looked for the zone
+			return nil
+		}
+		return obstacle{right: "EXECUTE", object: "procedure check_velocity_by_rule", error: err}
+	case reporting:
+		r.read("CALL report_outcomes('[]')")
+		r.look("SELECT @@thread_stack", func(row []driver.Value) error {
+			if session.AsInt(row[0]) < leastStack(conn.IsMariaDB) {
+				return &UnreadyError{reason: smallStack("reports of outcomes")}
+			}
+			return nil
+		})
+	case releasing:
+		r.read("CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
+	}
+	if err := r.ask(ctx, conn); of != releasing || !session.IsNumber(err, session.NumberUnknown) {
+		return err
+	}
+	return nil
+}
+
+// leastStack is the thread_stack that the procedures of reports, the deepest ones, need. With 8 KiB (MySQL) or 16 KiB (MariaDB)
+// less they end in errStack, and those of checks do not.
+func leastStack(isMariaDB bool) int64 {
+	if isMariaDB {
+		return 160 << 10
+	}
+	return 200 << 10
+}
+
+func (mysqlDialect) rehearse(*batch, *session.Packet) {}
+
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
 // first txn's id, if there is any. After an error that does not come from the engine, nobody knows whether
 // the packet took effect.
@@ -168,7 +211,7 @@ func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int,
 	}
 	r.SQL("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
 		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
-	b.where(&r, b.named(places), nil)
+	r.Keys(b.named(places), nil)
 	isThere := make([]bool, len(b.buckets))
 	r.Each(2, func(row []driver.Value) error {
 		place, err := b.place(row)

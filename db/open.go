@@ -17,7 +17,7 @@ func (b *batch) listOpen(r *session.Reading) {
 			continue
 		}
 		r.SQL("SELECT created_at" + fromCounted)
-		b.where(r, []service.Bucket{bucket}, nil)
+		r.Keys([]service.Bucket{bucket}, nil)
 		r.SQL(") AND created_at > ").Instant(b.known.supposed.Add(-plan.reserve - clockMargin)).
 			SQL(" AND outcome IS NULL ORDER BY created_at DESC LIMIT ").Int(int64(plan.most)).SQL(";")
 		r.Each(1, func(row []driver.Value) error {

@@ -93,14 +93,14 @@ func (s *Store) settle(
 	var buckets []service.Bucket
 	for _, check := range checks {
 		for _, t := range check {
-			buckets = append(buckets, t.Bucket())
+			buckets = append(buckets, t.Bucket)
 		}
 	}
 	if len(buckets) == 0 { // no txn is known
 		return service.Settle(time.Time{}, nil, reports, make([][]service.Txn, len(reports))).Statuses, nil
 	}
 	var statuses []service.ReportStatus
-	err := s.onBuckets(ctx, "report", buckets, func(ctx context.Context, e bucketWork) error {
+	err := s.onBuckets(ctx, "report", byFault, buckets, func(ctx context.Context, e bucketWork) error {
 		settlement, err := e.settle(ctx, reports, checks)
 		if err != nil {
 			return session.Unrecorded(err)
@@ -161,7 +161,7 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 	var oldest, newest time.Time
 	for _, check := range checks {
 		for _, t := range check {
-			place, _ := e.placeOf(t.Bucket())
+			place, _ := e.placeOf(t.Bucket)
 			ids[place] = append(ids[place], t.ID)
 			if oldest.IsZero() || t.CreatedAt.Before(oldest) {
 				oldest = t.CreatedAt
@@ -182,8 +182,8 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
 		r.Each(history.NumColumns, func(row []driver.Value) error {
-			txn, err := history.TxnOf(row)
-			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn
+			txn, err := history.RowOf(row)
+			recorded[nameIn(txn)] = txn.Txn
 			return err
 		})
 	}

@@ -249,22 +249,6 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 	})
 }
 
-func TestAReportNeedsNoAutocommit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, failures())
-		conn := sqlSession(t, d, "SET SESSION autocommit = 0")
-		if _, err := call(conn, user("alice")); err != nil {
-			t.Fatal(err)
-		}
-		dbtest.Exec(t, conn, "CALL report_outcome(1, 'failure')")
-		dbtest.Exec(t, conn, `CALL report_outcomes('[{"txn_id":1,"outcome":"failure"}]')`)
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != 1 {
-			t.Errorf("%d outcomes are recorded, want 1", n)
-		}
-	})
-}
-
 // TestAnIDThatWasRecordedTwiceFailsNoOtherReport has what a session could do
 // before insert_id was refused.
 func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {

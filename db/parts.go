@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -12,18 +11,12 @@ import (
 // lock order. Where there are shards, a part has one zone and one shard; otherwise the list is
 // the only part.
 func (b *batch) parts(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
-	if b.shardMap == nil {
-		return func(yield func([]service.Bucket) bool) { yield(buckets) }
-	}
-	return b.runs(buckets, func(x, y service.Bucket) bool { return x.ZoneID == y.ZoneID && b.shardOf(x) == b.shardOf(y) })
+	return b.runs(buckets, b.shardMap.Together)
 }
 
 // shards yields the parts of a list of buckets that lie on one shard. The list must be in lock
 // order.
 func (b *batch) shards(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
-	if b.shardMap == nil {
-		return func(yield func([]service.Bucket) bool) { yield(buckets) }
-	}
 	return b.runs(buckets, func(x, y service.Bucket) bool { return b.shardOf(x) == b.shardOf(y) })
 }
 
@@ -45,24 +38,4 @@ func (b *batch) runs(buckets []service.Bucket, together func(x, y service.Bucket
 			first = i
 		}
 	}
-}
-
-// where writes a condition that is true for the rows of one of parts. For each zone, more may
-// write a further condition. Where there are shards, the condition has no OR, which would send
-// the statement to all of them.
-func (b *batch) where(r *session.Reading, part []service.Bucket, more func(zoneID int64)) {
-	if b.shardMap == nil {
-		r.Keys(part, more)
-		return
-	}
-	r.SQL("(zone_id = ").Int(part[0].ZoneID).SQL(" AND bucket_key ")
-	if len(part) == 1 {
-		r.SQL("= ").Quote(part[0].Key)
-	} else {
-		r.SQL("IN ").List(len(part), func(i int) { r.Quote(part[i].Key) })
-	}
-	if more != nil {
-		more(part[0].ZoneID)
-	}
-	r.SQL(")")
 }

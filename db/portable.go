@@ -4,18 +4,23 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"time"
 
 	"velocityd/db/session"
 	"velocityd/service"
 )
 
-// portableDialect is what engines without procedures have in common. Reports, releases and peeks are
+// portableDialect is what engines without procedures have in common. Reports and releases are
 // statements in a batch: see bucket_work.go.
 type portableDialect struct{}
 
 // lacking returns all places: a row that another session holds or makes cannot be told from none.
 func (portableDialect) lacking(_ context.Context, _ *batch, places []int) ([]int, error) {
 	return places, nil
+}
+
+func (portableDialect) decideAlone(context.Context, *session.Conn, service.Check, bool) (service.Decision, error) {
+	return service.Decision{}, errNoProcedure
 }
 
 func (portableDialect) attemptColumns() string {
@@ -58,6 +63,15 @@ func (portableDialect) record(
 		r.Skip()
 	}
 	return first, b.commitApart(ctx, r)
+}
+
+func (portableDialect) prove(context.Context, *session.Conn, way) error { return nil }
+
+func (portableDialect) rehearse(b *batch, p *session.Packet) {
+	for _, bucket := range b.buckets {
+		txn := service.SettledTxn{Txn: service.Txn{Bucket: bucket, CreatedAt: b.now, Outcome: service.OutcomeFailure}, GivenBack: true}
+		bucketWork{b}.record(p, []service.SettledTxn{txn}, map[service.Bucket]time.Time{bucket: b.now})
+	}
 }
 
 // commitApart sends a packet that records something and ends in a SELECT, and commits. That

@@ -101,19 +101,6 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 	})
 }
 
-func TestPortableStoreSendsNoCall(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Portable(t, zone(1, 1, time.Hour))
-	store := portable(t, d, session.Options{})
-	for i, want := range []bool{false, true} {
-		decision, err := ask(context.Background(), store, check(user("a")))
-		if err != nil || decision.Blocked != want {
-			t.Fatalf("check %d: got %+v, %v", i, decision, err)
-		}
-	}
-	d.Audit(t, zone(1, 1, time.Hour))
-}
-
 // TiDB can be told not to lock a row that an INSERT … ON DUPLICATE KEY UPDATE leaves as it is. A
 // bucket would have no lock then, and more than the rate would pass.
 func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {

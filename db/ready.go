@@ -14,6 +14,7 @@ import (
 
 	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // Probe looks whether checks can be decided, on a connection that nobody else uses: a service
@@ -65,8 +66,8 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 }
 
 // Prove goes the whole way of checks and reports, and leaves nothing. It calls the procedures that
-// decide and report, with a zone and with reports that do not exist. It sends statements that no
-// row meets, which tell missing rights, tables and columns, and locked tables. And it records an
+// decide and report, with a zone and with reports that do not exist. It sends the statements of a batch for
+// buckets that do not exist, which tell missing rights, tables and columns, and locked tables. And it records an
 // attempt in a transaction that it rolls back. Where there are no procedures it sends statements
 // alone. Behind vtgate it asks every shard, and it is enough that one of them works: see Lost.
 //
@@ -80,15 +81,7 @@ func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, f
 // without. Where there are no procedures, it does nothing. Errors are those of Prove.
 func (p *Probe) ProveReleases(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		if !conn.Engine.HasRoutines() {
-			return nil
-		}
-		var r proof
-		r.read("EXECUTE", "procedure release_bucket", "CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
-		if err := r.ask(ctx, conn); !session.IsNumber(err, session.NumberUnknown) {
-			return err
-		}
-		return nil
+		return dialectOf(conn.Engine).prove(ctx, conn, releasing)
 	}))
 }
 
@@ -97,7 +90,7 @@ func (p *Probe) ProveReleases(ctx context.Context) error {
 func (p *Probe) ProveCredentials(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		var r proof
-		r.read("SELECT", "table access_token", "SELECT id FROM access_token LIMIT 1")
+		r.read("SELECT id FROM access_token LIMIT 1")
 		return r.ask(ctx, conn)
 	}))
 }
@@ -120,17 +113,26 @@ func (p *Probe) proveBy(ctx context.Context, reports bool) error {
 	const longestPause = 50 * time.Millisecond
 	half := halfOf(ctx)
 	for try := 1; ; try++ {
-		var of engine.Engine
+		isVitess := false
 		err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-			of = conn.Engine
-			return p.proveStatements(ctx, conn, reports)
+			if isVitess = conn.Engine == engine.Vitess; !isVitess { // vtgate finds each table by its name
+				if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
+					return err
+				}
+			}
+			return proveLimits(ctx, conn, reports)
 		})
 		switch {
 		case err != nil:
-		case of == engine.Vitess:
+		case isVitess:
 			err = p.proveShards(ctx, reports)
 		default:
-			err = p.proveRecording(ctx, half)
+			err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+				return proveBuckets(ctx, conn, []service.Bucket{nobodysBucket()}, reports)
+			})
+			if err == nil {
+				err = p.proveRecording(ctx, half)
+			}
 		}
 		// A fault after which a check is tried again, such as a procedure that is being replaced,
 		// lets the probe try again, too. A lock that was waited for was waited for enough.

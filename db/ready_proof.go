@@ -3,14 +3,12 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+	"unicode"
 
-	"velocityd/db/engine"
-	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -25,159 +23,164 @@ type obstacle struct {
 
 func (o obstacle) Unwrap() error { return o.error }
 
-// proof collects the statements that prove one thing each, and sends them as one packet.
-type proof struct {
-	session.Reading
-	steps []obstacle // of each result set
-}
+// proof is a packet of statements, each of which proves that something is there and may be used. Behind each
+// that writes stands a SELECT, which is answered when it is done.
+type proof struct{ session.Reading }
 
-// read adds a statement that answers with rows, or with none.
-func (p *proof) read(right, object, statement string) {
-	p.look(right, object, statement, func([]driver.Value) error { return nil })
-}
-
-// look is read with a function for each row.
-func (p *proof) look(right, object, statement string, row func([]driver.Value) error) {
+// look adds a statement that answers with rows, or with none, and a function for each row.
+func (p *proof) look(statement string, row func([]driver.Value) error) {
 	p.SQL(statement).SQL(";")
 	p.AtLeast(0, row)
-	p.steps = append(p.steps, obstacle{right: right, object: object})
 }
 
-// write adds a statement that returns no rows. The row of a SELECT behind it tells that it is done.
-func (p *proof) write(right, object, statement string) { p.read(right, object, statement+"; SELECT 1") }
+// read is look for rows that nobody looks at.
+func (p *proof) read(statement string) { p.look(statement, func([]driver.Value) error { return nil }) }
+
+// write adds statements that answer with no rows. None of them may hold a semicolon.
+func (p *proof) write(statements *session.Packet) {
+	for statement := range strings.SplitSeq(strings.TrimSuffix(string(statements.Text), ";"), ";") {
+		p.read(statement + "; SELECT 1")
+	}
+}
 
 // ask sends the packet. The error is an obstacle.
 func (p *proof) ask(ctx context.Context, conn *session.Conn) error {
-	err := p.Send(ctx, conn)
-	if err == nil {
-		return nil
+	text := string(p.Text)
+	if err := p.Send(ctx, conn); err != nil {
+		return obstacleIn(text, p.Answered, err)
 	}
-	at := p.steps[min(p.Answered, len(p.steps)-1)]
-	at.error = err
-	return at
+	return nil
 }
 
-// A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
-const (
-	noZone   = "zone_id = 0"
-	noBucket = noZone + " AND bucket_key = '0.0.0.0'"
-)
-
-// proveStatements proves checks and, if reports is true, reports, by calls and statements that find no row. Behind vtgate it
-// leaves the buckets to proveShards.
-func (p *Probe) proveStatements(ctx context.Context, conn *session.Conn, reports bool) error {
-	var r proof
-	if conn.Engine == engine.Vitess {
-		r.limits()
-		r.ids()
-		return r.ask(ctx, conn)
+// obstacleIn returns the obstacle of a packet of which so many statements with rows were answered before an error: what the next
+// statement needs.
+func obstacleIn(packet string, answered int, err error) obstacle {
+	for statement := range strings.SplitSeq(packet, ";") {
+		statement = strings.TrimPrefix(strings.TrimSpace(statement), explainInVitess)
+		verb, _, _ := strings.Cut(statement, " ")
+		switch {
+		case answered > 0:
+			if verb == "SELECT" {
+				answered--
+			}
+		case verb == "CALL":
+			return obstacle{right: "EXECUTE", object: "procedure " + nameBehind(statement, "CALL "), error: err}
+		case strings.HasSuffix(statement, "FOR UPDATE SKIP LOCKED"):
+			return obstacle{right: "SELECT, UPDATE", object: "table " + nameBehind(statement, "FROM "), error: err}
+		default:
+			table := nameBehind(statement, map[string]string{"SELECT": "FROM ", "DELETE": "FROM ", "INSERT": "INTO ", "UPDATE": "UPDATE "}[verb])
+			if table != "" {
+				return obstacle{right: verb, object: "table " + table, error: err}
+			}
+		}
 	}
-	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
+	return obstacle{error: err}
+}
+
+// nameBehind returns the name that stands behind some words of a statement, or "" if the words are not there.
+func nameBehind(statement, words string) string {
+	_, rest, isThere := strings.Cut(statement, words)
+	if !isThere || words == "" {
+		return ""
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })
+	if end < 0 {
+		return rest
+	}
+	return rest[:end]
+}
+
+// nobodysBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or more. So
+// conditions on it find no row, and lock none.
+func nobodysBucket() service.Bucket {
+	id := rand.Uint64()
+	return service.Bucket{Key: fmt.Sprintf("100::%x:%x:%x:%x", id>>48, id>>32&0xffff, id>>16&0xffff, id&0xffff)}
+}
+
+// rehearsal returns a batch of checks of one bucket each, whose zones do not exist and are taken to have all that a batch reads for.
+func rehearsal(conn *session.Conn, buckets []service.Bucket) *batch {
+	known, plans := newHints(seenGroup), map[int64]zonePlan{}
+	checks := make([]service.Check, len(buckets))
+	for i := range buckets {
+		term := service.Term{Window: time.Hour}
+		plans[buckets[i].ZoneID] = zonePlan{
+			known: true, term: term, overridden: true, networks: true, lengths: []prefixLength{{buckets[i].ZoneID, 6, 64}},
+			hasSeries: true, wholeRule: true, open: openPlan{1, time.Hour}, secrets: term,
+		}
+		checks[i] = service.Check{Buckets: buckets[i : i+1], AttemptID: buckets[i].Key, SecretHash: "doctor"}
+	}
+	known.learn(plans)
+	b := newBatch(known, conn, service.Call{Checks: checks})
+	b.now = known.now()
+	return b
+}
+
+// proveLimits proves what a decision reads besides buckets. On engines with procedures it calls those that decide a lone check and,
+// if reports is true, record outcomes: these begin transactions of their own.
+func proveLimits(ctx context.Context, conn *session.Conn, reports bool) error {
+	d := dialectOf(conn.Engine)
+	if err := d.prove(ctx, conn, checking); err != nil {
 		return err
 	}
-	if conn.Engine.HasRoutines() {
-		if err := proveCalls(ctx, conn, reports); err != nil {
+	if reports {
+		if err := d.prove(ctx, conn, reporting); err != nil {
 			return err
 		}
 	}
-	r.limits()
-	r.buckets(conn, reports)
-	return r.ask(ctx, conn)
-}
-
-// proveCalls calls what decides a lone check and what records outcomes, which begin transactions of their own.
-func proveCalls(ctx context.Context, conn *session.Conn, reports bool) error {
-	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{{Key: "0.0.0.0"}}}, false)
-	if err == nil {
-		err = errors.New("a check of a zone that does not exist was decided")
-	}
-	if !session.IsNumber(err, session.NumberUnknown) { // as it answers after it has looked for the zone
-		return obstacle{right: "EXECUTE", object: "procedure check_velocity_by_rule", error: err}
-	}
-	if !reports {
-		return nil
-	}
+	b := rehearsal(conn, []service.Bucket{nobodysBucket()})
+	b.known.present = b.zoneIDs
 	var r proof
-	r.read("EXECUTE", "procedure report_outcomes", "CALL report_outcomes('[]')")
-	r.look("SELECT", "the server", "SELECT @@thread_stack", func(row []driver.Value) error {
-		if session.AsInt(row[0]) < leastStack(conn.IsMariaDB) {
-			return &UnreadyError{reason: smallStack("reports of outcomes")}
-		}
-		return nil
-	})
+	b.readZones(&r.Reading)
+	b.readOverrides(&r.Reading)
+	r.read("SELECT value FROM velocity_identity LIMIT 1")
 	return r.ask(ctx, conn)
 }
 
-// leastStack is the thread_stack that the procedures of reports, the deepest ones, need. With 8 KiB (MySQL) or 16 KiB (MariaDB)
-// less they end in errStack, and those of checks do not.
-func leastStack(isMariaDB bool) int64 {
-	if isMariaDB {
-		return 160 << 10
+// proveBuckets sends all that a check and, if reports is true, a report reads and writes of buckets, and rolls back. No statement
+// finds a row.
+func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Bucket, reports bool) error {
+	var r proof
+	b := rehearsal(conn, buckets)
+	b.open(&r.Reading)
+	lockFree, _ := b.dialect.lockFree()
+	b.lock(&r.Reading, b.buckets, lockFree)
+	b.readAttempts(&r.Reading)
+	b.readSeries(&r.Reading)
+	b.listTxns(&r.Reading)
+	b.listOpen(&r.Reading)
+	b.readImprints(&r.Reading)
+	const columns = allTxnRowColumns + imprintColumn
+	for part := range b.parts(b.buckets) {
+		r.SQL("SELECT " + columns + ", outcome, uncounted_at" + fromCounted)
+		r.Keys(part, nil)
+		r.read(")")
 	}
-	return 200 << 10
-}
-
-// limits adds what a decision reads of zones and overrides.
-func (p *proof) limits() {
-	p.read("SELECT", "table zone_master", "SELECT "+records.ZoneColumns+
-		", key_rule, overridden, revision, narrowed_at FROM zone_master FORCE INDEX (PRIMARY) WHERE id = 0")
-	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE "+noBucket)
-	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_network) WHERE "+noZone+" AND network = ''")
-	p.read("SELECT", "table zone_override_prefix_length", selectLengths+noZone)
-	p.read("SELECT", "table velocity_identity", "SELECT value FROM velocity_identity LIMIT 1")
-}
-
-// ids asks vtgate how it would carry out an INSERT of a txn, which it is NOT asked to do.
-// While zone_txn is not on shards, it gives its ids itself.
-func (p *proof) ids() {
-	p.look("INSERT", "table zone_txn", "VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-		"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)", func(row []driver.Value) error {
-		plan := session.Text(row[0])
-		if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
-			return &UnreadyError{reason: "vtgate does not know that the ids of zone_txn come from a sequence: " +
-				"run 'velocityd migrate up' as the owner of the schema"}
-		}
-		return nil
-	})
-}
-
-// buckets adds all that a check and, if reports is true, a report reads and writes of buckets. Behind vtgate it asks every
-// shard, or the one that the session is bound to.
-func (p *proof) buckets(conn *session.Conn, reports bool) {
-	attempt := dialectOf(conn.Engine).attemptColumns()
-	p.read("SELECT, UPDATE", "table zone_bucket_lock", selectLock+noBucket+" FOR UPDATE")
-	p.read("SELECT", "table zone_bucket_lock", selectSeries+noBucket)
-	p.read("SELECT", "table zone_bucket_lock", selectImprintKey+" WHERE "+noBucket)
-	p.read("SELECT", "table zone_attempt", "SELECT "+attempt+" FROM zone_attempt WHERE attempt_id = ''")
-	p.read("SELECT", "table zone_txn", "SELECT id, "+allTxnRowColumns+imprintColumn+", outcome FROM zone_txn FORCE INDEX (zone_txn_window) WHERE "+
-		noZone)
-	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
-		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, blocked_began = NULL, blocked_txns = NULL, "+
-		"blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL, imprint_key = NULL, "+
-		"imprint_until = NULL WHERE "+noBucket)
-	if conn.Engine.HasRoutines() {
-		p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
-		p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")
-	} else {
-		p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
-		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET repeats = NULL, repeated_at = NULL WHERE "+noZone)
-		if reports {
-			p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE, uncounted_at = NULL WHERE "+noZone)
-		}
+	ruling, written := b.emptyHanded(), new(session.Packet)
+	b.updateLockouts(written, ruling)
+	b.writeSeries(written, ruling)
+	b.writeImprintKeys(written, ruling)
+	b.dialect.forget(b, written, b.attemptIDs)
+	b.dialect.repeat(b, written, ruling)
+	if reports {
+		b.dialect.rehearse(b, written)
 	}
-	if conn.Engine != engine.Vitess {
-		// vtgate gives a writer all rights at once.
-		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns+imprintColumn))
-		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", attempt))
-		p.look("SELECT", "table zone_txn", lastIDs, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
-	}
+	r.write(written)
+	b.reset(&r.Packet)
+	r.SQL("ROLLBACK")
+	return r.ask(ctx, conn)
 }
 
-// nothingInto is an INSERT of no row. The engine asks for it all that it asks for one
-// with rows: rights, locks, and that it is not read-only.
-func nothingInto(table, columns string) string {
-	return "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE FALSE"
+// emptyHanded is a ruling that changes rows of each bucket which do not exist.
+func (b *batch) emptyHanded() *service.Ruling {
+	ruling := &service.Ruling{
+		Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{}, Tried: map[service.Bucket]bool{},
+	}
+	for _, bucket := range b.buckets {
+		ruling.Lockouts[bucket], ruling.Series[bucket] = service.Lockout{Until: b.now}, service.Series{Began: b.now, TxnAt: b.now}
+		ruling.Tried[bucket] = true
+		ruling.Repeats = append(ruling.Repeats, service.Repeats{Bucket: bucket, TxnAt: b.now, Count: 1})
+	}
+	return ruling
 }
 
 // lastIDs looks for one of the last million ids of zone_txn, which are as good as none: at 10,000
@@ -191,29 +194,32 @@ const lastIDs = "SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > 184467
 func (p *Probe) proveRecording(ctx context.Context, patience time.Duration) error {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := p.onConn(short, func(ctx context.Context, conn *session.Conn) error {
-		var r proof
-		r.recording(conn, fmt.Sprintf("'readyz-%016x'", rand.Uint64()))
-		return r.ask(ctx, conn)
-	})
+	err := p.onConn(short, record)
 	if session.IsNumber(err, session.NumberLockWait) || err != nil && short.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// recording adds a transaction that records an attempt under a key, and its rollback.
-func (p *proof) recording(conn *session.Conn, key string) {
-	p.SQL("START TRANSACTION;")
-	p.write("INSERT", "table zone_bucket_lock", "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (0, "+key+")")
+// record records an attempt as a batch does, but for the id of the txn, and rolls back.
+func record(ctx context.Context, conn *session.Conn) error {
+	var r proof
+	b := rehearsal(conn, []service.Bucket{nobodysBucket()})
+	bucket := b.buckets[0]
+	b.open(&r.Reading)
+	r.look(lastIDs, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
+	b.makeRows(&r.Reading, b.buckets)
 	// With the newest txn's id and another time, the row goes to the place of the next txn, and uses up no id.
-	p.write("INSERT", "table zone_txn", "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-		"SELECT MAX(id), UTC_TIMESTAMP(6), 0, "+key+", FALSE, FALSE, TRUE FROM zone_txn HAVING MAX(id) IS NOT NULL")
-	bucket := ""
-	if !conn.Engine.HasRoutines() {
-		bucket = key + ", "
-	}
-	p.write("INSERT", "table zone_attempt", "INSERT INTO zone_attempt ("+dialectOf(conn.Engine).attemptColumns()+") VALUES ("+key+", "+bucket+
-		"UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), '[]')")
-	p.SQL("ROLLBACK")
+	written := new(session.Packet)
+	written.SQL("INSERT INTO zone_txn (id, " + txnRowColumns + ") SELECT MAX(id), UTC_TIMESTAMP(6), ").Int(bucket.ZoneID).SQL(", ").
+		Quote(bucket.Key).SQL(", FALSE, FALSE, TRUE, NULL FROM zone_txn HAVING MAX(id) IS NOT NULL;")
+	b.rememberAttempts(written, &service.Ruling{Recorded: []int{0}, Decisions: []service.Decision{{
+		CheckedAt: b.now, Verdicts: []service.Verdict{{Bucket: bucket}},
+	}}})
+	b.of[0].renewed = &tally{from: b.now, until: b.now, countedAt: b.now}
+	b.writeTallies(written, &service.Ruling{})
+	r.write(written)
+	b.reset(&r.Packet)
+	r.SQL("ROLLBACK")
+	return r.ask(ctx, conn)
 }

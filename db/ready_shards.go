@@ -25,7 +25,7 @@ const (
 // proveShards asks all shards at once. If a shard does not answer as it should, or if vtgate knows
 // of one without a primary, it asks them one by one, and returns nil if one of them works, because
 // the buckets of that one can be decided. It does NOT do so after an error of vtgate itself, which
-// a session that is bound to a shard would not meet. The others are lost: see Lost. If none works, it may be that the
+// the buckets of all shards have in common. The others are lost: see Lost. If none works, it may be that the
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
 // cannot list the shards, as it reads them from the cluster's topology, all of them must work, and
 // they must have been listed before: no check is decided by a store that has never known them.
@@ -37,7 +37,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	var err error
 	if !slices.ContainsFunc(shards, func(s Shard) bool { return !s.IsServing }) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) error {
-			return proveBuckets(ctx, conn, reports)
+			return p.proveAll(ctx, conn, reports)
 		})
 		if err == nil {
 			p.setLost(nil)
@@ -55,7 +55,9 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 		p.setLost(lost)
 		return nil
 	}
-	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error { return proveBuckets(ctx, conn, reports) })
+	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		return p.proveAll(ctx, conn, reports)
+	})
 	switch {
 	case elsewhere == nil:
 		p.setLost(nil)
@@ -71,10 +73,26 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	return err
 }
 
-func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
-	var r proof
-	r.buckets(conn, reports)
-	return r.ask(ctx, conn)
+// proveAll asks for a bucket of each shard at once, by the map of shards that batches go by.
+func (p *Probe) proveAll(ctx context.Context, conn *session.Conn, reports bool) error {
+	shards := p.database.Shards.Newest()
+	buckets := make([]service.Bucket, shards.Count())
+	for place := range buckets {
+		buckets[place] = bucketOn(shards, place)
+	}
+	return proveBuckets(ctx, conn, buckets, reports)
+}
+
+// bucketOn returns a bucket on the shard that has a place in a map. While shards are split, two may have one range, and a place none:
+// then the bucket is on another.
+func bucketOn(shards *session.ShardMap, place int) (bucket service.Bucket) {
+	const tries = 1 << 14
+	for range tries {
+		if bucket = nobodysBucket(); shards.Of(bucket) == place {
+			break
+		}
+	}
+	return bucket
 }
 
 // isOfGate says that vtgate has refused a statement itself: it found no table of that name, or no
@@ -122,22 +140,21 @@ func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lo
 	return lost, lastErr
 }
 
-// proveShard asks one shard, on a connection that is bound to it and given up afterwards.
-func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err error) {
-	unbound := p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *session.Conn) error {
-		if _, err = conn.ExecContext(ctx, "USE `"+conn.Shards.Keyspace+":"+shard+"`", nil); err == nil {
-			err = proveBuckets(ctx, conn, reports)
-		}
-		return errBound
-	})
-	if !errors.Is(unbound, errBound) {
-		return unbound
+// proveShard asks for a bucket of one shard.
+func (p *Probe) proveShard(ctx context.Context, name string, reports bool) error {
+	start, _, isRange := strings.Cut(name, "-")
+	if !isRange {
+		start = "" // the only shard
 	}
-	return err
+	ranges, err := session.NewShardMap([]string{"-" + start, name})
+	if err != nil {
+		return err
+	}
+	bucket := bucketOn(ranges, min(len(start), 1))
+	return p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *session.Conn) error {
+		return proveBuckets(ctx, conn, []service.Bucket{bucket}, reports)
+	})
 }
-
-// errBound has a connection given up, because its session is bound to one shard.
-var errBound = errors.New("the session is bound to a shard")
 
 // Shard is a shard of the buckets, as vtgate sees it.
 type Shard struct {
@@ -148,17 +165,15 @@ type Shard struct {
 
 // readShardStates returns the shards of the buckets, in order.
 func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
-	var shards []Shard
-	var r session.Reading
-	r.SQL("SHOW VITESS_SHARDS;")
-	r.AtLeast(1, func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(session.Text(row[0]), "/"); of == conn.Shards.Keyspace {
-			shards = append(shards, Shard{Name: name})
-		}
-		return nil
-	})
-	r.SQL("SHOW VITESS_TABLETS")
-	r.AtLeast(5, func(row []driver.Value) error {
+	names, err := conn.ShardNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]Shard, len(names))
+	for i, name := range slices.Sorted(slices.Values(names)) {
+		shards[i].Name = name
+	}
+	return shards, conn.Each(ctx, 5, "SHOW VITESS_TABLETS", func(row []driver.Value) error {
 		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
 		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == session.Text(row[shardAt]) })
 		if at < 0 || session.Text(row[keyspaceAt]) != conn.Shards.Keyspace || session.Text(row[stateAt]) != "SERVING" {
@@ -171,11 +186,6 @@ func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
 		}
 		return nil
 	})
-	if err := r.Send(ctx, conn); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(shards, func(a, b Shard) int { return strings.Compare(a.Name, b.Name) })
-	return shards, nil
 }
 
 func (p *Probe) setLost(shards []string) { p.lost.Store(&shards) }

@@ -91,8 +91,5 @@ func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.Of(bucket
 
 // compare is the lock order of buckets: by shard, zone and key.
 func (b *batch) compare(x, y service.Bucket) int {
-	if b.shardMap.Count() == 1 {
-		return x.Compare(y)
-	}
 	return cmp.Or(b.shardOf(x)-b.shardOf(y), x.Compare(y))
 }

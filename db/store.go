@@ -83,10 +83,10 @@ func (s *Store) Close() error {
 	return s.close()
 }
 
-// idsOn returns the ranges of ids of times. Where several servers give ids in advance, the ids say nothing of times.
+// idsOn returns the ranges of ids of times: all ids where these say nothing of times.
 func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 	return func(ctx context.Context, since, until time.Time) (low, high uint64, err error) {
-		if !database.Engine().HasRoutines() {
+		if !dialectOf(database.Engine()).bounds().idsTellTime {
 			return 0, math.MaxUint64, nil
 		}
 		return reader.IDsOf(ctx, since, until)

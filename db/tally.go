@@ -58,7 +58,7 @@ func (b *batch) countMoved(r *session.Reading, limits []limit) {
 		}
 		old, begin := b.of[l.place].tally, l.since
 		moved[l.place] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
-		b.where(r, []service.Bucket{l.bucket}, func(int64) {
+		r.Keys([]service.Bucket{l.bucket}, func(int64) {
 			r.SQL(" AND (created_at > ").Instant(old.from).SQL(" AND created_at <= ").Instant(begin).
 				SQL(" OR created_at > ").Instant(old.until).SQL(")")
 		})

@@ -165,14 +165,61 @@ func (c *caller) hold(t *testing.T, want []string, settings ...string) {
 	c.AwaitNone(t, fmt.Sprintf("%q", settings))
 }
 
+// wordySettings are settings of a session by words, expressions or large numbers, and of several variables at once.
+func wordySettings() [][]string {
+	return [][]string{
+		{"SET SESSION insert_id = 18446744073709551614"},
+		{"SET SESSION identity = 5"},
+		{"SET SESSION timestamp = 2147483000"},
+		{"SET SESSION timestamp = UNIX_TIMESTAMP() - 86400"},
+		{"SET SESSION time_zone = '+13:00'"},
+		{"SET SESSION time_zone = 'SYSTEM'", "SET SESSION timestamp = 86400"},
+		{"SET SESSION sql_mode = ''"},
+		{"SET SESSION sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO'"},
+		{"SET SESSION sql_mode = 'TRADITIONAL,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION'"},
+		{"SET SESSION sql_mode = 'TIME_ROUND_FRACTIONAL'"},
+		{"SET SESSION sql_mode = 'TIME_TRUNCATE_FRACTIONAL'"},
+		{"SET NAMES latin1"},
+		{"SET NAMES ucs2"},
+		{"SET NAMES utf8mb4 COLLATE utf8mb4_general_ci"},
+		{"SET CHARACTER SET latin2"},
+		{"SET SESSION character_set_results = NULL"},
+		{"SET SESSION collation_connection = utf16_bin"},
+		{"SET SESSION auto_increment_increment = 7, auto_increment_offset = 5"},
+		{"SET SESSION auto_increment_increment = 65535"},
+		{"SET SESSION completion_type = CHAIN"},
+		{"SET SESSION completion_type = RELEASE"},
+		{"SET SESSION TRANSACTION READ ONLY"},
+		{"SET TRANSACTION READ ONLY"},
+		{"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"},
+		{"SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"},
+		{"SET SESSION unique_checks = 0, foreign_key_checks = 0"},
+		{"SET SESSION group_concat_max_len = 4"},
+		{"SET SESSION max_sort_length = 4"},
+		{"SET SESSION max_sort_length = 8"},
+		{"SET SESSION sql_safe_updates = 1, sql_select_limit = 1, max_join_size = 1"},
+		{"SET SESSION sql_big_selects = 0, max_join_size = 1"},
+		{"SET SESSION tmp_table_size = 1024, max_heap_table_size = 16384, big_tables = 1"},
+		{"SET SESSION optimizer_switch = 'derived_merge=off,mrr=on,mrr_cost_based=off,materialization=off'"},
+		{"SET SESSION max_statement_time = 0.0001"},
+		{"SET SESSION max_execution_time = 1"},
+		{"SET SESSION lock_wait_timeout = 1"},
+		{"SET SESSION innodb_lock_wait_timeout = 1"},
+		{"SET SESSION old_mode = ''"},
+	}
+}
+
 func TestNoVariableOfASessionMovesADecision(t *testing.T) {
-	nightly.Only(t, "each variable of a session, on each engine")
+	nightly.Only(t, "each variable and setting of a session, on each engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		c := newCaller(t, engine.Database(t))
 		want, err := c.script(t)
 		if err != nil || len(want) != 14 {
 			t.Fatalf("%d answers, %v", len(want), err)
+		}
+		for _, settings := range wordySettings() {
+			c.hold(t, want, settings...)
 		}
 		names, err := c.own.QueryContext(t.Context(), "SHOW SESSION VARIABLES")
 		if err != nil {
@@ -229,71 +276,4 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 		return value // some settings hide the answer
 	}
 	return now
-}
-
-func TestNoSettingOfASessionMovesADecision(t *testing.T) {
-	nightly.Only(t, "each setting of a session, on each engine")
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		c := newCaller(t, engine.Database(t))
-		want, err := c.script(t)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, settings := range [][]string{
-			{"SET SESSION insert_id = 1"},
-			{"SET SESSION insert_id = 0"},
-			{"SET SESSION insert_id = 18446744073709551614"},
-			{"SET SESSION last_insert_id = 1"},
-			{"SET SESSION identity = 5"},
-			{"SET SESSION timestamp = 1"},
-			{"SET SESSION timestamp = 2147483000"},
-			{"SET SESSION timestamp = UNIX_TIMESTAMP() - 86400"},
-			{"SET SESSION time_zone = '+13:00'"},
-			{"SET SESSION time_zone = 'SYSTEM'", "SET SESSION timestamp = 86400"},
-			{"SET SESSION sql_mode = ''"},
-			{"SET SESSION sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO'"},
-			{"SET SESSION sql_mode = 'TRADITIONAL,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION'"},
-			{"SET SESSION sql_mode = 'TIME_ROUND_FRACTIONAL'"},
-			{"SET SESSION sql_mode = 'TIME_TRUNCATE_FRACTIONAL'"},
-			{"SET NAMES latin1"},
-			{"SET NAMES ucs2"},
-			{"SET NAMES utf8mb4 COLLATE utf8mb4_general_ci"},
-			{"SET CHARACTER SET latin2"},
-			{"SET SESSION character_set_results = NULL"},
-			{"SET SESSION collation_connection = utf16_bin"},
-			{"SET SESSION auto_increment_increment = 7, auto_increment_offset = 5"},
-			{"SET SESSION auto_increment_increment = 65535"},
-			{"SET SESSION autocommit = 0"},
-			{"SET SESSION completion_type = CHAIN"},
-			{"SET SESSION completion_type = RELEASE"},
-			{"SET SESSION TRANSACTION READ ONLY"},
-			{"SET TRANSACTION READ ONLY"},
-			{"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"},
-			{"SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"},
-			{"SET SESSION unique_checks = 0, foreign_key_checks = 0"},
-			{"SET SESSION check_constraint_checks = 0"},
-			{"SET SESSION sql_select_limit = 0"},
-			{"SET SESSION sql_select_limit = 1"},
-			{"SET SESSION group_concat_max_len = 4"},
-			{"SET SESSION max_sort_length = 4"},
-			{"SET SESSION max_sort_length = 8"},
-			{"SET SESSION max_error_count = 0"},
-			{"SET SESSION sql_safe_updates = 1, sql_select_limit = 1, max_join_size = 1"},
-			{"SET SESSION sql_big_selects = 0, max_join_size = 1"},
-			{"SET SESSION tmp_table_size = 1024, max_heap_table_size = 16384, big_tables = 1"},
-			{"SET SESSION optimizer_switch = 'derived_merge=off,mrr=on,mrr_cost_based=off,materialization=off'"},
-			{"SET SESSION max_statement_time = 0.0001"},
-			{"SET SESSION max_execution_time = 1"},
-			{"SET SESSION lock_wait_timeout = 1"},
-			{"SET SESSION innodb_lock_wait_timeout = 1"},
-			{"SET SESSION sql_auto_is_null = 1"},
-			{"SET SESSION div_precision_increment = 0"},
-			{"SET SESSION sql_big_selects = 0"},
-			{"SET SESSION join_cache_level = 0"},
-			{"SET SESSION old_mode = ''"},
-		} {
-			c.hold(t, want, settings...)
-		}
-	})
 }

@@ -54,7 +54,7 @@ func (b *batch) listPart(r *session.Reading, part []service.Bucket) {
 		most = min(most, bound)
 	}
 	r.SQL("SELECT zone_id, bucket_key, created_at" + fromCounted)
-	b.where(r, part, func(zoneID int64) {
+	r.Keys(part, func(zoneID int64) {
 		r.SQL(" AND created_at > ").Instant(b.listedSince(zoneID))
 	})
 	r.SQL(") LIMIT ").Int(int64(most)).SQL(";")
@@ -200,7 +200,7 @@ func (b *batch) countAll(r *session.Reading, limits []limit) {
 	}
 	for part := range b.parts(buckets) {
 		r.SQL("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
-		b.where(r, part, func(zoneID int64) {
+		r.Keys(part, func(zoneID int64) {
 			r.SQL(" AND created_at > ").Instant(b.known.zones[zoneID].Term().Since(b.now))
 		})
 		r.SQL(") GROUP BY zone_id, bucket_key;")
@@ -227,7 +227,7 @@ func (b *batch) readCount(row []driver.Value) error {
 // was set back has left, count too.
 func (b *batch) countBounded(r *session.Reading, l limit) {
 	r.SQL("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at" + fromCounted)
-	b.where(r, []service.Bucket{l.bucket}, nil)
+	r.Keys([]service.Bucket{l.bucket}, nil)
 	r.SQL(") AND created_at > ").Instant(l.since).
 		SQL(" ORDER BY created_at DESC LIMIT ").Int(int64(l.rate)).SQL(") AS newest;")
 	r.Each(2, func(row []driver.Value) error {

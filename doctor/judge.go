@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,9 +29,14 @@ const (
 	longUnretained = 24 * time.Hour
 )
 
+const (
+	tidb, vitess = engine.TiDB, engine.Vitess
+	servers      = "MySQL 9.7, MariaDB 10.11 or MariaDB 11.8" // that are tested
+)
+
 // judge reports the findings of an inspection.
 func (d *Diagnoses) judge(i db.Inspection) {
-	const mysql, tidb, vitess = engine.MySQL, engine.TiDB, engine.Vitess
+	const mysql = engine.MySQL
 	for _, one := range []struct {
 		judge func(db.Inspection)
 		of    []engine.Engine
@@ -59,20 +65,31 @@ func (d *Diagnoses) judge(i db.Inspection) {
 		"look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
 }
 
+// kind is what the project knows of an engine.
+type kind struct {
+	name, series, tested string // the series that it is tested on, and their versions as a regular expression
+	sessions             string // how the service's are
+}
+
+// kindOf returns the kind of the engine of an inspection.
+func kindOf(i db.Inspection) kind {
+	const sessions = "READ COMMITTED, strict and in UTC"
+	if i.IsMariaDB {
+		return kind{"MariaDB", servers, `^(10\.11|11\.8)\.`, sessions}
+	}
+	return map[engine.Engine]kind{
+		engine.MySQL: {"MySQL", servers, `^9\.7\.`, sessions}, vitess: {"Vitess", "Vitess 24", `Version: 24\.`, sessions},
+		tidb: {"TiDB", "TiDB 8.5", `TiDB-v8\.5\.`, "READ COMMITTED, pessimistic, strict and in UTC"},
+	}[i.Engine]
+}
+
 // judgeVersion says whether the engine is of a series that the project is tested on.
 func (d *Diagnoses) judgeVersion(i db.Inspection) {
-	name, series, tested := "MySQL", "MySQL 9.7, MariaDB 10.11 or MariaDB 11.8", strings.HasPrefix(i.Version, "9.7.")
-	switch {
-	case i.Engine == engine.TiDB:
-		name, series, tested = "TiDB", "TiDB 8.5", strings.Contains(i.Version, "TiDB-v8.5.")
-	case i.Engine == engine.Vitess:
-		name, series, tested = "Vitess", "Vitess 24", strings.Contains(i.Version, "Version: 24.")
-	case i.IsMariaDB:
-		name, tested = "MariaDB", strings.HasPrefix(i.Version, "10.11.") || strings.HasPrefix(i.Version, "11.8.")
-	}
-	d.when(tested, OK, "engine", name+" "+i.Version+" is one that this program is tested on", "")
-	d.when(!tested, Warning, "engine", name+" "+i.Version+" is none of those that this program is tested on",
-		"use "+series+", or run the project's tests on it (VELOCITY_TEST_DSN)")
+	of := kindOf(i)
+	tested := regexp.MustCompile(of.tested).MatchString(i.Version)
+	d.when(tested, OK, "engine", of.name+" "+i.Version+" is one that this program is tested on", "")
+	d.when(!tested, Warning, "engine", of.name+" "+i.Version+" is none of those that this program is tested on",
+		"use "+of.series+", or run the project's tests on it (VELOCITY_TEST_DSN)")
 	d.when(i.Variables["wsrep_on"] == "ON", Warning, "engine", "it is a node of a Galera cluster, where locks of one node hold nobody on another",
 		"let all instances and all SQL callers use one and the same node")
 }
@@ -132,11 +149,7 @@ func (d *Diagnoses) judgeConstraints(i db.Inspection) {
 
 // judgeSessions says how the service's sessions are, which are pinned, and read back at each connect.
 func (d *Diagnoses) judgeSessions(i db.Inspection) {
-	pessimistic := ""
-	if i.Engine == engine.TiDB {
-		pessimistic = "pessimistic, "
-	}
-	d.add(OK, "sessions", "those of the service are READ COMMITTED, "+pessimistic+"strict and in UTC, which each connect proves", "")
+	d.add(OK, "sessions", "those of the service are "+kindOf(i).sessions+", which each connect proves", "")
 }
 
 // judgeServer says how other sessions than the service's are.

@@ -27,7 +27,9 @@ type look struct {
 	// isNeeded says that an instance without it is not ready.
 	isNeeded bool
 	// isAsked says whether there is something to look at. Nil means that there always is.
-	isAsked func(engine.Engine, Patient) bool
+	isAsked func(Patient) bool
+	// of are the engines that have it. None means all.
+	of []engine.Engine
 	// entries are the routines that it begins with, and tables those whose triggers it fires.
 	entries, tables []string
 	// prove returns an *db.UnreadyError unless it works. Routines behind the entries are looked for besides.
@@ -44,23 +46,21 @@ func looks() []look {
 			prove:   func(ctx context.Context, p Patient) error { return p.Probe.Prove(ctx) },
 		},
 		{
-			about: "releases", fine: works, do: cure, isAsked: hasRoutines, entries: []string{"release_bucket"},
+			about: "releases", fine: works, do: cure, of: []engine.Engine{engine.MySQL}, entries: []string{"release_bucket"},
 			prove: func(ctx context.Context, p Patient) error { return p.Probe.ProveReleases(ctx) },
 		},
 		{
-			about: "edits", fine: "the procedures of their triggers are there", do: cure, isAsked: hasRoutines,
+			about: "edits", fine: "the procedures of their triggers are there", do: cure, of: []engine.Engine{engine.MySQL},
 			tables: []string{"zone_master", "zone_override", "zone_audit"},
 			prove:  func(context.Context, Patient) error { return nil },
 		},
 		{
 			about: "secret keys", fine: "they are those of the other instances", do: "see docs/dba.md#pseudonyms", isNeeded: true,
-			isAsked: func(_ engine.Engine, p Patient) bool { return len(p.Keys) > 0 },
+			isAsked: func(p Patient) bool { return len(p.Keys) > 0 },
 			prove:   proveKeys,
 		},
 	}
 }
-
-func hasRoutines(of engine.Engine, _ Patient) bool { return of.HasRoutines() }
 
 // whole returns a *db.UnreadyError unless the look finds what it wants.
 func (l look) whole(ctx context.Context, p Patient) error {
@@ -85,7 +85,7 @@ func Ready(ctx context.Context, p Patient) error {
 func (d *Diagnoses) judgeLooks(ctx context.Context, p Patient) {
 	of, err := p.Probe.Engine(ctx)
 	for _, l := range looks() {
-		if err != nil || l.isAsked != nil && !l.isAsked(of, p) {
+		if err != nil || l.isAsked != nil && !l.isAsked(p) || l.of != nil && !slices.Contains(l.of, of) {
 			continue // the schema was not looked at, either
 		}
 		if err := l.whole(ctx, p); err != nil {

@@ -30,32 +30,6 @@ func modes() map[string]string {
 	return map[string]string{"strict": "STRICT_ALL_TABLES", "not strict": ""}
 }
 
-func TestTheTextbookZoneIsTakenAsItStands(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		for name, mode := range modes() {
-			d := engine.Database(t)
-			dbtest.Exec(t, session(t, d, mode), "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1,'login per user',5,60)")
-			got := rows(t, d, "SELECT id, description, rate, `window` FROM zone_master")
-			if len(got) != 1 || got[0] != "id=1 | description=login per user | rate=5 | window=60" {
-				t.Errorf("%s: got %q", name, got)
-			}
-		}
-	})
-}
-
-func TestZonesAtTheLimitsAreTaken(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 0, 1), (2147483647, 1000000, 31622400)")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET description = ? WHERE id = 1", strings.Repeat("🔑", 255))
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE description = ''"); n != 1 {
-			t.Errorf("%d zones have the empty description of those who give none, want 1", n)
-		}
-	})
-}
-
 // badZones are values of (id, rate, window), each wrong in one of them.
 func badZones() map[string]string {
 	return map[string]string{
@@ -107,94 +81,6 @@ func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 					}
 				}
 			}
-		}
-	})
-}
-
-func TestZonesCannotBeMadeBadAfterwards(t *testing.T) {
-	t.Parallel()
-	const good = "id=1 | rate=5 | window=60"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
-		for mode, setting := range modes() {
-			conn := session(t, d, setting)
-			for _, statement := range []string{
-				"UPDATE zone_master SET rate = NULL",
-				"UPDATE zone_master SET rate = rate - 6",
-				"UPDATE zone_master SET `window` = NULL",
-				"UPDATE zone_master SET `window` = 0",
-				"UPDATE zone_master SET `window` = 31622401",
-				"UPDATE zone_master SET id = 0",
-				"REPLACE INTO zone_master (id, rate, `window`) VALUES (1, NULL, 60)",
-				"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60) ON DUPLICATE KEY UPDATE rate = NULL",
-			} {
-				if _, err := conn.ExecContext(t.Context(), statement); err == nil {
-					t.Errorf("%s: %s: taken", mode, statement)
-				}
-				if got := rows(t, d, "SELECT id, rate, `window` FROM zone_master"); len(got) != 1 || got[0] != good {
-					t.Fatalf("%s: %s: left %q", mode, statement, got)
-				}
-			}
-			// IGNORE makes warnings of errors; the row must not get in either.
-			_, _ = conn.ExecContext(t.Context(), "INSERT IGNORE INTO zone_master (id, rate, `window`) VALUES (2, NULL, 60), (3, 5, 0)")
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_master"); n != 1 {
-				t.Errorf("%s: INSERT IGNORE let %d bad zones in", mode, n-1)
-			}
-		}
-	})
-}
-
-func TestTxnsCanBePartitionedByDay(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		key := rows(t, d, "SELECT column_name AS c FROM information_schema.key_column_usage WHERE table_schema = DATABASE() "+
-			"AND table_name = 'zone_txn' AND constraint_name = 'PRIMARY' ORDER BY ordinal_position")
-		if got := strings.Join(key, " "); got != "c=id c=created_at" {
-			t.Errorf("the primary key of zone_txn is %s", got)
-		}
-		// A partitioned table takes no foreign key.
-		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE() "+
-			"AND 'zone_txn' IN (table_name, referenced_table_name)"); n != 0 {
-			t.Errorf("there are %d foreign keys on zone_txn", n)
-		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 60)")
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
-			"PARTITION p20260301 VALUES LESS THAN ('2026-03-02'), PARTITION rest VALUES LESS THAN (MAXVALUE))")
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE counted"); n != 1 {
-			t.Errorf("counted %d txns over the partitioning, want 1", n)
-		}
-	})
-}
-
-func TestKeysAreBinaryAndNotPadded(t *testing.T) {
-	t.Parallel()
-	keys := []string{"a", "a ", "A", "á", "a\u0301", "ａ", "a\u00a0", "ß", "ss", " "}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		for _, key := range keys {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)", key)
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-				"VALUES (UTC_TIMESTAMP(6), 1, ?, FALSE, FALSE, TRUE)", key)
-		}
-		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
-			for _, key := range keys {
-				got := rows(t, d, "SELECT bucket_key AS k FROM "+table+" WHERE zone_id = 1 AND bucket_key = ?", key)
-				if len(got) != 1 || got[0] != "k="+key {
-					t.Errorf("%s: %q finds %q", table, key, got)
-				}
-			}
-			if n := d.Count(t, "SELECT COUNT(DISTINCT bucket_key) FROM "+table); n != len(keys) {
-				t.Errorf("%s: %d of %d keys are distinct", table, n, len(keys))
-			}
-		}
-		collations := rows(t, d, "SELECT DISTINCT collation_name AS c FROM information_schema.columns "+
-			"WHERE table_schema = DATABASE() AND column_name = 'bucket_key'")
-		if len(collations) != 1 || collations[0] != "c=utf8mb4_0900_bin" && collations[0] != "c=utf8mb4_nopad_bin" {
-			t.Errorf("bucket_key is collated by %q", collations)
 		}
 	})
 }

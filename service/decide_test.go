@@ -106,17 +106,6 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 	}
 }
 
-func TestDecideAdmitsNothingAtRateZero(t *testing.T) {
-	t.Parallel()
-	for _, ages := range [][]time.Duration{nil, {time.Minute}, {-time.Minute, time.Minute}} {
-		d := decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
-		v := d.Verdicts[0]
-		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter != time.Hour {
-			t.Errorf("history %v: got %+v, want blocked for the window", ages, v)
-		}
-	}
-}
-
 func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 	t.Parallel()
 	ages := []time.Duration{50 * time.Minute, 40 * time.Minute, 30 * time.Minute, 20 * time.Minute, 10 * time.Minute}
@@ -131,117 +120,6 @@ func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
 			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
 		}
-	}
-}
-
-// verdict is what a table expects of one bucket.
-type verdict struct {
-	blocked  bool
-	velocity int
-	retry    time.Duration
-}
-
-func compare(t *testing.T, got service.Decision, want []verdict) {
-	t.Helper()
-	if len(got.Verdicts) != len(want) {
-		t.Fatalf("got %d verdicts, want %d", len(got.Verdicts), len(want))
-	}
-	blocked := slices.ContainsFunc(want, func(v verdict) bool { return v.blocked })
-	if got.Err != nil || got.Blocked != blocked {
-		t.Errorf("blocked = %v, err %v, want blocked %v", got.Blocked, got.Err, blocked)
-	}
-	for i, v := range got.Verdicts {
-		if have := (verdict{v.Blocked, v.Velocity, v.RetryAfter}); have != want[i] {
-			t.Errorf("bucket %d: got %+v, want %+v", i, have, want[i])
-		}
-	}
-}
-
-func TestDecideChargesAllBucketsOrNone(t *testing.T) {
-	t.Parallel()
-	l := ledger(2, 10*time.Minute) // zone 1: one place left for alice
-	l.Zones[2] = service.Zone{ID: 2, Rate: 1, Window: time.Minute}
-	l.Counted[at(2, "full")] = []time.Time{noon().Add(-50 * time.Second)}
-	l.Counted[at(1, "also full")] = []time.Time{noon(), noon()}
-	alice, free, full := at(1, "alice"), at(2, "free"), at(2, "full")
-	for _, test := range []struct {
-		name  string
-		check service.Check
-		want  []verdict
-	}{
-		{"all have room", check(alice, free), []verdict{{velocity: 2}, {velocity: 1}}},
-		{"one has none", check(alice, full, free), []verdict{{velocity: 1}, {true, 1, 10 * time.Second}, {velocity: 0}}},
-		{"in the check's order", check(full, alice), []verdict{{true, 1, 10 * time.Second}, {velocity: 1}}},
-		{"two have none", check(full, at(1, "also full")), []verdict{{true, 1, 10 * time.Second}, {true, 2, time.Hour}}},
-		{"one key in two zones", check(at(1, "full"), full), []verdict{{velocity: 0}, {true, 1, 10 * time.Second}}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			got := decide(noon(), l, []service.Check{test.check}).Decisions[0]
-			compare(t, got, test.want)
-			longest := time.Duration(0)
-			for _, v := range test.want {
-				longest = max(longest, v.retry)
-			}
-			if got.RetryAfter() != longest {
-				t.Errorf("retry after %v, want the strictest bucket's %v", got.RetryAfter(), longest)
-			}
-		})
-	}
-}
-
-func TestDecideChargesEarlierChecksOfTheSlice(t *testing.T) {
-	t.Parallel()
-	l := ledger(3, 20*time.Minute) // zone 1: two places left for alice
-	l.Zones[2] = service.Zone{ID: 2, Rate: 1, Window: time.Minute}
-	alice, addr := at(1, "alice"), at(2, "203.0.113.9")
-	steps := []struct {
-		check service.Check
-		want  []verdict
-	}{
-		{check(alice, addr), []verdict{{velocity: 2}, {velocity: 1}}},
-		{check(alice, addr), []verdict{{velocity: 2}, {true, 1, time.Minute}}}, // charges nobody
-		{check(at(3, "nobody"), alice), nil},                                   // refused: charges nobody either
-		{check(alice), []verdict{{velocity: 3}}},
-		{check(alice), []verdict{{true, 3, 40 * time.Minute}}}, // the oldest of the three leaves first
-		{check(addr, alice), []verdict{{true, 1, time.Minute}, {true, 3, 40 * time.Minute}}},
-		{check(at(1, "bob")), []verdict{{velocity: 1}}},
-	}
-	var checks []service.Check
-	for _, step := range steps {
-		checks = append(checks, step.check)
-	}
-	decisions := decide(noon(), l, checks).Decisions
-	for i, step := range steps {
-		if step.want == nil {
-			if !errors.Is(decisions[i].Err, service.ErrNotFound) {
-				t.Errorf("check %d: err = %v, want ErrNotFound", i, decisions[i].Err)
-			}
-			continue
-		}
-		compare(t, decisions[i], step.want)
-		if t.Failed() {
-			t.Fatalf("at check %d", i)
-		}
-	}
-}
-
-func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
-	t.Parallel()
-	decisions := decide(noon(), ledger(1), []service.Check{
-		check(at(404, "alice")), check(at(1, "alice"), at(404, "x")), check(at(1, "alice")),
-	}).Decisions
-	for i, d := range decisions[:2] {
-		if !errors.Is(d.Err, service.ErrNotFound) || d.Blocked || d.Verdicts != nil || !d.CheckedAt.IsZero() {
-			t.Errorf("check %d: got %+v, want nothing but ErrNotFound", i, d)
-		}
-	}
-	if got := decisions[0].Err.Error(); got != "zone 404: not found" {
-		t.Errorf("error %q does not name the zone, or names more", got)
-	}
-	compare(t, decisions[2], []verdict{{velocity: 1}}) // the refused check charged nothing
-	if got := decide(noon(), ledger(1), nil).Decisions; len(got) != 0 {
-		t.Errorf("no checks answered with %+v", got)
 	}
 }
 
@@ -301,28 +179,5 @@ func TestDecideLeavesTheLedgerAlone(t *testing.T) {
 		if !instant.IsZero() {
 			t.Errorf("wrote %v behind the end of the history, at %d", instant, i)
 		}
-	}
-}
-
-func TestDecisionOfARefusedCheckIsZero(t *testing.T) {
-	t.Parallel()
-	d := service.Decision{Err: service.ErrNotFound}
-	if d.TxnID() != 0 || d.RetryAfter() != 0 {
-		t.Errorf("txn id %d, retry after %v, want zeroes", d.TxnID(), d.RetryAfter())
-	}
-}
-
-func TestDecisionSpeaksForItsVerdicts(t *testing.T) {
-	t.Parallel()
-	d := service.Decision{Blocked: true, Verdicts: []service.Verdict{
-		{TxnID: 981, Blocked: true, RetryAfter: 3 * time.Second},
-		{TxnID: 982, Blocked: true, RetryAfter: 7 * time.Second},
-		{TxnID: 983},
-	}}
-	if d.TxnID() != 981 {
-		t.Errorf("txn id %d, want the first bucket's 981", d.TxnID())
-	}
-	if d.RetryAfter() != 7*time.Second {
-		t.Errorf("retry after %v, want the strictest bucket's 7s", d.RetryAfter())
 	}
 }

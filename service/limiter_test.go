@@ -182,29 +182,3 @@ func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
 		t.Errorf("err = %v, want ErrUndecided", err)
 	}
 }
-
-// BenchmarkLimiter is what a check costs before it is asked.
-func BenchmarkLimiter(b *testing.B) {
-	for name, key := range map[string]string{"opaque": "Alice", "username": "alice", "ip": "203.0.113.77"} {
-		store := &stub{}
-		store.answer = func(_ context.Context, call service.Call) ([]service.Decision, error) {
-			if store.calls == 1 {
-				return nil, service.ErrStaleKey // so that the rules are read
-			}
-			return make([]service.Decision, len(call.Checks)), nil
-		}
-		limiter := service.NewLimiter(store, service.LimiterOptions{
-			Zones:   &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}},
-			Timeout: time.Minute,
-		})
-		question := []service.Check{check(at(1, key))}
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := limiter.CheckAll(b.Context(), question); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -107,26 +107,6 @@ func TestDecideLocksLongerWithinTheDecay(t *testing.T) {
 	}
 }
 
-func TestDecideGrowsLockoutsForEverWithoutOverflow(t *testing.T) {
-	t.Parallel()
-	l := locked(0, 0)
-	l.Zones[1] = service.Zone{
-		ID: 1, Rate: 0, Window: time.Second, Lockout: time.Second, LockoutFactor: service.MaxLockoutFactor,
-		LockoutMax: service.MaxWindow, LockoutDecay: service.MaxWindow,
-	}
-	now, want := noon(), time.Second
-	for i := range 50 {
-		r := decide(now, l, []service.Check{check(at(1, "alice"))})
-		d := r.Decisions[0]
-		if d.RetryAfter() != want {
-			t.Fatalf("lockout %d: retry after %v, want %v", i, d.RetryAfter(), want)
-		}
-		apply(l, r)
-		now = now.Add(want)
-		want = min(100*want, service.MaxWindow)
-	}
-}
-
 func TestDecideSaysTheLongerOfLockoutAndWindow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -147,41 +127,5 @@ func TestDecideSaysTheLongerOfLockoutAndWindow(t *testing.T) {
 		if d := decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked || d.RetryAfter() != test.retry {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)
 		}
-	}
-}
-
-func TestDecideForgetsLockoutsOfAZoneThatHasNone(t *testing.T) {
-	t.Parallel()
-	l := locked(time.Hour, time.Hour)
-	zone := l.Zones[1]
-	zone.Lockout = 0
-	l.Zones[1] = zone
-	r := decide(noon(), l, []service.Check{check(at(1, "alice")), check(at(1, "alice"))})
-	if decisions := r.Decisions; decisions[0].Blocked || decisions[1].RetryAfter() != time.Hour {
-		t.Errorf("got %+v, want one to pass and the window to fill", decisions)
-	}
-	apply(l, r)
-	if got := l.Lockouts[at(1, "alice")]; got.Length != time.Hour {
-		t.Errorf("the lockout of before became %+v", got)
-	}
-}
-
-func TestDecideLocksOnceInASlice(t *testing.T) {
-	t.Parallel()
-	l := locked(0, 0)
-	alice := check(at(1, "alice"))
-	r := decide(noon(), l, []service.Check{alice, alice, alice, check(at(1, "bob"), at(1, "alice"))})
-	for i, d := range r.Decisions {
-		want := []time.Duration{0, time.Hour, time.Hour, time.Hour}[i]
-		if d.RetryAfter() != want {
-			t.Errorf("check %d: retry after %v, want %v", i, d.RetryAfter(), want)
-		}
-	}
-	apply(l, r)
-	if got := l.Lockouts[at(1, "alice")].Length; got != 10*time.Minute {
-		t.Errorf("alice is locked for %v, want the first lockout alone", got)
-	}
-	if got, ok := l.Lockouts[at(1, "bob")]; ok {
-		t.Errorf("bob, who had room, is locked: %+v", got)
 	}
 }

@@ -418,16 +418,6 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 	}
 }
 
-func BenchmarkPseudonym(b *testing.B) {
-	ring := ringOf(b, "2026-11")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := ring.Pseudonyms(at(1, "alice.doe@example.org")); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead asks about a zone that was made after the
 // rules were read.
 func TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead(t *testing.T) {

@@ -49,7 +49,7 @@ func roleCommands(t *testing.T) []roleCommand {
 		{"override set 1 mallory --action deny --reason x", roles.DBA, "INSERT zone_override", exitFine},
 		{"override list 1", roles.DBA, "SELECT zone_override", exitFine},
 		{"override delete 1 mallory", roles.DBA, "DELETE zone_override", exitFine},
-		{"bucket peek 1 alice", roles.DBA, "EXECUTE PROCEDURE peek_velocity", exitFine},
+		{"bucket peek 1 alice", roles.DBA, "SELECT zone_bucket_lock", exitFine},
 		{"bucket totals 1 alice", roles.DBA, "SELECT zone_bucket_total", exitFine},
 		{"bucket locked 1", roles.DBA, "SELECT zone_lockout", exitFine},
 		{"bucket release 1 alice --reason x", roles.DBA, "EXECUTE PROCEDURE release_bucket", exitFine},

@@ -2,9 +2,9 @@ package history
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"slices"
-	"time"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -48,12 +48,18 @@ func (r *Reader) AttemptZones(ctx context.Context, ids []string) (map[string][]i
 	return zones, nil
 }
 
-// attemptRow is a row of zone_attempt.
-type attemptRow struct {
-	ID        string    `db:"attempt_id"`
-	CreatedAt time.Time `db:"created_at"`
-	ExpiresAt time.Time `db:"expires_at"`
-	Answer    []byte    `db:"answer"`
+// SelectAttempt reads the columns of zone_attempt that AttemptOf reads, without a condition.
+const SelectAttempt = "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE "
+
+// AttemptOf reads a row of SelectAttempt.
+func AttemptOf(row []driver.Value) (id string, attempt service.Attempt, err error) {
+	if attempt.Decision.CheckedAt, err = session.AsInstant(row[1]); err != nil {
+		return "", attempt, err
+	}
+	if attempt.ExpiresAt, err = session.AsInstant(row[2]); err != nil {
+		return "", attempt, err
+	}
+	return session.Text(row[0]), attempt, ParseAnswer([]byte(session.Text(row[3])), &attempt.Decision)
 }
 
 // Attempts returns the remembered answers to each of these attempt ids. It waits for no lock and
@@ -64,21 +70,14 @@ func (r *Reader) Attempts(ctx context.Context, ids []string) (map[string][]servi
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	for some := range slices.Chunk(slices.Compact(unique), idsAtOnce) {
-		var rows []attemptRow
-		err := r.pool.SelectContext(ctx, &rows, `
-SELECT attempt_id, created_at, expires_at, answer
-  FROM zone_attempt
- WHERE attempt_id IN (`+session.Placeholders(len(some))+`)
-   AND expires_at > UTC_TIMESTAMP(6)`, session.Arguments(some)...)
-		if err != nil {
+		p := new(session.Packet).SQL(SelectAttempt + "attempt_id IN ")
+		p.List(len(some), func(i int) { p.Quote(some[i]) }).SQL(" AND expires_at > UTC_TIMESTAMP(6)")
+		if err := r.each(ctx, 4, p, func(row []driver.Value) error {
+			id, attempt, err := AttemptOf(row)
+			remembered[id] = append(remembered[id], attempt)
+			return err
+		}); err != nil {
 			return nil, session.LookupError(err)
-		}
-		for _, row := range rows {
-			attempt := service.Attempt{Decision: service.Decision{CheckedAt: row.CreatedAt}, ExpiresAt: row.ExpiresAt}
-			if err := ParseAnswer(row.Answer, &attempt.Decision); err != nil {
-				return nil, err
-			}
-			remembered[row.ID] = append(remembered[row.ID], attempt)
 		}
 	}
 	return remembered, nil

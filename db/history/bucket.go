@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"velocityd/db/session"
@@ -56,21 +55,15 @@ func (g bucketGround) read(ctx context.Context, low, high uint64, most int) (txn
 // readKey reads the newest rows of an interval. One statement reads those that count and those that do not: a row whose
 // place is given back meanwhile is among either.
 func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64, most int) ([]Row, error) {
-	const part = `(
-SELECT ` + Columns + `
-  FROM zone_txn FORCE INDEX (zone_txn_window)
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = ?
-   AND created_at BETWEEN ? AND ?
- ORDER BY created_at DESC, id DESC
- LIMIT ?)`
-	since, until := time.UnixMicro(int64(low)).UTC(), time.UnixMicro(int64(high)).UTC()
-	var rows []Row
-	err := g.reader.pool.SelectContext(ctx, &rows, strings.Join([]string{part, part}, ` UNION ALL `)+`
- ORDER BY created_at DESC, id DESC
- LIMIT ?`,
-		g.zoneID, key, true, since, until, most, g.zoneID, key, false, since, until, most, most)
+	since, until := time.UnixMicro(int64(low)), time.UnixMicro(int64(high))
+	const newest = " ORDER BY created_at DESC, id DESC LIMIT "
+	p := new(session.Packet)
+	for i, counted := range []bool{true, false} {
+		p.SQL(" UNION ALL "[:11*i] + "(SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").
+			WhereBucket(service.Bucket{ZoneID: g.zoneID, Key: key}).SQL(" AND counted = ").Bool(counted).
+			SQL(" AND created_at BETWEEN ").Instant(since).SQL(" AND ").Instant(until).SQL(newest).Int(int64(most)).SQL(")")
+	}
+	rows, err := g.reader.rows(ctx, p.SQL(newest).Int(int64(most)))
 	// vtgate may merge the two in another way than the engine.
 	slices.SortFunc(rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
 	return rows, err

@@ -32,19 +32,14 @@ func (r *Reader) byID(ctx context.Context, ids []uint64, first ...times) (rows [
 }
 
 // within reads rows by the ids of txns that were decided at some times.
-func (r *Reader) within(ctx context.Context, ids []uint64, at times) (rows []Row, err error) {
-	query := `
-SELECT ` + Columns + `
-  FROM zone_txn
- WHERE id IN (` + session.Placeholders(len(ids)) + `)`
-	args := session.Arguments(ids)
+func (r *Reader) within(ctx context.Context, ids []uint64, at times) ([]Row, error) {
+	p := new(session.Packet)
+	p.SQL("SELECT "+Columns+" FROM zone_txn WHERE id IN ").List(len(ids), func(i int) { p.Uint(ids[i]) })
 	if !at.isAll() {
 		since, until := at.bounds()
-		query, args = query+`
-   AND created_at BETWEEN ? AND ?`, append(args, since, until)
+		p.SQL(" AND created_at BETWEEN ").Instant(since).SQL(" AND ").Instant(until)
 	}
-	err = r.pool.SelectContext(ctx, &rows, query, args...)
-	return rows, err
+	return r.rows(ctx, p)
 }
 
 // instant is the times of one instant.

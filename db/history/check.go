@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"velocityd/db/session"
@@ -22,7 +21,7 @@ func (r *Reader) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64
 	zones := make(map[uint64][]int64, len(checks))
 	for id, txns := range checks {
 		for _, t := range txns {
-			zones[id] = append(zones[id], t.ZoneID)
+			zones[id] = append(zones[id], t.Bucket.ZoneID)
 		}
 	}
 	return zones, nil
@@ -92,16 +91,13 @@ func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, 
 
 // near returns the txns of checks whose ids are up to span from the id of one of their txns.
 func (r *Reader) near(ctx context.Context, checks map[checkKey]uint64, span uint64) ([]Row, error) {
-	var where []string
-	var args []any
+	p := new(session.Packet).SQL("SELECT " + Columns + " FROM zone_txn")
+	or := " WHERE "
 	for key, id := range checks {
-		where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
-		args = append(args, id-min(id, span), id+min(math.MaxUint64-id, span), time.UnixMicro(key.at).UTC(), key.id)
+		p.SQL(or + "id BETWEEN ").Uint(id - min(id, span))
+		or = " OR "
+		p.SQL(" AND ").Uint(id + min(math.MaxUint64-id, span))
+		p.SQL(" AND created_at = ").Instant(time.UnixMicro(key.at)).SQL(" AND check_id = ").Uint(key.id)
 	}
-	var rows []Row
-	err := r.pool.SelectContext(ctx, &rows, `
-SELECT `+Columns+`
-  FROM zone_txn
- WHERE `+strings.Join(where, " OR "), args...)
-	return rows, err
+	return r.rows(ctx, p)
 }

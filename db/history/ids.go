@@ -35,28 +35,23 @@ func (g idGround) part(from, width uint64) (to uint64) {
 	return from - min(from, width-1)
 }
 
-// selectIDs returns the statement that reads a range of ids, of some zones or of all. There is no index by zone and time,
-// which each check would have to write: the engine passes over the txns of other zones.
-func selectIDs(zones int) string {
-	ofZones := ""
-	if zones > 0 {
-		ofZones = `
-   AND zone_id IN (` + session.Placeholders(zones) + `)`
+// statement reads a range of ids, of some zones or of all. There is no index by zone and time, which each check would have to
+// write: the engine passes over the txns of other zones.
+func (g idGround) statement(low, high uint64, within times, most int) *session.Packet {
+	since, until := within.bounds()
+	p := new(session.Packet)
+	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (PRIMARY) WHERE id BETWEEN ").Uint(low)
+	p.SQL(" AND ").Uint(high)
+	p.SQL(" AND created_at BETWEEN ").Instant(since).SQL(" AND ").Instant(until)
+	if len(g.zones) > 0 {
+		p.SQL(" AND zone_id IN ").List(len(g.zones), func(i int) { p.Int(g.zones[i]) })
 	}
-	return `
-SELECT ` + Columns + `
-  FROM zone_txn FORCE INDEX (PRIMARY)
- WHERE id BETWEEN ? AND ?
-   AND created_at BETWEEN ? AND ?` + ofZones + `
- ORDER BY id
- LIMIT ?`
+	return p.SQL(" ORDER BY id LIMIT ").Int(int64(most))
 }
 
 func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
-	since, until := g.reader.timesOf(ctx, low, high).and(g.within).bounds()
-	args := append([]any{low, high, since, until}, append(session.Arguments(g.zones), most+1)...)
-	var rows []Row
-	if err := g.reader.pool.SelectContext(ctx, &rows, selectIDs(len(g.zones)), args...); err != nil {
+	rows, err := g.reader.rows(ctx, g.statement(low, high, g.reader.timesOf(ctx, low, high).and(g.within), most+1))
+	if err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))
 	}
 	if isCut = len(rows) > most; isCut {

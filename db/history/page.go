@@ -50,7 +50,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 	shared := make([]Row, 0, len(txns))
 	for _, t := range txns {
 		isKnown[t.ID] = true
-		shared = append(shared, Row{ID: t.ID, CreatedAt: t.CreatedAt, CheckID: t.CheckID})
+		shared = append(shared, Row{Txn: t})
 	}
 	checks, err := r.siblings(ctx, shared)
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 	for _, check := range checks {
 		for _, t := range check {
 			if !isKnown[t.ID] {
-				others = append(others, t.txn())
+				others = append(others, t.Txn)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (r *Reader) ofAttempt(ctx context.Context, q service.HistoryQuery) (iter.Se
 	}
 	return func(yield func(service.Txn, error) bool) {
 		for _, id := range ids {
-			if !yield(rows[id].txn(), nil) {
+			if !yield(rows[id].Txn, nil) {
 				return
 			}
 		}

@@ -3,7 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"slices"
 	"time"
@@ -44,17 +44,11 @@ type Span struct {
 // time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
 // after them.
 func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
-	var rows []Row
-	err = r.pool.SelectContext(ctx, &rows, `
-SELECT `+Columns+`
-  FROM zone_txn FORCE INDEX (zone_txn_window)
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = ?
-   AND created_at BETWEEN ? AND ?
-   AND (created_at <= ? OR id < ?)
- ORDER BY created_at DESC, id DESC
- LIMIT ?`, of.Bucket.ZoneID, of.Bucket.Key, of.IsCounted, of.Since, of.Until, upTo.CreatedAt, upTo.ID, most+1)
+	p := new(session.Packet)
+	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").WhereBucket(of.Bucket).
+		SQL(" AND counted = ").Bool(of.IsCounted).SQL(" AND created_at BETWEEN ").Instant(of.Since).SQL(" AND ").Instant(of.Until).
+		SQL(" AND (created_at <= ").Instant(upTo.CreatedAt).SQL(" OR id < ").Uint(upTo.ID)
+	rows, err := r.rows(ctx, p.SQL(") ORDER BY created_at DESC, id DESC LIMIT ").Int(int64(most+1)))
 	if err != nil {
 		return nil, cut, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
 	}
@@ -65,26 +59,28 @@ SELECT `+Columns+`
 }
 
 // Lockout returns the last lockout of a bucket, or the zero Lockout.
-func (r *Reader) Lockout(ctx context.Context, bucket service.Bucket) (service.Lockout, error) {
-	var rows []struct {
-		Until  sql.Null[time.Time] `db:"locked_until"`
-		Length int64               `db:"lockout_us"`
-		Shadow bool                `db:"lockout_shadow"`
-	}
-	err := r.pool.SelectContext(ctx, &rows, `
-SELECT locked_until, lockout_us, lockout_shadow
-  FROM zone_bucket_lock
- WHERE zone_id = ?
-   AND bucket_key = ?`, bucket.ZoneID, bucket.Key)
-	switch {
-	case err != nil:
+func (r *Reader) Lockout(ctx context.Context, bucket service.Bucket) (lockout service.Lockout, err error) {
+	p := new(session.Packet).SQL("SELECT " + LockoutColumns + " FROM zone_bucket_lock").WhereBucket(bucket)
+	err = r.each(ctx, 3, p, func(row []driver.Value) (err error) {
+		lockout, err = LockoutOf(row)
+		return err
+	})
+	if err != nil {
 		return service.Lockout{}, fmt.Errorf("read the lockout of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
-	case len(rows) == 0 || !rows[0].Until.Valid:
-		return service.Lockout{}, nil
 	}
-	return service.Lockout{
-		Until: rows[0].Until.V, Length: time.Duration(rows[0].Length) * time.Microsecond, Shadow: rows[0].Shadow,
-	}, nil
+	return lockout, nil
+}
+
+// LockoutColumns are those of zone_bucket_lock that LockoutOf reads.
+const LockoutColumns = "locked_until, lockout_us, lockout_shadow"
+
+// LockoutOf reads LockoutColumns. Without an end there is no lockout.
+func LockoutOf(columns []driver.Value) (l service.Lockout, err error) {
+	if l.Until, err = session.AsInstant(columns[0]); err != nil || l.Until.IsZero() {
+		return service.Lockout{}, err
+	}
+	l.Length, l.Shadow = time.Duration(session.AsInt(columns[1]))*time.Microsecond, session.AsInt(columns[2]) != 0
+	return l, nil
 }
 
 // Oldest returns the id and the instant of the txn with the lowest id, or the zero Txn if there is none.

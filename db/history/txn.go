@@ -2,10 +2,11 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -13,28 +14,13 @@ import (
 
 // Row is a row of zone_txn.
 type Row struct {
-	ID         uint64           `db:"id"`
-	CreatedAt  time.Time        `db:"created_at"`
-	ZoneID     int64            `db:"zone_id"`
-	Key        string           `db:"bucket_key"`
-	Blocked    bool             `db:"blocked"`
-	WouldBlock bool             `db:"would_block"`
-	Reason     sql.Null[string] `db:"reason"`
-	OverrideID sql.Null[uint64] `db:"override_id"`
-	Counted    bool             `db:"counted"`
-	Outcome    sql.Null[string] `db:"outcome"`
-	AttemptID  sql.Null[string] `db:"attempt_id"`
-	Attempts   int              `db:"attempts"`
-	LastAt     time.Time        `db:"last_at"`
-	// CheckID and Buckets tie the row to the others of its check, which have ids close to each other: there is no index on
-	// check_id. Both are 0 for a check of one bucket.
-	CheckID uint64 `db:"check_id"`
-	Buckets int    `db:"check_buckets"`
-	// UncountedAt is nil for a txn that counts, or never did.
-	UncountedAt sql.Null[time.Time] `db:"uncounted_at"`
+	service.Txn
+	// Buckets is how many txns its check has, or 0 for a check of one bucket. They have ids close to each other: there is no index
+	// on check_id.
+	Buckets int
 }
 
-// Columns are those of a Row, of which TxnOf makes a txn.
+// Columns are those of a Row, which RowOf reads.
 const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
 	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at, " +
 	"COALESCE(check_id, 0) AS check_id, COALESCE(check_buckets, 0) AS check_buckets"
@@ -42,44 +28,52 @@ const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, coun
 // NumColumns is how many they are.
 const NumColumns = 16
 
-// Bucket returns the bucket of the row.
-func (r Row) Bucket() service.Bucket { return service.Bucket{ZoneID: r.ZoneID, Key: r.Key} }
-
-func (r Row) txn() service.Txn {
-	return service.Txn{
-		ID: r.ID, Bucket: r.Bucket(), CreatedAt: r.CreatedAt,
-		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
-		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
-		UncountedAt: r.UncountedAt.V, CheckID: r.CheckID,
-	}
-}
-
 // txnsOf returns the txns of rows.
 func txnsOf(rows []Row) []service.Txn {
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {
-		txns[i] = row.txn()
+		txns[i] = row.Txn
 	}
 	return txns
 }
 
-// TxnOf returns the txn of a row of Columns that was read as the driver gives it.
-func TxnOf(row []driver.Value) (txn service.Txn, err error) {
-	txn = service.Txn{
+// RowOf reads a row of Columns as the driver gives it.
+func RowOf(row []driver.Value) (r Row, err error) {
+	r.Txn = service.Txn{
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
 		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
 		Outcome: service.Outcome(session.Text(row[7])), AttemptID: session.Text(row[8]),
 		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
 		CheckID: uint64(session.AsInt(row[14])),
 	}
-	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
-		return txn, err
+	r.Buckets = int(session.AsInt(row[15]))
+	for place, instant := range map[int]*time.Time{1: &r.CreatedAt, 12: &r.LastAt, 13: &r.UncountedAt} {
+		if *instant, err = session.AsInstant(row[place]); err != nil {
+			return r, err
+		}
 	}
-	if txn.LastAt, err = session.AsInstant(row[12]); err != nil || row[13] == nil {
-		return txn, err
-	}
-	txn.UncountedAt, err = session.AsInstant(row[13])
-	return txn, err
+	return r, nil
+}
+
+// rows reads the rows that a SELECT of Columns finds.
+func (r *Reader) rows(ctx context.Context, p *session.Packet) (rows []Row, err error) {
+	err = r.each(ctx, NumColumns, p, func(values []driver.Value) error {
+		row, err := RowOf(values)
+		rows = append(rows, row)
+		return err
+	})
+	return rows, err
+}
+
+// each has read called with every row of a SELECT, which has so many columns.
+func (r *Reader) each(ctx context.Context, columns int, p *session.Packet, read func([]driver.Value) error) error {
+	return r.pool.On(ctx, func(conn *sqlx.Conn) error {
+		own, err := session.Of(conn.Conn)
+		if err != nil {
+			return err
+		}
+		return own.Each(ctx, columns, string(p.Text), read)
+	})
 }
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
@@ -92,5 +86,5 @@ func (r *Reader) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 	case len(rows) == 0:
 		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	}
-	return rows[0].txn(), nil
+	return rows[0].Txn, nil
 }

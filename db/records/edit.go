@@ -15,21 +15,43 @@ import (
 )
 
 // edit is a transaction that changes zones, overrides, credentials or webhooks on behalf of somebody. Triggers do what
-// belongs to such a change. Where a database has none, audited and noteOverride do it.
+// belongs to such a change. Where a database has none, statements do it.
 type edit struct {
 	*sqlx.Tx
-	hasTriggers bool
-	principal   sql.Null[string]
-	reason      sql.Null[string]
-	account     string // the session's; empty where there are triggers, which know it
+	bookkeeping
+	principal sql.Null[string]
+	reason    sql.Null[string]
+	account   string // the session's; empty where there are triggers, which know it
 }
+
+// bookkeeping is what belongs to an edit besides the change itself.
+type bookkeeping interface {
+	// identify says on whose behalf the edit is.
+	identify(ctx context.Context) error
+	// audited carries out a change of rows, and records it in zone_audit. An update must be one of a single row.
+	audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error
+	// noteErased records in zone_audit that rows are as they are now.
+	noteErased(ctx context.Context, rows auditedRows) error
+	// noteOverride makes checks look for an override that was written: it marks the zone as
+	// overridden, which is no change of the zone that would raise its revision, and notes the length
+	// of the prefix.
+	noteOverride(ctx context.Context, o service.Override) error
+	// noteExport records in zone_audit that a part of the history was copied.
+	noteExport(ctx context.Context, zone int64, filter string) error
+}
+
+// byTriggers has triggers do all but what they cannot know.
+type byTriggers struct{ *edit }
+
+// byStatements does what triggers do elsewhere.
+type byStatements struct{ *edit }
 
 // edit runs change in a transaction on behalf of principal, who may be empty.
 func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
-		e := &edit{
-			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(),
-			principal: orNull(principal), reason: orNull(service.StatedReason(ctx)),
+		e := &edit{Tx: tx, principal: orNull(principal), reason: orNull(service.StatedReason(ctx))}
+		if e.bookkeeping = (byStatements{e}); s.database.Engine().HasRoutines() {
+			e.bookkeeping = byTriggers{e}
 		}
 		if err := e.identify(ctx); err != nil {
 			return err
@@ -56,14 +78,15 @@ func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 }
 
 // identify tells the triggers the principal and the reason. It always sets both variables, if need be to
-// NULL: a pooled connection may still have the value of another caller. Where there are no
-// triggers, it reads the account. The statement names no table, so that vtgate answers with the
+// NULL: a pooled connection may still have the value of another caller.
+func (e byTriggers) identify(ctx context.Context) error {
+	_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?, @velocityd_reason = ?", e.principal, e.reason)
+	return err
+}
+
+// identify reads the account. The statement names no table, so that vtgate answers with the
 // account that it knows, and not with its own account of MySQL.
-func (e *edit) identify(ctx context.Context) error {
-	if e.hasTriggers {
-		_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?, @velocityd_reason = ?", e.principal, e.reason)
-		return err
-	}
+func (e byStatements) identify(ctx context.Context) error {
 	return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
 }
 
@@ -110,12 +133,12 @@ func jsonObject(columns ...string) string {
 	return "JSON_OBJECT(" + strings.Join(members, ", ") + ")"
 }
 
-// audited carries out a change of rows. Where there are no triggers, it also records the change
-// in zone_audit, with what the triggers record. An update must be one of a single row.
-func (e *edit) audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error {
-	if e.hasTriggers {
-		return change()
-	}
+func (byTriggers) audited(_ context.Context, _ auditAction, _ auditedRows, change func() error) error {
+	return change()
+}
+
+// audited records what the triggers record.
+func (e byStatements) audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error {
 	switch action {
 	case auditInsert:
 		if err := change(); err != nil {
@@ -173,13 +196,15 @@ SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), LEFT(?, 255), ?, ?, `+rows.ids+`, `+be
 	return e.tell(ctx, action, rows, before, after, states)
 }
 
-// noteOverride makes checks look for an override that was written: it marks the zone as
-// overridden, which is no change of the zone that would raise its revision, and notes the length
-// of the prefix. Where there are triggers, they have done it.
-func (e *edit) noteOverride(ctx context.Context, o service.Override) error {
-	if e.hasTriggers {
-		return nil
-	}
+func (byTriggers) noteErased(context.Context, auditedRows) error { return nil }
+
+func (e byStatements) noteErased(ctx context.Context, rows auditedRows) error {
+	return e.record(ctx, auditUpdate, rows, rows.state, rows.state)
+}
+
+func (byTriggers) noteOverride(context.Context, service.Override) error { return nil }
+
+func (e byStatements) noteOverride(ctx context.Context, o service.Override) error {
 	if _, err := e.ExecContext(ctx, `
 UPDATE zone_master
    SET overridden = TRUE

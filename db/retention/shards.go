@@ -2,9 +2,7 @@ package retention
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
-	"strings"
 
 	"github.com/jmoiron/sqlx"
 
@@ -22,13 +20,8 @@ func eachShard(ctx context.Context, on *sqlx.Conn, do func(shard string) error) 
 	if own.Engine != engine.Vitess {
 		return do("")
 	}
-	var names []string
-	if err := own.Each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(session.Text(row[0]), "/"); of == own.Shards.Keyspace {
-			names = append(names, name)
-		}
-		return nil
-	}); err != nil {
+	names, err := own.ShardNames(ctx)
+	if err != nil {
 		return fmt.Errorf("list the shards: %w", err)
 	}
 	defer func() {

@@ -43,6 +43,12 @@ func (m *ShardMap) Of(bucket service.Bucket) int {
 	return place
 }
 
+// Together says that one statement may name both of two buckets. A condition with an OR would be sent to all shards, so
+// where there are any the buckets must be of one zone and on one shard.
+func (m *ShardMap) Together(x, y service.Bucket) bool {
+	return m == nil || x.ZoneID == y.ZoneID && m.Of(x) == m.Of(y)
+}
+
 // Count returns how many shards there are.
 func (m *ShardMap) Count() int {
 	if m == nil {
@@ -177,16 +183,21 @@ func (m *Shards) renew(ctx context.Context, read func(context.Context) (*ShardMa
 	return nil
 }
 
-// ReadShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
-// is not sharded.
-func ReadShards(ctx context.Context, conn *Conn) (*ShardMap, error) {
-	var names []string
-	err := conn.Each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(Text(row[0]), "/"); of == conn.Shards.Keyspace {
+// ShardNames returns the names of the shards of the buckets' keyspace, such as -80. There is none if that does not exist.
+func (s *Conn) ShardNames(ctx context.Context) (names []string, err error) {
+	err = s.Each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
+		if of, name, _ := strings.Cut(Text(row[0]), "/"); of == s.Shards.Keyspace {
 			names = append(names, name)
 		}
 		return nil
 	})
+	return names, err
+}
+
+// ReadShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
+// is not sharded.
+func ReadShards(ctx context.Context, conn *Conn) (*ShardMap, error) {
+	names, err := conn.ShardNames(ctx)
 	if err != nil {
 		return nil, err
 	}
