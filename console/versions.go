@@ -116,7 +116,7 @@ func (v *visit) restoration() (r restoration, err error) {
 		r.Wanted = *before
 	}
 	r.Findings = lint.Brought(v.Now(), now, r.Wanted)
-	r.Changes = settings.Differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
+	r.Changes = settings.Differences(now, r.Wanted)
 	if !r.MayExcept {
 		return r, nil
 	}
@@ -172,9 +172,10 @@ func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
 		case isNew:
 			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}
 		default:
-			var before api.ZoneSettings
+			var before service.Zone
 			before, err = settings.OfState(e.Before)
-			edit.ZoneBefore = new(before.Zone(e.ZoneID))
+			before.ID = e.ZoneID
+			edit.ZoneBefore = &before
 		}
 		if err != nil {
 			return nil, fmt.Errorf("change %d: %w", e.ID, err)

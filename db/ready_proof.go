@@ -120,7 +120,7 @@ func leastStack(isMariaDB bool) int64 {
 // limits adds what a decision reads of zones and overrides.
 func (p *proof) limits() {
 	p.read("SELECT", "table zone_master", "SELECT "+records.ZoneColumns+
-		", key_rule, overridden, revision, narrowed_at FROM zone_master FORCE INDEX (PRIMARY) WHERE id = 0")
+		", key_rule, whole_rule, overridden, revision, narrowed_at FROM zone_master FORCE INDEX (PRIMARY) WHERE id = 0")
 	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE "+noBucket)
 	p.read("SELECT", "table zone_override", selectLimitOverride+"FORCE INDEX (zone_override_network) WHERE "+noZone+" AND network = ''")
 	p.read("SELECT", "table zone_override_prefix_length", selectLengths+noZone)

@@ -22,7 +22,7 @@ func ReadZone(id int64, state []byte) (service.Zone, error) {
 		return zone, fmt.Errorf("read a state of zone %d: %w", id, err)
 	}
 	for _, c := range Settings {
-		if value, isNamed := row[c.Name]; isNamed && !c.readMember(&zone, value) {
+		if value, isNamed := row[c.Name]; isNamed && !readMember(&c, &zone, value) {
 			return zone, fmt.Errorf("read a state of zone %d: %s: %w", id, c.Name, errMisfit)
 		}
 	}
@@ -32,21 +32,21 @@ func ReadZone(id int64, state []byte) (service.Zone, error) {
 }
 
 // readMember reads a member of a row in JSON.
-func (c Column) readMember(zone *service.Zone, member any) (fits bool) {
+func readMember(s *service.Setting, zone *service.Zone, member any) (fits bool) {
 	switch value := member.(type) {
 	case nil:
-		return c.Read(zone, nil)
+		return read(s, zone, nil)
 	case bool: // on engines without triggers
 		n := int64(0)
 		if value {
 			n = 1
 		}
-		return c.Read(zone, n)
+		return read(s, zone, n)
 	case json.Number:
 		n, err := value.Int64()
-		return err == nil && c.Read(zone, n) || c.Read(zone, []byte(value))
+		return err == nil && read(s, zone, n) || read(s, zone, []byte(value))
 	case string:
-		return c.Read(zone, []byte(value))
+		return read(s, zone, []byte(value))
 	}
 	return false
 }
