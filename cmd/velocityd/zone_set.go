@@ -35,7 +35,11 @@ func newZoneFlags() zoneFlags {
 
 // zoneFlagTag describes the flag of a setting to kong.
 func zoneFlagTag(s service.Setting) reflect.StructTag {
-	tag := fmt.Sprintf(`name:%q env:"-" help:%q`, strings.ReplaceAll(s.Name, "_", "-"), strings.ReplaceAll(s.Sentence(), "`", ""))
+	help := strings.ReplaceAll(s.Sentence(), "`", "")
+	if s.Otherwise != "" && !s.Required {
+		help += " 0: " + s.Otherwise + "."
+	}
+	tag := fmt.Sprintf(`name:%q env:"-" help:%q`, strings.ReplaceAll(s.Name, "_", "-"), help)
 	switch s.Kind() {
 	case service.KindFlag:
 		tag += ` negatable:""`
@@ -98,7 +102,7 @@ type zoneSetCmd struct {
 
 // Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them.
+	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A LENGTH is seconds, or 90s, 5m, 7d.
 
 Examples:
 
