@@ -59,7 +59,7 @@ CREATE TABLE zone_master (
   lockout_decay    INT          NOT NULL DEFAULT 86400
     COMMENT 'How long after a lockout''s end the next one still grows; later it has the length of `lockout` again. In seconds.',
   key_kind         ENUM('opaque', 'username', 'username_ai_ci', 'username_general_ci', 'ip') CHARACTER SET ascii NOT NULL DEFAULT 'opaque'
-    COMMENT 'Which keys are one bucket; the service brings them into this form, and callers by SQL pass them in it. opaque: equal bytes; username: ignores case, compatibility forms (NFKC), hidden characters, space around; username_ai_ci: ignores accents, too, as utf8mb4_0900_ai_ci and utf8mb4_unicode_520_ci do; username_general_ci: as utf8mb4_general_ci and utf8mb4_unicode_ci do; ip: addresses, or the networks around them.',
+    COMMENT 'Which keys are one bucket; the service brings them into this form, names by Unicode NFKC, and callers by SQL pass them in it. opaque: equal bytes; username: without case, space around, hidden characters; username_ai_ci: without accents, too, as utf8mb4_0900_ai_ci; username_general_ci: without accents, too, as utf8mb4_general_ci; ip: addresses or their networks.',
   key_form         ENUM('clear', 'hmac') CHARACTER SET ascii NOT NULL DEFAULT 'clear'
     COMMENT 'How keys are kept; a change begins all windows of the zone anew. clear: as they are; hmac: as pseudonyms, by the service''s secret keys.',
   ipv4_prefix      INT          NOT NULL DEFAULT 32

@@ -199,12 +199,14 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	{
 		Name: "key_kind", At: func(z *Zone) any { return (*string)(&z.Keys.Kind) }, Default: string(KeyOpaque), Decides: true,
 		Choices: []Choice{
-			{"opaque", "equal bytes"}, {"username", "ignores case, compatibility forms (NFKC), hidden characters, space around"},
-			{"username_ai_ci", "ignores accents, too, as utf8mb4_0900_ai_ci and utf8mb4_unicode_520_ci do"},
-			{"username_general_ci", "as utf8mb4_general_ci and utf8mb4_unicode_ci do"}, {"ip", "addresses, or the networks around them"},
+			{"opaque", "equal bytes"},
+			{"username", "without case, space around, hidden characters"},
+			{"username_ai_ci", "without accents, too, as utf8mb4_0900_ai_ci"},
+			{"username_general_ci", "without accents, too, as utf8mb4_general_ci"},
+			{"ip", "addresses or their networks"},
 		},
 		Label: "Kind", See: "#names",
-		Says: "Which keys are one bucket; the service brings them into this form, and callers by SQL pass them in it",
+		Says: "Which keys are one bucket; the service brings them into this form, names by Unicode NFKC, and callers by SQL pass them in it",
 	},
 	{
 		Name: "key_form", At: func(z *Zone) any { return (*string)(&z.Keys.Form) }, Default: string(KeyClear), Decides: true,
