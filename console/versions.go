@@ -57,8 +57,8 @@ func (v *visit) versions() error {
 // these.
 func versionOf(e service.AuditEntry) version {
 	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
-	was, err := settings.OfState(e.Before)
-	is, err2 := settings.OfState(e.After)
+	was, err := service.ZoneOfState(e.ZoneID, e.Before)
+	is, err2 := service.ZoneOfState(e.ZoneID, e.After)
 	if err == nil && err2 == nil {
 		found.Changes = settings.Differences(was, is)
 	}
@@ -173,8 +173,7 @@ func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
 			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}
 		default:
 			var before service.Zone
-			before, err = settings.OfState(e.Before)
-			before.ID = e.ZoneID
+			before, err = service.ZoneOfState(e.ZoneID, e.Before)
 			edit.ZoneBefore = &before
 		}
 		if err != nil {

@@ -3,7 +3,9 @@ package service
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,23 +131,8 @@ func (s Setting) Text(z *Zone) string {
 
 // fill puts the default in the place of the zero value.
 func (s *Setting) fill(z *Zone) {
-	switch at := s.At(z).(type) {
-	case *int:
-		if *at == 0 {
-			*at, _ = s.Default.(int)
-		}
-	case *Length:
-		if *at == 0 {
-			*at, _ = s.Default.(Length)
-		}
-	case *float64:
-		if *at == 0 {
-			*at, _ = s.Default.(float64)
-		}
-	case *string:
-		if *at == "" {
-			*at, _ = s.Default.(string)
-		}
+	if at := reflect.ValueOf(s.At(z)).Elem(); at.IsZero() {
+		at.Set(reflect.ValueOf(s.Default))
 	}
 }
 
@@ -271,31 +258,41 @@ func (z Zone) appendSettings(text []byte) []byte {
 	return text
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A setting that is left out has its default, and members that are none are
-// ignored, because a later program may have written them.
+// UnmarshalJSON implements json.Unmarshaler, for an answer and for a row of zone_audit, in which engines write flags as numbers
+// and NULL for a default. A setting that is left out has its default, too. Members that are no settings are ignored, because a
+// later program may have written them.
 func (z *Zone) UnmarshalJSON(text []byte) error {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &members); err != nil {
 		return err
 	}
 	*z = Zone{}.WithDefaults()
-	for name, at := range map[string]any{"id": &z.ID, "revision": &z.Revision} {
-		if err := readMember(members, name, at); err != nil {
-			return err
-		}
-	}
+	places := map[string]any{"id": &z.ID, "revision": &z.Revision}
 	for _, s := range Settings {
-		if err := readMember(members, s.Name, s.At(z)); err != nil {
-			return err
+		places[s.Name] = s.At(z)
+	}
+	for name, value := range members {
+		at, isKnown := places[name]
+		if !isKnown {
+			continue
+		}
+		if flag, isFlag := at.(*bool); isFlag && len(value) == 1 {
+			*flag = value[0] == '1'
+			continue
+		}
+		if err := json.Unmarshal(value, at); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func readMember(members map[string]json.RawMessage, name string, at any) error {
-	text, isNamed := members[name]
-	if !isNamed {
-		return nil
+// ZoneOfState reads a zone from its row in JSON, as zone_audit has it, with its revision. The error does NOT quote it.
+func ZoneOfState(id int64, state []byte) (Zone, error) {
+	var zone Zone
+	if err := json.Unmarshal(state, &zone); err != nil {
+		return zone, fmt.Errorf("read a state of zone %d: %w", id, err)
 	}
-	return json.Unmarshal(text, at)
+	zone.ID = id
+	return zone.WithDefaults(), nil
 }

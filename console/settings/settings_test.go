@@ -53,8 +53,11 @@ func FuzzStates(f *testing.F) {
 	f.Add([]byte(`{"rate":5,"window":60,"lockout_factor":2.00,"totals":1,"reserve_ttl":null}`))
 	f.Add([]byte(`{"bucket_key":"a","prefix":"::/0","expires_at":"2026-01-01 00:00:00.000001","action":"deny"}`))
 	f.Fuzz(func(t *testing.T, state []byte) {
-		if settings, err := OfState(state); err == nil && settings.Window < 0 {
-			t.Errorf("%s became %+v", state, settings)
+		if zone, err := service.ZoneOfState(1, state); err == nil {
+			text, err := zone.MarshalJSON()
+			if again, err2 := service.ZoneOfState(1, text); err != nil || err2 != nil || again != zone {
+				t.Errorf("%s became %+v and %+v, %v, %v", state, zone, again, err, err2)
+			}
 		}
 		if o, err := OverrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
 			t.Errorf("%s became %+v", state, o)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"html/template"
 	"net/netip"
-	"net/url"
 	"time"
 
 	"velocityd/api"
@@ -39,18 +38,6 @@ func MembersOf(state json.RawMessage) (list []Member) {
 		list = append(list, Member{name.(string), text}) //nolint:errcheck // a name is a string
 	}
 	return list
-}
-
-// OfState returns the settings of a zone of which the audit has the row.
-func OfState(state json.RawMessage) (service.Zone, error) {
-	form := url.Values{}
-	for _, m := range MembersOf(state) {
-		form.Set(m.Name, m.Text)
-	}
-	if len(form) == 0 {
-		return service.Zone{}, errors.New("the audit has no state of the zone")
-	}
-	return Read(form, service.Zone{})
 }
 
 // OverrideOfState returns the override of which the audit has the row. The error does not quote it.
