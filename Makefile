@@ -161,6 +161,11 @@ fmt: toolchain ## format all Go code
 migrate-new: ## begin a change of the tables: NAME=what_it_does makes its two files, with the next number
 	@scripts/migrate-new.sh "$$NAME"
 
+.PHONY: generate
+generate: toolchain ## after a change of service.Settings: write what is made of it, in SQL, schemas and docs, and the step that installs it
+	@go run tools/settings/*.go $(ARGS)
+	@scripts/migrate-routines.sh
+
 .PHONY: migrate-routines
 migrate-routines: ## after a change in migrations/procedures, triggers, views or retired.txt: write the step that installs it
 	@scripts/migrate-routines.sh

@@ -10,12 +10,12 @@ import (
 type Explanation struct {
 	Summary string `json:"summary"`
 	// Agrees says that the attempt is decided again as it is recorded, by all that follows.
-	Agrees   bool      `json:"agrees"`
-	Unknown  []Gap     `json:"unknown,omitzero"`
-	Txn      Txn       `json:"txn"`
-	Zone     *Zone     `json:"zone,omitzero"`
-	Override *Override `json:"override,omitzero"`
-	Lockout  *Lockout  `json:"lockout,omitzero"`
+	Agrees   bool          `json:"agrees"`
+	Unknown  []Gap         `json:"unknown,omitzero"`
+	Txn      Txn           `json:"txn"`
+	Zone     *service.Zone `json:"zone,omitzero"`
+	Override *Override     `json:"override,omitzero"`
+	Lockout  *Lockout      `json:"lockout,omitzero"`
 	// Rate, Window, Since and Velocity are the limit, and how many txns counted by it before the attempt. They are left out
 	// if no limit decided.
 	Rate     *int    `json:"rate,omitzero"`
@@ -53,7 +53,7 @@ func NewExplanation(x explain.Explanation) Explanation {
 		answer.Unknown = append(answer.Unknown, Gap(g))
 	}
 	if x.Zone != nil {
-		answer.Zone = new(NewZone(*x.Zone))
+		answer.Zone = x.Zone
 		if !x.Unmetered {
 			answer.Rate, answer.Window, answer.Since, answer.Velocity = &x.Rate, service.WholeSeconds(x.Window), Instant(x.Since), &x.Velocity
 		}
@@ -91,9 +91,7 @@ func (a Explanation) Explanation() explain.Explanation {
 	for _, g := range a.Unknown {
 		x.Unknown = append(x.Unknown, explain.Gap(g))
 	}
-	if a.Zone != nil {
-		x.Zone = new(a.Zone.Zone())
-	}
+	x.Zone = a.Zone
 	if a.Rate != nil && a.Velocity != nil {
 		x.Rate, x.Velocity = *a.Rate, *a.Velocity
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/api"
 	"velocityd/console/figure"
 	"velocityd/console/settings"
 	"velocityd/console/words"
@@ -67,8 +66,7 @@ func ratesAround(now, asked int) []int {
 }
 
 // beginPreview begins a back-test with the settings of a form, and leads to its page.
-func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Values) error {
-	zone := wanted.Zone(f.Now.ID).WithDefaults()
+func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) error {
 	days, err := strconv.Atoi(form.Get("days"))
 	if err != nil || days < 1 || days > int(backtest.MaxTime.Hours()/24) {
 		days = 7
@@ -90,7 +88,7 @@ func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Value
 	if err != nil {
 		return err
 	}
-	changed := settings.ChangedValues(api.NewZoneSettings(f.Now), wanted)
+	changed := settings.ChangedValues(f.Now, zone)
 	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), changed.Encode()))
 }
 
@@ -100,8 +98,7 @@ func (v *visit) showPreview() error {
 	if err != nil {
 		return err
 	}
-	now := api.NewZoneSettings(zone)
-	wanted, err := settings.Read(v.r.URL.Query(), now)
+	wanted, err := settings.Read(v.r.URL.Query(), zone)
 	if err != nil {
 		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
 	}
@@ -110,8 +107,8 @@ func (v *visit) showPreview() error {
 		return err
 	}
 	p := preview{
-		Zone: zone, Wanted: wanted.Zone(zone.ID).WithDefaults(), Changes: settings.Differences(now, wanted), Hidden: settings.ValuesOf(wanted),
-		Query: template.URL(settings.ChangedValues(now, wanted).Encode()), //nolint:gosec // it is encoded
+		Zone: zone, Wanted: wanted, Changes: settings.Differences(zone, wanted), Hidden: settings.ValuesOf(wanted),
+		Query: template.URL(settings.ChangedValues(zone, wanted).Encode()), //nolint:gosec // it is encoded
 		Job:   job, MaySave: v.may("zones"),
 	}
 	p.Done = progressOf(job)

@@ -57,8 +57,8 @@ func (v *visit) versions() error {
 // these.
 func versionOf(e service.AuditEntry) version {
 	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
-	was, err := settings.OfState(e.Before)
-	is, err2 := settings.OfState(e.After)
+	was, err := service.ZoneOfState(e.ZoneID, e.Before)
+	is, err2 := service.ZoneOfState(e.ZoneID, e.After)
 	if err == nil && err2 == nil {
 		found.Changes = settings.Differences(was, is)
 	}
@@ -116,7 +116,7 @@ func (v *visit) restoration() (r restoration, err error) {
 		r.Wanted = *before
 	}
 	r.Findings = lint.Brought(v.Now(), now, r.Wanted)
-	r.Changes = settings.Differences(api.NewZoneSettings(now), api.NewZoneSettings(r.Wanted))
+	r.Changes = settings.Differences(now, r.Wanted)
 	if !r.MayExcept {
 		return r, nil
 	}
@@ -172,9 +172,9 @@ func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
 		case isNew:
 			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}
 		default:
-			var before api.ZoneSettings
-			before, err = settings.OfState(e.Before)
-			edit.ZoneBefore = new(before.Zone(e.ZoneID))
+			var before service.Zone
+			before, err = service.ZoneOfState(e.ZoneID, e.Before)
+			edit.ZoneBefore = &before
 		}
 		if err != nil {
 			return nil, fmt.Errorf("change %d: %w", e.ID, err)

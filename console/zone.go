@@ -97,12 +97,12 @@ func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 
 // shownGroups returns all settings of a zone in words.
 func shownGroups(zone service.Zone) (list []shownGroup) {
-	written := settings.ValuesOf(api.NewZoneSettings(zone))
+	written := settings.ValuesOf(zone)
 	for _, g := range settings.Groups() {
 		shown := shownGroup{Name: g.Name}
 		for _, f := range g.Fields {
-			if f.Kind != settings.KindText {
-				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.Words(written[f.Name])})
+			if f.Kind() != service.KindText {
+				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.InWords(written[f.Name])})
 			}
 		}
 		list = append(list, shown)

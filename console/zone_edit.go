@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"velocityd/api"
 	"velocityd/console/settings"
 	"velocityd/console/words"
 	"velocityd/service"
@@ -65,14 +64,13 @@ func (v *visit) isOdd(zone, wanted service.Zone) bool {
 
 // showForm shows a form with the settings that a form or an address has.
 func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
-	base := api.NewZoneSettings(f.Now)
-	wanted, err := settings.Read(form, base)
+	wanted, err := settings.Read(form, f.Now)
 	written := settings.ValuesOf(wanted)
 	if err == nil {
-		zone := wanted.Zone(max(f.Now.ID, 1))
-		err = zone.Validate()
-		if f.Changes = settings.Differences(base, wanted); err == nil {
-			f.Findings = lint.Findings(v.Now(), zone, nil)
+		wanted.ID = max(f.Now.ID, 1)
+		err = wanted.Validate()
+		if f.Changes = settings.Differences(f.Now, wanted); err == nil {
+			f.Findings = lint.Findings(v.Now(), wanted, nil)
 		}
 	} else {
 		for name := range written {
@@ -126,11 +124,11 @@ func (v *visit) writeZone() error {
 		form.Set("rate", rate)
 	}
 	f := zoneForm{Now: zone}
-	wanted, err := settings.Read(form, api.NewZoneSettings(zone))
+	wanted, err := settings.Read(form, zone)
 	if deed == "shadow" {
 		wanted.Mode = service.ModeShadow
 	}
-	if err != nil || wanted.Zone(zone.ID).Validate() != nil || deed == "look" {
+	if err != nil || wanted.Validate() != nil || deed == "look" {
 		f.IsLookedAt = true
 		return v.showForm(http.StatusOK, f, form)
 	}
@@ -141,7 +139,7 @@ func (v *visit) writeZone() error {
 }
 
 // saveZone stores the settings of a form, unless somebody else has changed the zone since the form was shown.
-func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
+func (v *visit) saveZone(zone, wanted service.Zone) error {
 	form := v.r.PostForm
 	why, err := v.because()
 	if err != nil {
@@ -151,10 +149,10 @@ func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
 	if revision == 0 || revision != zone.Revision {
 		return v.showConflict(zone, wanted)
 	}
-	if v.isOdd(zone, wanted.Zone(zone.ID)) {
+	if v.isOdd(zone, wanted) {
 		return v.showForm(http.StatusOK, zoneForm{Now: zone, IsOdd: true}, form)
 	}
-	_, err = v.api.PutZone(why, wanted.Zone(zone.ID), service.Match{Revision: revision}, "")
+	_, err = v.api.PutZone(why, wanted, service.Match{Revision: revision}, "")
 	if errors.Is(err, service.ErrPrecondition) {
 		if zone, err = v.pathZone(); err == nil {
 			return v.showConflict(zone, wanted)
@@ -167,12 +165,12 @@ func (v *visit) saveZone(zone service.Zone, wanted api.ZoneSettings) error {
 }
 
 // showConflict shows a form again whose zone somebody else has changed meanwhile.
-func (v *visit) showConflict(now service.Zone, wanted api.ZoneSettings) error {
+func (v *visit) showConflict(now, wanted service.Zone) error {
 	form := url.Values{"reason": v.r.PostForm["reason"]}
 	for name, text := range settings.ValuesOf(wanted) {
 		form.Set(name, text)
 	}
-	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: settings.Differences(api.NewZoneSettings(now), wanted)}, form)
+	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: settings.Differences(now, wanted)}, form)
 }
 
 // makeZone makes a new zone.
@@ -182,18 +180,19 @@ func (v *visit) makeZone() error {
 	if err != nil || id < 1 {
 		return v.showForm(http.StatusOK, zoneForm{Fault: "The number of the zone must be 1 or more."}, form)
 	}
-	wanted, err := settings.Read(form, api.DefaultSettings())
-	if err != nil || wanted.Zone(id).Validate() != nil || form.Get("do") == "look" {
+	wanted, err := settings.Read(form, service.Zone{})
+	wanted.ID = id
+	if err != nil || wanted.Validate() != nil || form.Get("do") == "look" {
 		return v.showForm(http.StatusOK, zoneForm{IsLookedAt: true}, form)
 	}
 	why, err := v.because()
 	if err != nil {
 		return v.showForm(http.StatusBadRequest, zoneForm{Fault: sentenceOfField(err)}, form)
 	}
-	if v.isOdd(service.Zone{}, wanted.Zone(id)) {
+	if v.isOdd(service.Zone{}, wanted) {
 		return v.showForm(http.StatusOK, zoneForm{IsOdd: true}, form)
 	}
-	_, err = v.api.PutZone(why, wanted.Zone(id), service.Match{Absent: true}, "")
+	_, err = v.api.PutZone(why, wanted, service.Match{Absent: true}, "")
 	if errors.Is(err, service.ErrPrecondition) {
 		return v.showForm(http.StatusConflict, zoneForm{Fault: fmt.Sprintf("There is a zone %d already. Take another number.", id)}, form)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"velocityd/db/session"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -315,7 +314,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	if zone.Rate <= mostListed {
 		plan.term = zone.Term()
 	}
-	if plan.wholeRule = zonerow.IsAlways(zone.narrowedAt); b.known.wholeRule {
+	if plan.wholeRule = zone.wholeRule; b.known.wholeRule {
 		plan.open = openPlan{zone.Concurrent, zone.ReserveTTL}
 		if zone.RepeatSecret == service.RepeatFree {
 			plan.secrets = zone.Term()

@@ -26,10 +26,10 @@ func (b *batch) readZones(r *session.Reading) {
 		more = zonerow.WholeRule
 		columns += ", " + more.List("")
 	}
-	r.SQL("SELECT "+columns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
+	r.SQL("SELECT "+columns+", overridden, whole_rule, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
-	r.Each(records.Limits+len(more)+4, func(row []driver.Value) error {
+	r.Each(records.Limits+len(more)+5, func(row []driver.Value) error {
 		limit, rest, err := records.LimitOf(row)
 		if err != nil {
 			return err
@@ -38,14 +38,14 @@ func (b *batch) readZones(r *session.Reading) {
 		if !fits {
 			return session.ErrMisfit
 		}
-		zone := lockedZone{Zone: limit, overridden: session.AsInt(rest[0]) != 0}
-		if zone.narrowedAt, err = session.AsInstant(rest[1]); err != nil {
+		zone := lockedZone{Zone: limit, overridden: session.AsInt(rest[0]) != 0, wholeRule: session.AsInt(rest[1]) != 0}
+		if zone.narrowedAt, err = session.AsInstant(rest[2]); err != nil {
 			return err
 		}
-		if b.now, err = session.AsInstant(rest[2]); err != nil {
+		if b.now, err = session.AsInstant(rest[3]); err != nil {
 			return err
 		}
-		b.known.idStep = uint64(session.AsInt(rest[3]))
+		b.known.idStep = uint64(session.AsInt(rest[4]))
 		b.known.zones[zone.ID] = zone
 		b.ledger.Zones[zone.ID] = zone.Zone
 		return nil
@@ -56,7 +56,8 @@ func (b *batch) readZones(r *session.Reading) {
 type lockedZone struct {
 	service.Zone
 	overridden bool      // it has or had overrides
-	narrowedAt time.Time // when its limit last became narrower, or zonerow.Always
+	wholeRule  bool      // a plain count of txns is never enough to decide a check in it
+	narrowedAt time.Time // when its limit last became narrower
 }
 
 // needsWholeRule says that some zone of the batch had settings of zonerow.WholeRule when it was last read.

@@ -15,6 +15,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -145,7 +146,9 @@ func drawEdit(r *rand.Rand) drawnEdit {
 	case 1, 2, 3, 4, 5, 6:
 		return func(e *editor) string { return answer(e.store.Records.PutZone(ctx, z, match, who)) }
 	case 7, 8, 9:
-		return func(e *editor) string { return answer(nil, e.store.Records.DeleteOverride(ctx, o.ZoneID, e.id(n), who)) }
+		return func(e *editor) string {
+			return answer(nil, e.store.Records.DeleteOverride(ctx, o.ZoneID, e.id(n), who))
+		}
 	case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
 		return func(e *editor) string {
 			o := o
@@ -174,10 +177,7 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()
 	const instant = " BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"
 	for _, query := range []string{
-		"SELECT 0, id, description, rate, `window`, period, period_offset, period_anchor, mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, " +
-			"lockout_decay, " +
-			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, revision FROM zone_master WHERE id " +
-			"BETWEEN ? AND ? ORDER BY id",
+		"SELECT 0, id, " + zonerow.Settings.List("") + ", key_rule, whole_rule, overridden, revision FROM zone_master WHERE id BETWEEN ? AND ? ORDER BY id",
 		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, period_anchor, CAST(expires_at AS CHAR), reason, created_by, " +
 			"created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",
 		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, family, " +

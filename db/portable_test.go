@@ -11,7 +11,6 @@ import (
 	"velocityd/db/engine"
 	"velocityd/db/records"
 	"velocityd/db/session"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -45,8 +44,7 @@ func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
 		tb.Fatal(err)
 	}
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = IF(concurrent > 0 OR repeat_secret = 'free', '"+zonerow.Always+
-		"', UTC_TIMESTAMP(6)), revision = revision + 1 WHERE id = ?", zone.ID)
+	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = UTC_TIMESTAMP(6), revision = revision + 1 WHERE id = ?", zone.ID)
 }
 
 func (b portableBench) SetOverride(tb testing.TB, o service.Override) {

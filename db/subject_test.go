@@ -18,7 +18,6 @@ import (
 	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/db/subject"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -60,8 +59,6 @@ func each(t *testing.T, test func(t *testing.T, w world)) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		d := dbtest.Portable(t, zones()...)
-		// As the service does where there is no trigger.
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET narrowed_at = ? WHERE repeat_secret = 'free'", zonerow.Always)
 		test(t, newWorld(t, d, engine.TiDB))
 	})
 }

@@ -135,7 +135,7 @@ func (b *batch) unsure() []limit {
 			continue
 		}
 		since := zone.Term().Since(b.now)
-		l := limit{i, bucket, zone.Rate, since, !zone.overridden && zone.narrowedAt.Before(since)}
+		l := limit{i, bucket, zone.Rate, since, !zone.overridden && !zone.wholeRule && zone.narrowedAt.Before(since)}
 		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
 			l.rate, l.since = o.Rate, zone.TermUnder(o).Since(b.now)
 		}

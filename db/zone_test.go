@@ -83,7 +83,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 func TestEveryColumnOfZonesIsASettingOrKeptByTheSchema(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		want := append([]string{"id", "key_rule", "overridden", "revision", "narrowed_at"}, zonerow.Settings.Names()...)
+		want := append([]string{"id", "key_rule", "whole_rule", "overridden", "revision", "narrowed_at"}, zonerow.Settings.Names()...)
 		var got []string
 		if err := sqlx.NewDb(f.database(t).SQL, "mysql").Select(&got,
 			"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'zone_master'"); err != nil {

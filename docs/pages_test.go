@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -63,6 +64,30 @@ func TestTablesAreWhole(t *testing.T) {
 				head = columns
 			}
 		}
+	}
+}
+
+// TestPagesAndTextsOfSettingsAreGenerated holds the SQL, the schemas and the page that make generate writes.
+func TestPagesAndTextsOfSettingsAreGenerated(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../tools/settings/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the generator is missing (%v)", err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimPrefix(file, "../")
+	}
+	// The go command keeps the result until a file changes that this process has read.
+	for _, made := range []string{"../service/*.go", "../migrations/*.sql", "../migrations/*/*.sql", "../api/*.yaml", "*.md"} {
+		read, _ := filepath.Glob(made) // the pattern is a right one
+		for _, file := range read {
+			_ = readPage(t, filepath.Join("docs", file))
+		}
+	}
+	check := exec.CommandContext(t.Context(), "go", append(append([]string{"run"}, files...), "-check")...)
+	check.Dir = ".."
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Errorf("run make generate (%v):\n%s", err, said)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -187,7 +186,8 @@ func isMember(name string) bool {
 		"prefix", "action", "expires_at", "created_by": // overrides
 		return true
 	}
-	return slices.ContainsFunc(api.DefaultSettings().List(), func(s api.Setting) bool { return s.Name == name })
+	_, isSetting := service.SettingNamed(name)
+	return isSetting
 }
 
 // unknownMember refuses a member that does not exist. It shows the name if that is

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -17,7 +19,7 @@ func (s *server) listZones(x *exchange) error {
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Zones(ctx)
 		found = slices.DeleteFunc(found, func(z service.Zone) bool { return !x.caller.Reaches(z.ID) })
-		return api.NewZones(found), err
+		return api.Zones{Zones: found}, err
 	})
 }
 
@@ -91,36 +93,64 @@ func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
 
 func respondZone(x *exchange, status int, z service.Zone) error {
 	x.Response().Header().Set("ETag", api.EntityTag(z.Revision))
-	return x.respondJSON(status, api.MediaJSON, api.NewZone(z))
+	return x.respondJSON(status, api.MediaJSON, z)
 }
 
 // zone decodes a zone's settings. Those that are left out have their defaults. The error is
 // a requestError that points at the member that is wrong.
 func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
-	settings := api.DefaultSettings()
-	if err := d.decode(body, &settings); err != nil {
+	var wanted zoneRequest
+	if err := d.decode(body, &wanted); err != nil {
 		return service.Zone{}, err
 	}
-	var given struct {
-		Rate       *int   `json:"rate"`
-		Window     *int64 `json:"window"`
-		ReserveTTL *int64 `json:"reserve_ttl"`
-	}
-	if err := json.Unmarshal(body, &given); err != nil { // it has been decoded before, so it cannot fail
-		return service.Zone{}, explained(err)
-	}
+	z := wanted.Zone
 	switch {
-	case given.Rate == nil:
-		return service.Zone{}, missingField("rate")
-	case given.Window == nil && settings.Period == service.PeriodNone:
-		return service.Zone{}, missingField("window")
+	case !wanted.has("rate"):
+		return z, missingField("rate")
+	case !wanted.has("window") && z.Calendar.IsNone():
+		return z, missingField("window")
+	case !wanted.has("window"):
+		z.Window = z.Calendar.Period.Length()
 	}
-	if given.Window == nil {
-		settings.Window = service.WholeSeconds(settings.Period.Length())
+	if !wanted.has("reserve_ttl") {
+		z.ReserveTTL = z.Window
 	}
-	if given.ReserveTTL == nil {
-		settings.ReserveTTL = settings.Window
-	}
-	z := settings.Zone(id)
+	z.ID = id
 	return z, pointAtField(z.ValidateAsGiven())
+}
+
+// zoneRequest is the body of PUT /v1/zones/{id}: the settings of a zone, of which those that have no names here have their
+// defaults.
+type zoneRequest struct {
+	service.Zone
+	names []string
+}
+
+func (r *zoneRequest) has(name string) bool { return slices.Contains(r.names, name) }
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (r *zoneRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
+	if in.PeekKind() != '{' {
+		return &json.SemanticError{JSONPointer: in.StackPointer(), GoType: reflect.TypeFor[zoneRequest]()}
+	}
+	r.Zone = service.Zone{}.WithDefaults()
+	if _, err := in.ReadToken(); err != nil {
+		return err
+	}
+	for in.PeekKind() != '}' {
+		name, err := in.ReadToken()
+		if err != nil {
+			return err
+		}
+		s, isKnown := service.SettingNamed(name.String())
+		if !isKnown {
+			return unknownMember(in.StackPointer())
+		}
+		r.names = append(r.names, s.Name)
+		if err := json.UnmarshalDecode(in, s.At(&r.Zone)); err != nil {
+			return err
+		}
+	}
+	_, err := in.ReadToken()
+	return err
 }

@@ -80,7 +80,7 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 		{`"rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":""`, "/mode", "enforce, shadow or off"},
 		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "must be 1 to 60 whole seconds, the window, is 61."},
 		{`"rate":5,"window":60,"reset_on_success":1`, "/reset_on_success", "true or false"},
-		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "1 to 31622400"},
+		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "0 to 31622400"},
 		{`"rate":5,"window":60,"lockout_factor":0`, "/lockout_factor", "1 to 100"},
 		{`"rate":5,"window":60,"lockout_factor":1.005`, "/lockout_factor", "two decimals"},
 		{`"rate":5,"window":60,"lockout_decay":0`, "/lockout_decay", "1 to 31622400"},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/zonerow"
 )
 
 // audited returns what was recorded since the last call, oldest first, in short.
@@ -77,8 +78,7 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action, expires_at, reason) "+
 			"VALUES (1, '10.0.0.0/8', 'deny', '2030-01-02 03:04:05.000006', 'why')")
 		for subject, want := range map[string]string{
-			"zone": "id,description,rate,window,period,period_offset,period_anchor,mode,counts,reserve_ttl,reset_on_success,concurrent,repeat_secret,lockout,lockout_factor,lockout_max," +
-				"lockout_decay,key_kind,key_form,ipv4_prefix,ipv6_prefix,on_failure,record_blocked,keep_days,totals,revision",
+			"zone":     "id," + strings.Join(zonerow.Settings.Names(), ",") + ",revision",
 			"override": "id,zone_id,bucket_key,prefix,action,rate,window,period_anchor,expires_at,reason,created_by",
 		} {
 			for _, field := range strings.Split(want, ",") {

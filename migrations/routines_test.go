@@ -210,7 +210,7 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 	t.Parallel()
 	hidden := map[string][]string{
-		"zone_master": {"narrowed_at", "overridden"}, "zone_override": {"network"},
+		"zone_master": {"narrowed_at", "overridden", "whole_rule"}, "zone_override": {"network"},
 		"zone_txn": {"imprint", "repeated_at", "repeats"}, // in attempts and last_at
 		"zone_bucket_lock": {
 			"blocked_began", "blocked_override_id", "blocked_reason", "blocked_txn_at", "blocked_txn_id", "blocked_txns",

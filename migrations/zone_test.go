@@ -2,61 +2,71 @@ package migrations_test
 
 import (
 	"database/sql"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/zonerow"
+	"velocityd/service"
 )
 
-// badSettings are assignments to a zone of rate 5 and window 60, each against a
-// rule. A careless session turns what does not fit into 0, the empty text or the nearest
-// value, and is refused for that.
-func badSettings() []string {
-	return []string{
-		"rate = NULL", "rate = -1", "`window` = NULL", "`window` = 0", "`window` = 31622401",
-		"mode = ''", "mode = 'loud'", "mode = NULL", "mode = 0", "mode = 4",
-		"counts = ''", "counts = 'successes'", "counts = NULL", "counts = 3",
-		"reserve_ttl = 0", "reserve_ttl = -1", "reserve_ttl = 61", "reserve_ttl = 'soon'", "reserve_ttl = 99999999999",
-		"reset_on_success = 2", "reset_on_success = -1", "reset_on_success = NULL",
-		"concurrent = -1", "concurrent = 1001", "concurrent = NULL",
-		"repeat_secret = 'never'", "repeat_secret = NULL",
-		"lockout = -1", "lockout = 31622401", "lockout = 99999999999", "lockout = NULL",
-		"lockout_factor = 0.5", "lockout_factor = 0.99", "lockout_factor = 100.01", "lockout_factor = 101",
-		"lockout_factor = 0", "lockout_factor = -2", "lockout_factor = 'twice'", "lockout_factor = NULL",
-		"lockout_max = 0", "lockout_max = -1", "lockout_max = 31622401", "lockout_max = NULL",
-		"lockout_decay = 0", "lockout_decay = 31622401", "lockout_decay = NULL",
-		"key_kind = ''", "key_kind = 'email'", "key_kind = NULL", "key_kind = 9",
-		"key_form = ''", "key_form = 'rot13'", "key_form = NULL", "key_form = 3",
-		"ipv4_prefix = 0", "ipv4_prefix = 33", "ipv4_prefix = NULL",
-		"ipv6_prefix = 0", "ipv6_prefix = 129", "ipv6_prefix = NULL",
-		"on_failure = ''", "on_failure = 'open'", "on_failure = NULL", "on_failure = 0", "on_failure = 4",
-		"record_blocked = -1", "record_blocked = 1000001", "record_blocked = NULL",
-		"keep_days = -1", "keep_days = 36501", "keep_days = NULL",
-		"totals = 2", "totals = NULL",
-		"period = ''", "period = 'year'", "period = NULL", "period = 0", "period = 8",
-		"period_offset = 841", "period_offset = -841", "period_offset = NULL", "period_anchor = 0", "period_anchor = 32", "period_anchor = NULL",
-		"period = 'day', `window` = 3600", "period = 'month', `window` = 2592000", "period = 'second', `window` = 59, reserve_ttl = NULL",
-		"reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
+// badValues are values that a setting must not have, in SQL. A careless session turns what does not fit into 0, the empty text or
+// the nearest value, and is refused for that.
+func badValues(s service.Setting) []string {
+	switch s.Kind() {
+	case service.KindChoice:
+		return []string{"''", "'loud'", "0", strconv.Itoa(len(s.Choices) + 1), "NULL"}
+	case service.KindFlag:
+		return []string{"2", "-1", "NULL"}
+	case service.KindFactor:
+		return []string{"0.99", "100.01", "0", "-2", "'twice'", "NULL"}
+	case service.KindLength, service.KindNumber:
+		bad := []string{strconv.Itoa(s.Least - 1), strconv.Itoa(s.Most + 1), "99999999999"}
+		if s.Least > 0 {
+			bad = append(bad, "'soon'") // which a careless session takes for 0
+		}
+		if s.Otherwise == "" || s.Required {
+			bad = append(bad, "NULL")
+		}
+		return bad
+	case service.KindText:
 	}
+	return nil
 }
 
-const settings = "SELECT rate, mode, counts, reserve_ttl, reset_on_success, concurrent, repeat_secret, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, keep_days, totals, key_rule, overridden, `window`, " +
-	"period, period_offset, period_anchor FROM zone_master WHERE id = 1"
+// badSettings are assignments to a zone of rate 5 and window 60, each against a rule.
+func badSettings() []string {
+	bad := []string{
+		"reserve_ttl = 61", "period = 'day', `window` = 3600", "period = 'month', `window` = 2592000",
+		"period = 'second', `window` = 59, reserve_ttl = NULL", "reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
+	}
+	for _, s := range service.Settings {
+		for _, value := range badValues(s) {
+			bad = append(bad, "`"+s.Name+"` = "+value)
+		}
+	}
+	return bad
+}
 
-func TestZonesHaveDefaults(t *testing.T) {
+// settings reads all settings of zone 1, and all that the engine makes of them.
+var settings = "SELECT " + zonerow.Settings.List("") + ", key_rule, whole_rule, overridden FROM zone_master WHERE id = 1" //nolint:gochecknoglobals // made once of a table
+
+func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		for mode, setting := range modes() {
 			d := engine.Database(t)
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
-			want := "rate=5 | mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | concurrent=0 | repeat_secret=count | lockout=0 | lockout_factor=2.00 | " +
-				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
-				"record_blocked=0 | keep_days=0 | totals=0 | key_rule=opaque | " +
-				"overridden=0 | window=60 | period=none | period_offset=0 | period_anchor=1"
-			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
-				t.Errorf("%s: got %q, want %q", mode, got, want)
+			got := service.Zone{ID: 1}
+			var keyRule, wholeRule, overridden string
+			err := d.SQL.QueryRow(settings).Scan(append(zonerow.Settings.Into(&got), &keyRule, &wholeRule, &overridden)...)
+			want := service.Zone{ID: 1, Rate: 5, Window: time.Minute}.WithDefaults()
+			if err != nil || got != want || keyRule != "opaque" || wholeRule != "0" || overridden != "0" {
+				t.Errorf("%s: %v: got %+v, %s, %s, %s, want %+v", mode, err, got, keyRule, wholeRule, overridden, want)
 			}
 		}
 	})
@@ -98,18 +108,24 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
-		for _, good := range []string{
-			"rate = 0", "rate = 1000000", "description = REPEAT('🔑', 255)", "mode = 'off'", "mode = 'shadow'", "counts = 'failures'", "reserve_ttl = 1", "reserve_ttl = 31622400",
-			"reset_on_success = TRUE", "concurrent = 1000", "repeat_secret = 'free'", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
-			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
-			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
-			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "keep_days = 1", "totals = TRUE",
-			"period_offset = -840", "period_offset = 840", "period_anchor = 31", "period = 'month', reserve_ttl = NULL", "period = 'week'",
-			"period = 'second', `window` = 1", "period = 'none', `window` = 5",
-		} {
+		good := []string{
+			"reserve_ttl = 1", "lockout_factor = 1.01", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "key_form = 'hmac'",
+			"period = 'month', reserve_ttl = NULL", "period = 'week'", "period = 'second', `window` = 1", "period = 'none', `window` = 5",
+		}
+		for _, s := range service.Settings {
+			switch {
+			case s.Choices != nil && s.Name != "period":
+				good = slices.Insert(good, 0, s.Name+" = '"+s.Choices[1].Value+"'")
+			case s.Kind() == service.KindFlag:
+				good = append(good, s.Name+" = TRUE")
+			case s.Choices == nil && s.Kind() != service.KindText && s.Name != "reserve_ttl":
+				good = slices.Insert(good, 0, fmt.Sprintf("`%s` = %d", s.Name, s.Least), fmt.Sprintf("`%s` = %d", s.Name, s.Most))
+			}
+		}
+		for _, good := range good {
 			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
 		}
-		want := "key_rule=hmac/ip/32/128"
+		want := "key_rule=hmac/ip/1/1"
 		if got := rows(t, d, "SELECT key_rule FROM zone_master"); len(got) != 1 || got[0] != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

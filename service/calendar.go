@@ -89,33 +89,6 @@ func (c Calendar) monthOf(year int, month time.Month) time.Time {
 	return time.Date(year, month, min(cmp.Or(c.Anchor, 1), last), 0, 0, 0, 0, time.UTC)
 }
 
-// withDefaults returns the calendar with every setting spelt out.
-func (c Calendar) withDefaults() Calendar {
-	c.Period, c.Anchor = cmp.Or(c.Period, PeriodNone), cmp.Or(c.Anchor, 1)
-	return c
-}
-
-// validate returns an ErrInvalid that names the field, or nil. window is that of the zone.
-func (c Calendar) validate(window time.Duration) error {
-	length := c.Period.Length()
-	switch {
-	case length == 0 && c.Period != PeriodNone:
-		return NewFieldError("period", "must be none, second, minute, hour, day, week or month, is %q", c.Period)
-	case length != 0 && window != length:
-		return NewFieldError("window", "must be left out or %d where the period is %s, is %s", WholeSeconds(length), c.Period, secondsText(window))
-	case c.Offset < -MaxPeriodOffset || c.Offset > MaxPeriodOffset:
-		return NewFieldError("period_offset", "must be -%d to %d minutes, is %d", MaxPeriodOffset, MaxPeriodOffset, c.Offset)
-	}
-	return validateAnchor(c.Anchor)
-}
-
-func validateAnchor(day int) error {
-	if day < 1 || day > MaxPeriodAnchor {
-		return NewFieldError("period_anchor", "must be 1 to %d, is %d", MaxPeriodAnchor, day)
-	}
-	return nil
-}
-
 // Term says how long txns count by a limit: for a sliding window, or until their period ends.
 type Term struct {
 	// Window is the length of the sliding window, or that of the longest period. No txn counts longer.

@@ -30,13 +30,6 @@ const (
 	KeyIP KeyKind = "ip"
 )
 
-// Default prefix lengths of KeyIP: one IPv4 address, one IPv6 subnet, which is
-// the least that a single host is given (RFC 4291, 2.5.4).
-const (
-	defaultIPv4Prefix = 32
-	defaultIPv6Prefix = 64
-)
-
 // KeyForm says how the keys of a zone's buckets are kept.
 type KeyForm string
 
@@ -59,29 +52,11 @@ type KeyRule struct {
 
 func (r KeyRule) withDefaults() KeyRule {
 	return KeyRule{
-		Kind:       cmp.Or(r.Kind, KeyOpaque),
-		Form:       cmp.Or(r.Form, KeyClear),
-		IPv4Prefix: cmp.Or(r.IPv4Prefix, defaultIPv4Prefix),
-		IPv6Prefix: cmp.Or(r.IPv6Prefix, defaultIPv6Prefix),
+		Kind:       cmp.Or(r.Kind, byDefault.Keys.Kind),
+		Form:       cmp.Or(r.Form, byDefault.Keys.Form),
+		IPv4Prefix: cmp.Or(r.IPv4Prefix, byDefault.Keys.IPv4Prefix),
+		IPv6Prefix: cmp.Or(r.IPv6Prefix, byDefault.Keys.IPv6Prefix),
 	}
-}
-
-func (r KeyRule) validate() error {
-	switch r.Kind {
-	case KeyOpaque, KeyUsername, KeyUsernameAI, KeyUsernameGeneral, KeyIP:
-	default:
-		return NewFieldError("key_kind", "must be opaque, username, username_ai_ci, username_general_ci or ip, is %q", r.Kind)
-	}
-	if r.Form != KeyClear && r.Form != KeyHMAC {
-		return NewFieldError("key_form", "must be clear or hmac, is %q", r.Form)
-	}
-	if r.IPv4Prefix < 1 || r.IPv4Prefix > 32 {
-		return NewFieldError("ipv4_prefix", "must be 1 to 32, is %d", r.IPv4Prefix)
-	}
-	if r.IPv6Prefix < 1 || r.IPv6Prefix > 128 {
-		return NewFieldError("ipv6_prefix", "must be 1 to 128, is %d", r.IPv6Prefix)
-	}
-	return nil
 }
 
 // Means says that both rules normalise every key alike, and keep it in the same form. Rules of other kinds

@@ -1,6 +1,9 @@
 package service
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Lockout is the last lockout of a bucket. The zero value means that there was none.
 type Lockout struct {
@@ -54,3 +57,6 @@ func (r *Ruling) Locked() (list []Locked) {
 	}
 	return list
 }
+
+// lockoutPercent is LockoutFactor in hundredths.
+func (z Zone) lockoutPercent() int64 { return int64(math.Round(z.LockoutFactor * 100)) }

@@ -164,16 +164,16 @@ func (o Override) validateAction() error {
 }
 
 func (o Override) validateLimit() error {
-	err := validateRate(o.Rate)
+	err := Zone{Rate: o.Rate}.validateSetting("rate")
 	switch {
 	case err != nil:
 		return err
 	case o.Window != 0 && o.PeriodAnchor != 0:
 		return NewFieldError("period_anchor", "must not be given beside window: a limit with a window slides")
 	case o.Window != 0:
-		return validateSeconds("window", o.Window)
+		return Zone{Window: o.Window}.validateSetting("window")
 	case o.PeriodAnchor != 0:
-		return validateAnchor(o.PeriodAnchor)
+		return Zone{Calendar: Calendar{Anchor: o.PeriodAnchor}}.validateSetting("period_anchor")
 	}
 	return nil
 }

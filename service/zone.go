@@ -1,9 +1,7 @@
 package service
 
 import (
-	"cmp"
 	"math"
-	"strconv"
 	"time"
 )
 
@@ -16,9 +14,8 @@ const (
 	MaxWindow            = 366 * 24 * time.Hour
 	MaxDescriptionLength = 255
 	MaxLockoutFactor     = 100
-	MaxRecordBlocked     = 1_000_000
-	MaxKeepDays          = 36_500
-	MaxConcurrent        = 1000
+
+	longest = int(MaxWindow / time.Second)
 )
 
 // Mode says whether a zone's verdicts bind.
@@ -55,13 +52,6 @@ const (
 	// Decision.Degraded says so. With OnFailureAllow each instance holds the rate by its own memory.
 	OnFailureAllow OnFailure = "allow"
 	OnFailureBlock OnFailure = "block"
-)
-
-// Defaults of the settings that a zone leaves at their zero value.
-const (
-	defaultLockoutFactor = 2.0
-	defaultLockoutMax    = 24 * time.Hour
-	defaultLockoutDecay  = 24 * time.Hour
 )
 
 // Zone is a use case with a limit: at most Rate allowed attempts in any
@@ -119,101 +109,140 @@ type Zone struct {
 	Revision uint64
 }
 
-// WithDefaults returns the zone with every setting spelt out.
-func (z Zone) WithDefaults() Zone {
-	z.Mode = cmp.Or(z.Mode, ModeEnforce)
-	z.Counts = cmp.Or(z.Counts, CountsAttempts)
-	z.Calendar = z.Calendar.withDefaults()
-	z.Window = cmp.Or(z.Window, z.Calendar.Period.Length())
-	z.ReserveTTL = cmp.Or(z.ReserveTTL, z.Window)
-	z.LockoutFactor = cmp.Or(z.LockoutFactor, defaultLockoutFactor)
-	z.LockoutMax = cmp.Or(z.LockoutMax, defaultLockoutMax)
-	z.LockoutDecay = cmp.Or(z.LockoutDecay, defaultLockoutDecay)
-	z.Keys = z.Keys.withDefaults()
-	z.OnFailure = cmp.Or(z.OnFailure, OnFailureError)
-	z.RepeatSecret = cmp.Or(z.RepeatSecret, RepeatCount)
-	return z
+// Settings are all settings of zones, in the order in which they are read, written and shown. All else that names each
+// setting is a loop over this table, or is generated from it: see `make generate`.
+var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing changes
+	{
+		Name: "description", At: func(z *Zone) any { return &z.Description }, Most: MaxDescriptionLength,
+		Label: "What the zone is for", Says: "What the zone is for, in the words of its people",
+	},
+	{
+		Name: "rate", At: func(z *Zone) any { return &z.Rate }, Most: MaxRate, Required: true, Decides: true,
+		Label: "Rate", Zero: "nobody passes",
+		Says: "The most allowed attempts of a bucket in any interval of `window` seconds, or in each period",
+	},
+	{
+		Name: "window", At: func(z *Zone) any { return (*Length)(&z.Window) }, Least: 1, Most: longest, Required: true, Decides: true,
+		Label: "Window", Otherwise: "that of the period",
+		Says: "The length of the sliding window; of a period it is the length of the longest one, 2678400 of a month, and may be left out",
+	},
+	{
+		Name: "period", At: func(z *Zone) any { return (*string)(&z.Calendar.Period) }, Default: string(PeriodNone), Decides: true,
+		Choices: []Choice{
+			{"none", "a sliding window"}, {"second", ""}, {"minute", ""}, {"hour", ""}, {"day", ""}, {"week", "from Monday"}, {"month", ""},
+		},
+		Label: "Period", See: "#periods",
+		Says: "The unit of the calendar until whose end attempts count, in place of a sliding window",
+	},
+	{
+		Name: "period_offset", At: func(z *Zone) any { return &z.Calendar.Offset }, Least: -MaxPeriodOffset, Most: MaxPeriodOffset,
+		Unit: "minutes", Decides: true, Label: "Clock of the period, ahead of UTC",
+		Says: "How far the clock of the period is ahead of UTC, such as 60 or -300",
+	},
+	{
+		Name: "period_anchor", At: func(z *Zone) any { return &z.Calendar.Anchor }, Default: 1, Least: 1, Most: MaxPeriodAnchor, Decides: true,
+		Label: "Day on which a month begins",
+		Says:  "The day on which the period `month` begins; in a shorter month it is the last day",
+	},
+	{
+		Name: "mode", At: func(z *Zone) any { return (*string)(&z.Mode) }, Default: string(ModeEnforce), Decides: true,
+		Choices: []Choice{
+			{"enforce", "blocks"}, {"shadow", "decides and records, never blocks"}, {"off", "lets pass and records, counts nothing"},
+		},
+		Label: "Mode", Says: "Whether verdicts bind; in `shadow` they are told as `would_block`, and lockouts never bind",
+	},
+	{
+		Name: "counts", At: func(z *Zone) any { return (*string)(&z.Counts) }, Default: string(CountsAttempts), Decides: true,
+		Choices: []Choice{{"attempts", "all that are allowed"}, {"failures", "those whose success is not reported"}},
+		Label:   "Counted", Says: "Which attempts take a place in the window; a reported success gives its place back where failures count",
+	},
+	{
+		Name: "reserve_ttl", At: func(z *Zone) any { return (*Length)(&z.ReserveTTL) }, Least: 1, Most: longest, WholeRule: true,
+		Label: "Time to report the outcome", Otherwise: "the window",
+		Says: "How long a success may be reported where failures count, later the attempt is a failure; " +
+			"with `concurrent`, how long an attempt is under way; at most the window",
+	},
+	{
+		Name: "reset_on_success", At: func(z *Zone) any { return &z.ResetOnSuccess },
+		Label: "A success empties the bucket", Says: "Whether a reported success releases all that counts in the bucket",
+	},
+	{
+		Name: "concurrent", At: func(z *Zone) any { return &z.Concurrent }, Most: 1000, WholeRule: true,
+		Label: "Attempts under way at once", Zero: "any number", See: "#attempts-under-way",
+		Says: "How many counted attempts of a bucket may have no outcome at once, each for `reserve_ttl`; further ones are blocked",
+	},
+	{
+		Name: "repeat_secret", At: func(z *Zone) any { return (*string)(&z.RepeatSecret) }, Default: string(RepeatCount), WholeRule: true,
+		Choices: []Choice{{"count", "takes a place again"}, {"free", "takes no place"}},
+		Label:   "The same secret again", See: "#repeated-secrets",
+		Says: "What an attempt does with the `secret_hash` of an earlier one that counts and is no success",
+	},
+	{
+		Name: "lockout", At: func(z *Zone) any { return (*Length)(&z.Lockout) }, Most: longest, Decides: true,
+		Label: "First lockout", Zero: "never",
+		Says: "How long the attempt that finds a bucket full locks it; attempts on a locked bucket do not prolong the lockout",
+	},
+	{
+		Name: "lockout_factor", At: func(z *Zone) any { return &z.LockoutFactor }, Default: 2.0, Least: 1, Most: MaxLockoutFactor, Decides: true,
+		Label: "The next one is so many times longer",
+		Says:  "How many times longer a lockout is that begins within `lockout_decay` of the last one's end, with two decimals",
+	},
+	{
+		Name: "lockout_max", At: func(z *Zone) any { return (*Length)(&z.LockoutMax) }, Default: Length(day), Least: 1, Most: longest, Decides: true,
+		Label: "Longest lockout", Says: "The longest lockout",
+	},
+	{
+		Name: "lockout_decay", At: func(z *Zone) any { return (*Length)(&z.LockoutDecay) }, Default: Length(day), Least: 1, Most: longest, Decides: true,
+		Label: "Forgotten without lockout after",
+		Says:  "How long after a lockout's end the next one still grows; later it has the length of `lockout` again",
+	},
+	{
+		Name: "key_kind", At: func(z *Zone) any { return (*string)(&z.Keys.Kind) }, Default: string(KeyOpaque), Decides: true,
+		Choices: []Choice{
+			{"opaque", "equal bytes"},
+			{"username", "without case, space around, hidden characters"},
+			{"username_ai_ci", "without accents, too, as utf8mb4_0900_ai_ci"},
+			{"username_general_ci", "without accents, too, as utf8mb4_general_ci"},
+			{"ip", "addresses or their networks"},
+		},
+		Label: "Kind", See: "#names",
+		Says: "Which keys are one bucket; the service brings them into this form, names by Unicode NFKC, and callers by SQL pass them in it",
+	},
+	{
+		Name: "key_form", At: func(z *Zone) any { return (*string)(&z.Keys.Form) }, Default: string(KeyClear), Decides: true,
+		Choices: []Choice{{"clear", "as they are"}, {"hmac", "as pseudonyms, by the service's secret keys"}},
+		Label:   "Kept", See: "#pseudonyms",
+		Says: "How keys are kept; a change begins all windows of the zone anew",
+	},
+	{
+		Name: "ipv4_prefix", At: func(z *Zone) any { return &z.Keys.IPv4Prefix }, Default: 32, Least: 1, Most: 32, Decides: true,
+		Label: "IPv4 network", Says: "In `ip` zones: how many leading bits of an IPv4 address make one bucket",
+	},
+	{
+		Name: "ipv6_prefix", At: func(z *Zone) any { return &z.Keys.IPv6Prefix }, Default: 64, Least: 1, Most: 128, Decides: true,
+		Label: "IPv6 network", Says: "In `ip` zones: how many leading bits of an IPv6 address make one bucket",
+	},
+	{
+		Name: "on_failure", At: func(z *Zone) any { return (*string)(&z.OnFailure) }, Default: string(OnFailureError),
+		Choices: []Choice{{"error", "503, the caller decides"}, {"allow", "up to the rate, by each instance"}, {"block", "lets nobody pass"}},
+		Label:   "Database is away", See: "auth-server.md#while-the-database-is-away",
+		Says: "The answer while the database is away; `allow` and `block` are recorded nowhere, and the strictest zone of a check decides",
+	},
+	{
+		Name: "record_blocked", At: func(z *Zone) any { return &z.RecordBlocked }, Most: 1_000_000, Decides: true,
+		Label: "Blocked attempts with a row", Zero: "all", See: "#blocked-attempts",
+		Says: "How many blocked attempts of a bucket in a window or period, at most a day, have a txn each; the last of these counts the others",
+	},
+	{
+		Name: "keep_days", At: func(z *Zone) any { return &z.KeepDays }, Most: 36_500, Unit: "days",
+		Label: "Attempts are kept", Zero: "as the policy says", See: "#retention",
+		Says: "How long the zone's attempts are kept, if the policy of the database does not keep them longer",
+	},
+	{
+		Name: "totals", At: func(z *Zone) any { return &z.Totals }, Label: "Totals of each key", See: "analyst.md#totals",
+		Says: "Whether the attempts of each bucket are counted by hour, day, month and in all from now on, which outlives their rows",
+	},
 }
-
-// Validate returns an ErrInvalid that names the field and its bounds, or nil. Settings may have
-// their zero value, which stands for the default.
-func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }
-
-// ValidateAsGiven is Validate for a zone whose settings are all spelt out.
-func (z Zone) ValidateAsGiven() error {
-	return cmp.Or(validateZoneID(z.ID), validateRate(z.Rate), z.Calendar.validate(z.Window), validateSeconds("window", z.Window),
-		validateText("description", z.Description, MaxDescriptionLength), z.validateSettings())
-}
-
-func (z Zone) validateSettings() error {
-	switch z.Mode {
-	case ModeEnforce, ModeShadow, ModeOff:
-	default:
-		return NewFieldError("mode", "must be enforce, shadow or off, is %q", z.Mode)
-	}
-	switch z.Counts {
-	case CountsAttempts, CountsFailures:
-	default:
-		return NewFieldError("counts", "must be attempts or failures, is %q", z.Counts)
-	}
-	switch z.OnFailure {
-	case OnFailureError, OnFailureAllow, OnFailureBlock:
-	default:
-		return NewFieldError("on_failure", "must be error, allow or block, is %q", z.OnFailure)
-	}
-	if z.RepeatSecret != RepeatCount && z.RepeatSecret != RepeatFree {
-		return NewFieldError("repeat_secret", "must be count or free, is %q", z.RepeatSecret)
-	}
-	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
-		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
-	}
-	if z.Concurrent < 0 || z.Concurrent > MaxConcurrent {
-		return NewFieldError("concurrent", "must be 0 to %d, is %d", MaxConcurrent, z.Concurrent)
-	}
-	if z.RecordBlocked < 0 || z.RecordBlocked > MaxRecordBlocked {
-		return NewFieldError("record_blocked", "must be 0 to %d, is %d", MaxRecordBlocked, z.RecordBlocked)
-	}
-	if z.KeepDays < 0 || z.KeepDays > MaxKeepDays {
-		return NewFieldError("keep_days", "must be 0 to %d, is %d", MaxKeepDays, z.KeepDays)
-	}
-	if z.Lockout != 0 {
-		if err := validateSeconds("lockout", z.Lockout); err != nil {
-			return err
-		}
-	}
-	if math.IsNaN(z.LockoutFactor) || z.LockoutFactor < 1 || z.LockoutFactor > MaxLockoutFactor ||
-		math.Abs(z.LockoutFactor*100-float64(z.lockoutPercent())) > 1e-6 {
-		return NewFieldError("lockout_factor", "must be 1 to %d with at most two decimals, is %v", MaxLockoutFactor, z.LockoutFactor)
-	}
-	return cmp.Or(validateSeconds("lockout_max", z.LockoutMax), validateSeconds("lockout_decay", z.LockoutDecay), z.Keys.validate())
-}
-
-// lockoutPercent is LockoutFactor in hundredths.
-func (z Zone) lockoutPercent() int64 { return int64(math.Round(z.LockoutFactor * 100)) }
-
-func validateZoneID(id int64) error {
-	if id < 1 || id > MaxZoneID {
-		return NewFieldError("zone_id", "must be 1 to %d, is %d", MaxZoneID, id)
-	}
-	return nil
-}
-
-func validateRate(rate int) error {
-	if rate < 0 || rate > MaxRate {
-		return NewFieldError("rate", "must be 0 to %d, is %d", MaxRate, rate)
-	}
-	return nil
-}
-
-func validateSeconds(field string, d time.Duration) error {
-	if d < MinWindow || d > MaxWindow || d%time.Second != 0 {
-		return NewFieldError(field, "must be 1 to %d whole seconds, is %s", WholeSeconds(MaxWindow), secondsText(d))
-	}
-	return nil
-}
-
-// secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
-func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // Match is a condition on the stored zone, by which a writer changes only the version that it has read. The
 // zero value always holds. If the condition does not hold, stores return ErrPrecondition and change

@@ -19,6 +19,11 @@ import (
 // newParser returns the parser of command lines. It takes environment variables from
 // p and not, as kong would, from the process, so that tests can run in parallel.
 func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error) {
+	if zone := reflect.ValueOf(grammar).Elem().FieldByName("Zone"); zone.IsValid() {
+		if command, isZone := zone.Addr().Interface().(*zoneCmd); isZone {
+			command.Set.Settings = newZoneFlags().Interface()
+		}
+	}
 	dataFolder, _ := defaultDataFolder(p.LookupEnv) // "" if unknown; devCmd reports it
 	parser, err := kong.New(grammar,
 		kong.Name("velocityd"), kong.Description(description),

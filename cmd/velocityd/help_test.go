@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/service"
 
 	"github.com/alecthomas/kong"
 )
@@ -13,14 +14,16 @@ import (
 func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	t.Parallel()
 	said := []string{ // each time, by design
-		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success", "concurrent", "repeat-secret", "secret-hash",
-		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
-		"record-blocked", "keep-days", "totals", "period", "period-offset", "period-anchor", "by", "since", "until",
+		"help", "version", "steps", "all", "secret-hash",
+		"by", "since", "until",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out", "out-secret",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
 		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "type", "events", "event",
 		"all-locked", "same-reason", "first-zone", "strict", "findings", "sshd", "subject", "preset",
+	}
+	for _, setting := range service.Settings {
+		said = append(said, strings.ReplaceAll(setting.Name, "_", "-"))
 	}
 	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {

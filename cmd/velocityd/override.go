@@ -333,3 +333,20 @@ func expiryOf(at, now time.Time) string {
 	}
 	return end
 }
+
+func isZero[T comparable](named *T) bool {
+	var zero T
+	return named != nil && *named == zero
+}
+
+func replace[T any](setting, named *T) {
+	if named != nil {
+		*setting = *named
+	}
+}
+
+func replaceLength(setting *time.Duration, named *shell.Duration) {
+	if named != nil {
+		*setting = time.Duration(*named)
+	}
+}

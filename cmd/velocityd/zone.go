@@ -59,7 +59,7 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewZones(zones))
+		return json.NewEncoder(p.Stdout).Encode(api.Zones{Zones: zones})
 	case len(zones) == 0:
 		fmt.Fprintln(p.Stdout, "no zones; 'velocityd zone set' creates one")
 	default:
@@ -133,11 +133,12 @@ func printZones(w io.Writer, zones []service.Zone) {
 // differences returns the settings of a zone that differ from the defaults, but for those that
 // have a column of their own.
 func differences(z service.Zone) []string {
-	byDefault := api.NewZoneSettings(service.Zone{Rate: z.Rate, Window: z.Window, Description: z.Description}).List()
+	z = z.WithDefaults()
+	byDefault := service.Zone{Rate: z.Rate, Window: z.Window, Description: z.Description}.WithDefaults()
 	var named []string
-	for i, setting := range api.NewZoneSettings(z).List() {
-		if setting != byDefault[i] {
-			named = append(named, setting.Name+"="+strings.Trim(setting.Value, `"`))
+	for _, setting := range service.Settings {
+		if value := setting.Text(&z); value != setting.Text(&byDefault) {
+			named = append(named, setting.Name+"="+strings.Trim(value, `"`))
 		}
 	}
 	return named

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -21,11 +20,11 @@ func writeZones(w io.Writer, zones []service.Zone) {
 	for _, z := range zones {
 		z = z.WithDefaults()
 		fmt.Fprintf(w, "  - id: %d\n", z.ID)
-		for _, setting := range api.NewZoneSettings(z).List() {
+		for _, setting := range service.Settings {
 			if setting.Name == "reserve_ttl" && z.ReserveTTL == z.Window {
 				continue // its default, also when somebody changes the window in the file
 			}
-			fmt.Fprintf(w, "    %s: %s\n", setting.Name, setting.Value)
+			fmt.Fprintf(w, "    %s: %s\n", setting.Name, setting.Text(&z))
 		}
 		fmt.Fprintf(w, "    revision: %d\n", z.Revision)
 	}
@@ -73,32 +72,47 @@ func zoneOf(members map[string]any) (service.Zone, error) {
 			return service.Zone{}, fmt.Errorf("%s has no value", name)
 		}
 	}
-	text, err := json.Marshal(members)
-	if err != nil {
-		return service.Zone{}, err
-	}
-	read := api.Zone{ZoneSettings: api.DefaultSettings()}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&read); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return service.Zone{}, fmt.Errorf("%s cannot be a %s", wrong.Field, wrong.Value)
+	zone := service.Zone{}.WithDefaults()
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if err := readMember(&zone, name, members[name]); err != nil {
+			return service.Zone{}, err
 		}
-		return service.Zone{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	switch {
 	case members["window"] != nil:
-	case read.Period == service.PeriodNone:
+	case zone.Calendar.IsNone():
 		return service.Zone{}, errors.New("window is missing")
 	default:
-		read.Window = service.WholeSeconds(read.Period.Length())
+		zone.Window = zone.Calendar.Period.Length()
 	}
 	if members["reserve_ttl"] == nil {
-		read.ReserveTTL = read.Window
+		zone.ReserveTTL = zone.Window
 	}
-	zone := read.Zone()
 	return zone, zone.ValidateAsGiven()
+}
+
+// readMember takes a member of a zone, by its name in JSON, into the zone.
+func readMember(zone *service.Zone, name string, value any) error {
+	var at any
+	switch setting, isSetting := service.SettingNamed(name); {
+	case isSetting:
+		at = setting.At(zone)
+	case name == "id":
+		at = &zone.ID
+	case name == "revision":
+		at = &zone.Revision
+	default:
+		return fmt.Errorf("unknown field %q", name)
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	var wrong *json.UnmarshalTypeError
+	if err = json.Unmarshal(text, at); errors.As(err, &wrong) {
+		return fmt.Errorf("%s cannot be a %s", name, wrong.Value)
+	}
+	return err
 }
 
 // zoneChange is what a zone is and what it is to be.
@@ -109,26 +123,25 @@ type zoneChange struct {
 
 // isNone says that the zone is as it is to be.
 func (c zoneChange) isNone() bool {
-	return c.now.ID != 0 && api.NewZoneSettings(c.now) == api.NewZoneSettings(c.wanted)
+	return c.now.ID != 0 && c.now.HasSettingsOf(c.wanted)
 }
 
 // print writes the settings that change; of a new zone those that have no default or another value.
 func (c zoneChange) print(w io.Writer) {
-	wanted := api.NewZoneSettings(c.wanted).List()
+	now, wanted := c.now.WithDefaults(), c.wanted.WithDefaults()
 	if c.now.ID == 0 {
-		fmt.Fprintf(w, "zone %d, new:\n", c.wanted.ID)
-		byDefault := api.NewZoneSettings(service.Zone{Window: c.wanted.Window}).List()
-		for i, setting := range wanted {
-			if setting != byDefault[i] || setting.Name == "window" || setting.Name == "rate" {
-				fmt.Fprintf(w, "  %-16s %s\n", setting.Name, setting.Value)
-			}
-		}
-		return
+		now = service.Zone{Window: wanted.Window}.WithDefaults()
+		fmt.Fprintf(w, "zone %d, new:\n", wanted.ID)
+	} else {
+		fmt.Fprintf(w, "zone %d, revision %d:\n", now.ID, now.Revision)
 	}
-	fmt.Fprintf(w, "zone %d, revision %d:\n", c.now.ID, c.now.Revision)
-	for i, setting := range api.NewZoneSettings(c.now).List() {
-		if setting != wanted[i] {
-			fmt.Fprintf(w, "  %-16s %s -> %s\n", setting.Name, setting.Value, wanted[i].Value)
+	for _, setting := range service.Settings {
+		before, after := setting.Text(&now), setting.Text(&wanted)
+		switch {
+		case c.now.ID == 0 && (setting.Required || before != after):
+			fmt.Fprintf(w, "  %-16s %s\n", setting.Name, after)
+		case c.now.ID != 0 && before != after:
+			fmt.Fprintf(w, "  %-16s %s -> %s\n", setting.Name, before, after)
 		}
 	}
 }

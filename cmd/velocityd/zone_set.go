@@ -1,8 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"velocityd/cmd/velocityd/ask"
@@ -11,117 +16,85 @@ import (
 	"velocityd/service/lint"
 )
 
-// zoneSettings are the settings that zone set can change; nil means not named.
-type zoneSettings struct {
-	Rate           *int            `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
-	Window         *shell.Duration `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
-	Period         *string         `env:"-" enum:"none,second,minute,hour,day,week,month" placeholder:"PERIOD" help:"none: the window slides; otherwise attempts count until their second, minute, hour, day, week (from Monday) or month ends, and --window is left out."`
-	PeriodOffset   *int            `env:"-" placeholder:"MINUTES" help:"With --period: how far its clock is ahead of UTC, such as 60 or -300."`
-	PeriodAnchor   *int            `env:"-" placeholder:"DAY" help:"With --period month: the day on which a month begins, 1 to 31; in a shorter month its last day."`
-	Description    *string         `env:"-" placeholder:"TEXT" help:"What the zone is for."`
-	Mode           *string         `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
-	Counts         *string         `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
-	ReserveTTL     *shell.Duration `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures or --concurrent: how long after the attempt a success may be reported, or the attempt is under way. 0: as long as the window."`
-	ResetOnSuccess *bool           `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
-	Concurrent     *int            `env:"-" placeholder:"N" help:"Most attempts of a bucket without an outcome at once; each is waited for as long as --reserve-ttl. 0: any number."`
-	RepeatSecret   *string         `env:"-" enum:"count,free" placeholder:"HOW" help:"count: every attempt takes a place; free: one with a secret that an earlier attempt had, by the secret_hash of the checks, takes none."`
-	Lockout        *shell.Duration `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
-	LockoutFactor  *float64        `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
-	LockoutMax     *shell.Duration `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
-	LockoutDecay   *shell.Duration `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
-	KeyKind        *string         `env:"-" enum:"opaque,username,username_ai_ci,username_general_ci,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; username_ai_ci, username_general_ci: accents and whatever these collations of a users table take for equal do not matter either; ip: keys are addresses."`
-	KeyForm        *string         `env:"-" enum:"clear,hmac" placeholder:"FORM" help:"clear: keys are kept as they are; hmac: as pseudonyms, which need --key-hmac-file. A change begins all windows of the zone anew."`
-	IPv4Prefix     *int            `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
-	IPv6Prefix     *int            `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
-	OnFailure      *string         `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
-	RecordBlocked  *int            `env:"-" placeholder:"N" help:"How many blocked attempts of a bucket and window are recorded as txns of their own; the last of these counts the others. 0: all."`
-	KeepDays       *int            `env:"-" placeholder:"DAYS" help:"For how many days the zone's txns are kept, if the policy of the database does not keep them longer."`
-	Totals         *bool           `env:"-" negatable:"" help:"Keep the attempts of each bucket by hour, day, month and in all, also when its txns are gone."`
+// zoneFlags are a pointer to a struct with a flag for each setting, in the order of service.Settings. A flag that is not named is
+// nil.
+type zoneFlags struct{ reflect.Value }
+
+// newZoneFlags returns flags of which none is named.
+func newZoneFlags() zoneFlags {
+	fields := make([]reflect.StructField, len(service.Settings))
+	for i, s := range service.Settings {
+		kind := reflect.TypeOf(s.At(new(service.Zone)))
+		if s.Kind() == service.KindLength {
+			kind = reflect.TypeFor[*shell.Duration]()
+		}
+		fields[i] = reflect.StructField{Name: fmt.Sprint("Setting", i), Type: kind, Tag: zoneFlagTag(s)}
+	}
+	return zoneFlags{reflect.New(reflect.StructOf(fields))}
 }
 
-// validate returns a usageError for zero values, which package service would take for
+// zoneFlagTag describes the flag of a setting to kong.
+func zoneFlagTag(s service.Setting) reflect.StructTag {
+	help := strings.ReplaceAll(s.Sentence(), "`", "")
+	if s.Otherwise != "" && !s.Required {
+		help += " 0: " + s.Otherwise + "."
+	}
+	tag := fmt.Sprintf(`name:%q env:"-" help:%q`, strings.ReplaceAll(s.Name, "_", "-"), help)
+	switch s.Kind() {
+	case service.KindFlag:
+		tag += ` negatable:""`
+	case service.KindChoice:
+		tag += fmt.Sprintf(` enum:%q placeholder:"WORD"`, strings.Join(s.Words(), ","))
+	case service.KindLength:
+		tag += ` placeholder:"LENGTH"`
+	case service.KindText:
+		tag += ` placeholder:"TEXT"`
+	case service.KindNumber, service.KindFactor:
+		tag += fmt.Sprintf(` placeholder:%q`, cmp.Or(strings.ToUpper(s.Unit), "N"))
+	}
+	return reflect.StructTag(tag)
+}
+
+// named returns the value of the flag of a setting, or nothing valid if the command line does not name it.
+func (f zoneFlags) named(name string) reflect.Value {
+	i := slices.IndexFunc(service.Settings, func(s service.Setting) bool { return s.Name == name })
+	return f.Elem().Field(i).Elem()
+}
+
+// validate returns a usageError if no flag is named, and for zero values, which package service would take for
 // "the default".
-func (s zoneSettings) validate() error {
-	for _, setting := range []struct {
-		flag  string
-		empty bool
-	}{
-		{"--period", isZero(s.Period)},
-		{"--period-anchor", isZero(s.PeriodAnchor)},
-		{"--mode", isZero(s.Mode)},
-		{"--counts", isZero(s.Counts)},
-		{"--lockout-factor", isZero(s.LockoutFactor)},
-		{"--lockout-max", isZero(s.LockoutMax)},
-		{"--lockout-decay", isZero(s.LockoutDecay)},
-		{"--repeat-secret", isZero(s.RepeatSecret)},
-		{"--key-kind", isZero(s.KeyKind)},
-		{"--key-form", isZero(s.KeyForm)},
-		{"--ipv4-prefix", isZero(s.IPv4Prefix)},
-		{"--ipv6-prefix", isZero(s.IPv6Prefix)},
-		{"--on-failure", isZero(s.OnFailure)},
-	} {
-		if setting.empty {
-			return shell.Usagef("%s must not be 0 or empty", setting.flag)
+func (f zoneFlags) validate() error {
+	if f.Elem().IsZero() {
+		return shell.Usagef("nothing to set: name a setting, such as --rate, --window or --description")
+	}
+	for _, s := range service.Settings {
+		if value := f.named(s.Name); s.Default != nil && value.IsValid() && value.IsZero() {
+			return shell.Usagef("--%s must not be 0 or empty", strings.ReplaceAll(s.Name, "_", "-"))
 		}
 	}
 	return nil
 }
 
-func isZero[T comparable](named *T) bool {
-	var zero T
-	return named != nil && *named == zero
-}
-
 // apply returns zone with the settings that the command line names.
-func (s zoneSettings) apply(zone service.Zone) service.Zone {
+func (f zoneFlags) apply(zone service.Zone) service.Zone {
 	if zone.ReserveTTL == zone.Window {
 		zone.ReserveTTL = 0 // means the window, also after that has changed
 	}
-	replace(&zone.Rate, s.Rate)
-	replaceLength(&zone.Window, s.Window)
-	replace((*string)(&zone.Calendar.Period), s.Period)
-	replace(&zone.Calendar.Offset, s.PeriodOffset)
-	replace(&zone.Calendar.Anchor, s.PeriodAnchor)
-	if s.Period != nil && s.Window == nil && !zone.Calendar.IsNone() {
+	for _, s := range service.Settings {
+		if value := f.named(s.Name); value.IsValid() {
+			at := reflect.ValueOf(s.At(&zone)).Elem()
+			at.Set(value.Convert(at.Type()))
+		}
+	}
+	if f.named("period").IsValid() && !f.named("window").IsValid() && !zone.Calendar.IsNone() {
 		zone.Window = 0 // means the length of the period
 	}
-	replace(&zone.Description, s.Description)
-	replace((*string)(&zone.Mode), s.Mode)
-	replace((*string)(&zone.Counts), s.Counts)
-	replaceLength(&zone.ReserveTTL, s.ReserveTTL)
-	replace(&zone.ResetOnSuccess, s.ResetOnSuccess)
-	replace(&zone.Concurrent, s.Concurrent)
-	replace((*string)(&zone.RepeatSecret), s.RepeatSecret)
-	replaceLength(&zone.Lockout, s.Lockout)
-	replace(&zone.LockoutFactor, s.LockoutFactor)
-	replaceLength(&zone.LockoutMax, s.LockoutMax)
-	replaceLength(&zone.LockoutDecay, s.LockoutDecay)
-	replace((*string)(&zone.Keys.Kind), s.KeyKind)
-	replace((*string)(&zone.Keys.Form), s.KeyForm)
-	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
-	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
-	replace((*string)(&zone.OnFailure), s.OnFailure)
-	replace(&zone.RecordBlocked, s.RecordBlocked)
-	replace(&zone.KeepDays, s.KeepDays)
-	replace(&zone.Totals, s.Totals)
 	return zone
-}
-
-func replace[T any](setting, named *T) {
-	if named != nil {
-		*setting = *named
-	}
-}
-
-func replaceLength(setting *time.Duration, named *shell.Duration) {
-	if named != nil {
-		*setting = time.Duration(*named)
-	}
 }
 
 type zoneSetCmd struct {
 	ID            int64 `arg:"" help:"The zone's id."`
-	zoneSettings  `embed:""`
+	Settings      any   `embed:""` // of zoneFlags, which newParser sets
 	shell.YesFlag `embed:""`
 	ask.Flags     `embed:""`
 	becauseFlag   `embed:""`
@@ -129,7 +102,7 @@ type zoneSetCmd struct {
 
 // Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them.
+	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A LENGTH is seconds, or 90s, 5m, 7d.
 
 Examples:
 
@@ -139,19 +112,18 @@ Examples:
   velocityd zone set 4 --rate 100000 --period month --description 'quota per account'`
 }
 
+func (c *zoneSetCmd) flags() zoneFlags { return zoneFlags{reflect.ValueOf(c.Settings)} }
+
 // Run creates or changes the zone.
 func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	ctx, err := c.in(ctx)
 	if err != nil {
 		return err
 	}
-	if c.zoneSettings == (zoneSettings{}) {
-		return shell.Usagef("nothing to set: name a setting, such as --rate, --window or --description")
-	}
 	if c.ID < 1 {
 		return shell.Usagef("id must be 1 or more")
 	}
-	if err := c.validate(); err != nil {
+	if err := c.flags().validate(); err != nil {
 		return err
 	}
 	store, err := c.Open(ctx)
@@ -176,16 +148,17 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 // service.ErrPrecondition if the zone was changed in between.
 func (c *zoneSetCmd) edit(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Zone, error) {
 	now, err := store.Zone(ctx, c.ID)
-	zone, match := now, service.Match{Revision: now.Revision}
+	flags, zone, match := c.flags(), now, service.Match{Revision: now.Revision}
 	switch {
-	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil && c.Period == nil):
+	case errors.Is(err, service.ErrNotFound) && (!flags.named("rate").IsValid() ||
+		!flags.named("window").IsValid() && !flags.named("period").IsValid()):
 		return zone, shell.Usagef("zone %d does not exist: a new one needs --rate, and --window or --period", c.ID)
 	case errors.Is(err, service.ErrNotFound):
 		zone, match = service.Zone{ID: c.ID}, service.Match{Absent: true}
 	case err != nil:
 		return zone, err
 	}
-	zone = c.apply(zone)
+	zone = flags.apply(zone)
 	if err := zone.Validate(); err != nil {
 		return zone, shell.UsageError{Err: err}
 	}

@@ -36,7 +36,7 @@ func (c *zoneShowCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewZones(zones))
+		return json.NewEncoder(p.Stdout).Encode(api.Zones{Zones: zones})
 	}
 	writeZones(p.Stdout, zones)
 	return nil

@@ -3,7 +3,6 @@
 package settings
 
 import (
-	"encoding/json"
 	"html/template"
 	"math"
 	"net/url"
@@ -12,38 +11,35 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/api"
 	"velocityd/console/words"
 	"velocityd/service"
 )
 
-// Kind is how a setting is written in a form and read by people.
-type Kind string
-
-// The kinds of settings.
-const (
-	KindNumber  Kind = "number"
-	KindSeconds Kind = "seconds"
-	KindFactor  Kind = "factor"
-	KindText    Kind = "text"
-	KindChoice  Kind = "choice"
-)
-
 // Field is one setting of a zone as people see it.
-type Field struct {
-	Name  string // in JSON and SQL
-	Label string
-	Kind  Kind
-	Unit  string
-	Help  string
-	// Choices are the values of a KindChoice, as they stand in JSON, and their words.
-	Choices []Choice
-	// Empty says what an empty field stands for; "" if it must not be empty. Zero says what 0 stands for, if not for itself.
-	Empty, Zero string
+type Field struct{ service.Setting }
+
+// Measure is what a number counts, in short.
+func (f Field) Measure() string {
+	if f.Kind() == service.KindLength {
+		return "s"
+	}
+	return f.Unit
 }
 
-// Choice is a value that a setting can have.
-type Choice struct{ Value, Label string }
+// Options are the values of a setting that people choose from, with the words for each. Other settings have none.
+func (f Field) Options() []service.Choice {
+	if f.Kind() == service.KindFlag {
+		return []service.Choice{{Value: "false", Meaning: "no"}, {Value: "true", Meaning: "yes"}}
+	}
+	options := slices.Clone(f.Choices)
+	for i, c := range options {
+		options[i].Meaning = c.Value
+		if c.Meaning != "" {
+			options[i].Meaning += ": " + c.Meaning
+		}
+	}
+	return options
+}
 
 // Group is some settings that belong together.
 type Group struct {
@@ -51,174 +47,119 @@ type Group struct {
 	Fields []Field
 }
 
-// Groups returns all settings of zones in the order in which people think of them.
-func Groups() []Group {
-	return []Group{
-		{"Limit", []Field{
-			{Name: "description", Label: "What the zone is for", Kind: KindText},
-			{Name: "rate", Label: "Rate", Kind: KindNumber, Help: "How many pass in a window."},
-			{Name: "window", Label: "Window", Kind: KindSeconds, Unit: "s", Empty: "that of the period"},
-			{Name: "period", Label: "Period", Kind: KindChoice, Help: "A period of the calendar begins anew.", Choices: periods()},
-			{Name: "period_offset", Label: "Clock of the period", Kind: KindNumber, Unit: "min ahead of UTC", Zero: "UTC"},
-			{Name: "period_anchor", Label: "Day on which a month begins", Kind: KindNumber},
-			{Name: "mode", Label: "Mode", Kind: KindChoice, Choices: []Choice{
-				{"enforce", "enforce: blocks"}, {"shadow", "shadow: only watches"}, {"off", "off: lets all pass"},
-			}},
-		}},
-		{"What takes a place", []Field{
-			{Name: "counts", Label: "Counted", Kind: KindChoice, Choices: []Choice{
-				{"attempts", "all attempts"}, {"failures", "failures alone"},
-			}},
-			{Name: "reset_on_success", Label: "A success empties the bucket", Kind: KindChoice, Choices: yesOrNo()},
-			{Name: "reserve_ttl", Label: "Time to report the outcome", Kind: KindSeconds, Unit: "s", Empty: "the window"},
-			{Name: "concurrent", Label: "Attempts under way at once", Kind: KindNumber, Zero: "any number"},
-			{Name: "repeat_secret", Label: "The same secret again", Kind: KindChoice, Choices: []Choice{
-				{"count", "takes a place again"}, {"free", "takes no place"},
-			}},
-		}},
-		{"Lockout", []Field{
-			{Name: "lockout", Label: "First lockout", Kind: KindSeconds, Unit: "s", Zero: "none"},
-			{Name: "lockout_factor", Label: "The next one is longer", Kind: KindFactor, Unit: "times"},
-			{Name: "lockout_max", Label: "Longest lockout", Kind: KindSeconds, Unit: "s"},
-			{Name: "lockout_decay", Label: "Forgotten after", Kind: KindSeconds, Unit: "s without lockout"},
-		}},
-		{"Keys", []Field{
-			{Name: "key_kind", Label: "Kind", Kind: KindChoice, Choices: []Choice{
-				{"opaque", "opaque: as they are"},
-				{"username", "user names"},
-				{"username_ai_ci", "user names without accents"},
-				{"username_general_ci", "user names by utf8mb4_general_ci"},
-				{"ip", "addresses"},
-			}},
-			{Name: "key_form", Label: "Kept", Kind: KindChoice, Help: "A change begins all windows anew.", Choices: []Choice{
-				{"clear", "as they are"}, {"hmac", "as pseudonyms"},
-			}},
-			{Name: "ipv4_prefix", Label: "IPv4 network", Kind: KindNumber, Unit: "bits"},
-			{Name: "ipv6_prefix", Label: "IPv6 network", Kind: KindNumber, Unit: "bits"},
-		}},
-		{"Failure and records", []Field{
-			{Name: "on_failure", Label: "Database is away", Kind: KindChoice, Choices: []Choice{
-				{"error", "error: the caller decides"}, {"allow", "allow"}, {"block", "block"},
-			}},
-			{Name: "record_blocked", Label: "Blocked attempts with a row", Kind: KindNumber, Zero: "all"},
-			{Name: "keep_days", Label: "Attempts are kept", Kind: KindNumber, Unit: "days", Zero: "as the policy says"},
-			{Name: "totals", Label: "Totals of each key", Kind: KindChoice, Choices: yesOrNo()},
-		}},
+// Groups returns all settings of zones in their order, in groups that begin with settings of these names.
+func Groups() (list []Group) {
+	begins := map[string]string{
+		"description": "Limit", "counts": "What takes a place", "lockout": "Lockout", "key_kind": "Keys", "on_failure": "Failure and records",
 	}
-}
-
-func periods() []Choice {
-	return []Choice{
-		{"none", "none: a sliding window"},
-		{"second", "second"},
-		{"minute", "minute"},
-		{"hour", "hour"},
-		{"day", "day"},
-		{"week", "week"},
-		{"month", "month"},
+	for _, s := range service.Settings {
+		if name, begins := begins[s.Name]; begins {
+			list = append(list, Group{Name: name})
+		}
+		group := &list[len(list)-1]
+		group.Fields = append(group.Fields, Field{s})
 	}
+	return list
 }
-
-func yesOrNo() []Choice { return []Choice{{"false", "no"}, {"true", "yes"}} }
 
 // Values are the settings of a zone by name, as they stand in a form.
 type Values map[string]string
 
 // ValuesOf returns the settings of a zone for a form.
-func ValuesOf(settings api.ZoneSettings) Values {
+func ValuesOf(zone service.Zone) Values {
+	zone = zone.WithDefaults()
 	all := Values{}
-	for _, s := range settings.List() {
-		text := s.Value
-		if strings.HasPrefix(text, `"`) {
-			_ = json.Unmarshal([]byte(s.Value), &text) // it is JSON
+	for _, s := range service.Settings {
+		text := s.Text(&zone)
+		if word, isText := s.At(&zone).(*string); isText {
+			text = *word
 		}
 		all[s.Name] = text
 	}
-	if settings.ReserveTTL == settings.Window {
+	if zone.ReserveTTL == zone.Window {
 		all["reserve_ttl"] = ""
 	}
 	return all
 }
 
-// Read returns the settings that a form or an address has. Those that it lacks are those of base. The error is a
+// Read returns a zone with the settings that a form or an address has. Those that it lacks are those of base. The error is a
 // service.ErrInvalid that names the field.
-func Read(form url.Values, base api.ZoneSettings) (api.ZoneSettings, error) {
-	written := ValuesOf(base)
-	text := map[string]json.RawMessage{}
-	for _, g := range Groups() {
-		for _, f := range g.Fields {
-			if form.Has(f.Name) {
-				written[f.Name] = strings.TrimSpace(form.Get(f.Name))
-			}
-			raw, err := f.json(written[f.Name])
-			if err != nil {
-				return base, err
-			}
-			text[f.Name] = raw
+func Read(form url.Values, base service.Zone) (service.Zone, error) {
+	written, zone := ValuesOf(base), base.WithDefaults()
+	for _, s := range service.Settings {
+		if form.Has(s.Name) {
+			written[s.Name] = strings.TrimSpace(form.Get(s.Name))
+		}
+		if err := (Field{s}).read(&zone, written[s.Name]); err != nil {
+			return base.WithDefaults(), err
 		}
 	}
-	whole, err := json.Marshal(text)
+	if !zone.Calendar.IsNone() {
+		zone.Window = 0 // it is the length of the period
+	}
+	return zone.WithDefaults(), nil
+}
+
+// read takes the text of a form into a zone.
+func (f Field) read(zone *service.Zone, text string) error {
+	var err error
+	switch at := f.At(zone).(type) {
+	case *int:
+		var n int64
+		n, err = f.number(text)
+		*at = int(n)
+	case *service.Length:
+		var n int64
+		if text != "" || f.Otherwise == "" {
+			n, err = f.number(text)
+		}
+		*at = service.Length(service.Seconds(n))
+	case *float64:
+		var bad error
+		if *at, bad = strconv.ParseFloat(text, 64); bad != nil || math.IsNaN(*at) || math.IsInf(*at, 0) {
+			err = service.NewFieldError(f.Name, "must be a number such as 2 or 1.5, is %.20q", text)
+		}
+	case *bool:
+		var bad error
+		if *at, bad = strconv.ParseBool(text); bad != nil {
+			err = service.NewFieldError(f.Name, "must be true or false, is %.20q", text)
+		}
+	case *string:
+		*at = text
+	}
+	return err
+}
+
+func (f Field) number(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		return base, err
+		return 0, service.NewFieldError(f.Name, "must be a whole number, is %.20q", text)
 	}
-	settings := base
-	if err := json.Unmarshal(whole, &settings); err != nil {
-		return base, service.NewFieldError("settings", "cannot be read: %v", err)
-	}
-	if settings.Period != service.PeriodNone {
-		settings.Window = 0 // it is the length of the period
-	}
-	filled := api.NewZoneSettings(settings.Zone(1))
-	return filled, nil
+	return n, nil
 }
 
-// json returns the text of a form as the setting stands in JSON.
-func (f Field) json(text string) (json.RawMessage, error) {
-	switch f.Kind {
-	case KindNumber, KindSeconds:
-		if text == "" && f.Empty != "" {
-			text = "0"
-		}
-		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return nil, service.NewFieldError(f.Name, "must be a whole number, is %.20q", text)
-		}
-	case KindFactor:
-		n, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-			return nil, service.NewFieldError(f.Name, "must be a number such as 2 or 1.5, is %.20q", text)
-		}
-		return json.Marshal(n)
-	case KindChoice:
-		if text == "true" || text == "false" {
-			return json.RawMessage(text), nil
-		}
-		return json.Marshal(text)
-	case KindText:
-		return json.Marshal(text)
-	}
-	return json.RawMessage(text), nil
-}
-
-// Words returns a value of the setting for people.
-func (f Field) Words(text string) template.HTML {
+// InWords returns a value of the setting for people.
+func (f Field) InWords(text string) template.HTML {
 	shown := text
 	if text == "0" && f.Zero != "" {
 		return template.HTML(f.Zero) //nolint:gosec // it is a word of ours
 	}
-	switch f.Kind {
-	case KindText:
+	switch f.Kind() {
+	case service.KindText:
 		return words.Visible(text)
-	case KindSeconds:
+	case service.KindLength:
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			shown = words.Length(time.Duration(n) * time.Second)
 		} else {
-			shown = f.Empty
+			shown = f.Otherwise
 		}
-	case KindNumber, KindFactor:
-		shown = strings.TrimSpace(words.Num(text) + " " + f.Unit)
-	case KindChoice:
-		if i := slices.IndexFunc(f.Choices, func(c Choice) bool { return c.Value == text }); i >= 0 {
-			shown = f.Choices[i].Label
+	case service.KindNumber, service.KindFactor:
+		shown = strings.TrimSpace(words.Num(text) + " " + f.Measure())
+	case service.KindChoice, service.KindFlag:
+		for _, o := range f.Options() {
+			if o.Value == text {
+				shown = o.Meaning
+			}
 		}
 	}
 	return template.HTML(template.HTMLEscapeString(shown)) //nolint:gosec // it is escaped
@@ -230,21 +171,19 @@ type Difference struct {
 	Old, New    template.HTML // in words
 }
 
-// Differences returns the settings that changed, in the order of the groups.
-func Differences(old, changed api.ZoneSettings) (list []Difference) {
+// Differences returns the settings that changed, in their order.
+func Differences(old, changed service.Zone) (list []Difference) {
 	before, after := ValuesOf(old), ValuesOf(changed)
-	for _, g := range Groups() {
-		for _, f := range g.Fields {
-			if before[f.Name] != after[f.Name] {
-				list = append(list, Difference{f.Name, f.Label, f.Words(before[f.Name]), f.Words(after[f.Name])})
-			}
+	for _, s := range service.Settings {
+		if was, is := before[s.Name], after[s.Name]; was != is {
+			list = append(list, Difference{s.Name, s.Label, Field{s}.InWords(was), Field{s}.InWords(is)})
 		}
 	}
 	return list
 }
 
 // ChangedValues returns the settings that changed, as they stand in an address.
-func ChangedValues(old, changed api.ZoneSettings) url.Values {
+func ChangedValues(old, changed service.Zone) url.Values {
 	before, query := ValuesOf(old), url.Values{}
 	for name, text := range ValuesOf(changed) {
 		if before[name] != text {

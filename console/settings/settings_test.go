@@ -2,30 +2,10 @@ package settings
 
 import (
 	"net/url"
-	"slices"
 	"testing"
 
-	"velocityd/api"
 	"velocityd/service"
 )
-
-func TestTheFormHasEverySettingOfAZone(t *testing.T) {
-	t.Parallel()
-	var fields, settings []string
-	for _, g := range Groups() {
-		for _, f := range g.Fields {
-			fields = append(fields, f.Name)
-		}
-	}
-	for _, s := range api.DefaultSettings().List() {
-		settings = append(settings, s.Name)
-	}
-	slices.Sort(fields)
-	slices.Sort(settings)
-	if !slices.Equal(fields, settings) {
-		t.Errorf("the form has %v, and zones have %v", fields, settings)
-	}
-}
 
 func TestAFormGivesTheSettingsThatItWasMadeOf(t *testing.T) {
 	t.Parallel()
@@ -38,14 +18,14 @@ func TestAFormGivesTheSettingsThatItWasMadeOf(t *testing.T) {
 			Totals: true, KeepDays: 9, RecordBlocked: 5,
 		},
 	} {
-		want, form := api.NewZoneSettings(zone), url.Values{}
+		want, form := zone.WithDefaults(), url.Values{}
 		for name, text := range ValuesOf(want) {
 			form.Set(name, text)
 		}
-		if got, err := Read(form, api.DefaultSettings()); err != nil || got != want {
+		if got, err := Read(form, service.Zone{ID: 1}); err != nil || got != want {
 			t.Errorf("%+v became %+v, %v", want, got, err)
 		}
-		if got, err := Read(ChangedValues(api.DefaultSettings(), want), api.DefaultSettings()); err != nil || got != want {
+		if got, err := Read(ChangedValues(service.Zone{ID: 1}, want), service.Zone{ID: 1}); err != nil || got != want {
 			t.Errorf("%+v became %+v by its differences, %v", want, got, err)
 		}
 	}
@@ -59,11 +39,11 @@ func FuzzSettingsOf(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		settings, err := Read(form, api.DefaultSettings())
+		settings, err := Read(form, service.Zone{ID: 1})
 		if err != nil {
 			return
 		}
-		if again, err := Read(ChangedValues(api.DefaultSettings(), settings), api.DefaultSettings()); err != nil || again != settings {
+		if again, err := Read(ChangedValues(service.Zone{ID: 1}, settings), service.Zone{ID: 1}); err != nil || again != settings {
 			t.Errorf("%+v became %+v, %v", settings, again, err)
 		}
 	})
@@ -73,8 +53,11 @@ func FuzzStates(f *testing.F) {
 	f.Add([]byte(`{"rate":5,"window":60,"lockout_factor":2.00,"totals":1,"reserve_ttl":null}`))
 	f.Add([]byte(`{"bucket_key":"a","prefix":"::/0","expires_at":"2026-01-01 00:00:00.000001","action":"deny"}`))
 	f.Fuzz(func(t *testing.T, state []byte) {
-		if settings, err := OfState(state); err == nil && settings.Zone(1).WithDefaults().Window < 0 {
-			t.Errorf("%s became %+v", state, settings)
+		if zone, err := service.ZoneOfState(1, state); err == nil {
+			text, err := zone.MarshalJSON()
+			if again, err2 := service.ZoneOfState(1, text); err != nil || err2 != nil || again != zone {
+				t.Errorf("%s became %+v and %+v, %v, %v", state, zone, again, err, err2)
+			}
 		}
 		if o, err := OverrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
 			t.Errorf("%s became %+v", state, o)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"html/template"
 	"net/netip"
-	"net/url"
 	"time"
 
 	"velocityd/api"
@@ -39,35 +38,6 @@ func MembersOf(state json.RawMessage) (list []Member) {
 		list = append(list, Member{name.(string), text}) //nolint:errcheck // a name is a string
 	}
 	return list
-}
-
-// OfState returns the settings of a zone of which the audit has the row.
-func OfState(state json.RawMessage) (api.ZoneSettings, error) {
-	form := url.Values{}
-	for _, m := range MembersOf(state) {
-		form.Set(m.Name, m.Text)
-	}
-	if len(form) == 0 {
-		return api.ZoneSettings{}, errors.New("the audit has no state of the zone")
-	}
-	for _, name := range flagNames() { // columns of numbers
-		if word, isNumber := map[string]string{"0": "false", "1": "true"}[form.Get(name)]; isNumber {
-			form.Set(name, word)
-		}
-	}
-	return Read(form, api.DefaultSettings())
-}
-
-// flagNames returns the settings that are yes or no.
-func flagNames() (names []string) {
-	for _, g := range Groups() {
-		for _, f := range g.Fields {
-			if len(f.Choices) > 0 && f.Choices[0] == yesOrNo()[0] {
-				names = append(names, f.Name)
-			}
-		}
-	}
-	return names
 }
 
 // OverrideOfState returns the override of which the audit has the row. The error does not quote it.

@@ -68,7 +68,7 @@ func zoneOf(id int64, state []byte) (*service.Zone, error) {
 	if len(state) == 0 {
 		return nil, nil //nolint:nilnil // there was no zone
 	}
-	zone, err := zonerow.ReadZone(id, state)
+	zone, err := service.ZoneOfState(id, state)
 	return &zone, err
 }
 

@@ -49,7 +49,7 @@ func (r auditRow) edit() (e service.Edit, err error) {
 	e.ID, e.At = r.ID, r.At
 	switch {
 	case r.Subject == "zone":
-		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, func(state []byte) (service.Zone, error) { return zonerow.ReadZone(r.ZoneID, state) })
+		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, func(state []byte) (service.Zone, error) { return service.ZoneOfState(r.ZoneID, state) })
 	case r.Subject == "override":
 		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, func(state []byte) (service.Override, error) {
 			return zonerow.ReadOverride(r.ZoneID, r.OverrideID.V, state)

@@ -165,24 +165,20 @@ func lockMatching(ctx context.Context, e *edit, id int64, match service.Match) (
 func writeZone(ctx context.Context, e *edit, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (overridden, narrowed_at, revision, ` + zonerow.Settings.List("") + `, id)
-VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?),
-        IF(?, '` + zonerow.Always + `', UTC_TIMESTAMP(6)), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
-	kept := []any{zone.ID, zonerow.NeedsWholeRule(zone)}
+VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), UTC_TIMESTAMP(6), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
+	kept := []any{zone.ID}
 	if exists {
-		// Engines assign from left to right: narrowed_at sees the limit from before.
+		// Engines assign from left to right: narrowed_at sees the settings from before.
 		statement = `
 UPDATE zone_master
-   SET narrowed_at = CASE
-         WHEN ? THEN '` + zonerow.Always + `'
-         WHEN concurrent > 0 OR repeat_secret = 'free' OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?)
-           THEN UTC_TIMESTAMP(6)
-         ELSE narrowed_at
-       END, revision = revision + 1,
+   SET narrowed_at = IF(whole_rule OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?),
+                        UTC_TIMESTAMP(6), narrowed_at),
+       revision = revision + 1,
        ` + zonerow.Settings.List(" = ?") + `
  WHERE id = ?`
 		zone = zone.WithDefaults()
 		of := zone.Calendar
-		kept = []any{zonerow.NeedsWholeRule(zone), zone.Rate, service.WholeSeconds(zone.Window), string(of.Period), of.Offset, of.Anchor}
+		kept = []any{zone.Rate, service.WholeSeconds(zone.Window), string(of.Period), of.Offset, of.Anchor}
 	}
 	_, err := e.ExecContext(ctx, statement, append(append(kept, zonerow.Settings.Write(zone)...), zone.ID)...)
 	return err

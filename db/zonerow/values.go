@@ -11,7 +11,7 @@ import (
 
 // destination is a sql.Scanner for the value of a column.
 type destination struct {
-	Column
+	*service.Setting
 	zone *service.Zone
 }
 
@@ -19,91 +19,59 @@ var errMisfit = errors.New("not a value of the column")
 
 // Scan reads the value into the zone. The error does NOT quote it.
 func (d destination) Scan(value any) error {
-	if !d.Read(d.zone, value) {
+	if !read(d.Setting, d.zone, value) {
 		return errMisfit
 	}
 	return nil
 }
 
-// text is a column of words. T is string or one of its kind.
-func text[T ~string](name string, of func(*service.Zone) *T) Column {
-	return Column{
-		Name: name,
-		Read: func(zone *service.Zone, value driver.Value) bool {
-			raw, fits := value.([]byte)
-			*of(zone) = T(raw)
-			return fits
-		},
-		Write: func(zone *service.Zone) any { return string(*of(zone)) },
+// read takes a setting from a value as the driver hands it out, into a zone that has the settings of the columns before,
+// and says whether the value fits the column.
+func read(s *service.Setting, zone *service.Zone, value driver.Value) (fits bool) {
+	switch at := s.At(zone).(type) {
+	case *int:
+		var n int64
+		n, fits = value.(int64)
+		*at = int(n)
+	case *service.Length:
+		var n int64
+		if n, fits = value.(int64); value == nil && !s.Required {
+			n, fits = service.WholeSeconds(zone.Window), true
+		}
+		*at = service.Length(service.Seconds(n))
+	case *bool:
+		var n int64
+		n, fits = value.(int64)
+		*at = n != 0
+	case *string:
+		var raw []byte
+		raw, fits = value.([]byte)
+		*at = string(raw)
+	case *float64:
+		raw, isText := value.([]byte)
+		n, err := strconv.ParseFloat(string(raw), 64)
+		*at, fits = n, isText && err == nil
 	}
-}
-
-// number is a column of whole numbers.
-func number(name string, of func(*service.Zone) *int) Column {
-	return Column{
-		Name: name,
-		Read: func(zone *service.Zone, value driver.Value) bool {
-			n, fits := value.(int64)
-			*of(zone) = int(n)
-			return fits
-		},
-		Write: func(zone *service.Zone) any { return *of(zone) },
-	}
-}
-
-// flag is a column of TRUE or FALSE.
-func flag(name string, of func(*service.Zone) *bool) Column {
-	return Column{
-		Name: name,
-		Read: func(zone *service.Zone, value driver.Value) bool {
-			n, fits := value.(int64)
-			*of(zone) = n != 0
-			return fits
-		},
-		Write: func(zone *service.Zone) any { return *of(zone) },
-	}
-}
-
-// seconds is a column of whole seconds.
-func seconds(name string, of func(*service.Zone) *time.Duration) Column {
-	return Column{
-		Name: name,
-		Read: func(zone *service.Zone, value driver.Value) bool {
-			n, fits := value.(int64)
-			*of(zone) = service.Seconds(n)
-			return fits
-		},
-		Write: func(zone *service.Zone) any { return service.WholeSeconds(*of(zone)) },
-	}
-}
-
-// A ReserveTTL that equals the window is NULL, so that it follows the window when a DBA changes the
-// window.
-func writeReserve(zone *service.Zone) any {
-	if zone.ReserveTTL == zone.Window {
-		return nil
-	}
-	return service.WholeSeconds(zone.ReserveTTL)
-}
-
-func readReserve(zone *service.Zone, value driver.Value) bool {
-	if value == nil {
-		zone.ReserveTTL = zone.Window
-		return true
-	}
-	n, fits := value.(int64)
-	zone.ReserveTTL = service.Seconds(n)
 	return fits
 }
 
-// The factor is a DECIMAL of two digits, which a float would be rounded to with a warning.
-func writeFactor(zone *service.Zone) any {
-	return strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64)
-}
-
-func readFactor(zone *service.Zone, value driver.Value) bool {
-	raw, fits := value.([]byte)
-	factor, err := strconv.ParseFloat(string(raw), 64)
-	zone.LockoutFactor = factor
-	return fits && err == nil
+// write returns the value of a setting of a zone whose defaults are spelt out.
+func write(s *service.Setting, zone *service.Zone) any {
+	switch at := s.At(zone).(type) {
+	case *int:
+		return *at
+	case *service.Length:
+		// A ReserveTTL that equals the window is NULL, so that it follows the window when a DBA changes that.
+		if s.Otherwise != "" && !s.Required && time.Duration(*at) == zone.Window {
+			return nil
+		}
+		return service.WholeSeconds(time.Duration(*at))
+	case *bool:
+		return *at
+	case *string:
+		return *at
+	case *float64: // a DECIMAL of two digits, which a float would be rounded to with a warning
+		return strconv.FormatFloat(*at, 'f', 2, 64)
+	}
+	return nil
 }

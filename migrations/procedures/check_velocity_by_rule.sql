@@ -13,7 +13,7 @@ BEGIN
   -- also names the rule by which it normalised the key: if the zone has another key_rule now, the call ends
   -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the key is looked at. If
   -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
-  DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
+  DECLARE v_locked, v_is_overridden, v_whole_rule, v_blocked BOOLEAN DEFAULT FALSE;
   DECLARE v_rate, v_window, v_offset, v_anchor, v_lockout, v_concurrent, v_velocity, v_record_blocked INT;
   DECLARE v_mode, v_action, v_period, v_reason VARCHAR(10) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
@@ -57,10 +57,10 @@ BEGIN
       CALL make_bucket(p_zone_id, p_bucket_key, p_key_rule, p_waits);
     END IF;
     -- The zone as it is now, not as it was before the wait.
-    SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, concurrent, key_rule, overridden, narrowed_at,
-           record_blocked
-      INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_concurrent, v_key_rule, v_is_overridden, v_narrowed_at,
-           v_record_blocked
+    SELECT rate, `window`, period, period_offset, period_anchor, mode, lockout, concurrent, key_rule, overridden, whole_rule,
+           narrowed_at, record_blocked
+      INTO v_rate, v_window, v_period, v_offset, v_anchor, v_mode, v_lockout, v_concurrent, v_key_rule, v_is_overridden, v_whole_rule,
+           v_narrowed_at, v_record_blocked
       FROM zone_master
      WHERE id = p_zone_id;
     IF v_rate IS NULL OR COALESCE(p_key_rule, 'opaque') <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
@@ -71,8 +71,8 @@ BEGIN
     SET v_now = UTC_TIMESTAMP(6);
 
     -- In a zone that was neither narrowed nor overridden for a whole window a plain count is bounded by v_rate. With
-    -- concurrent or repeat_secret narrowed_at is in the future, and the whole rule is asked.
-    IF v_period = 'none' AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
+    -- concurrent or repeat_secret it is never enough.
+    IF v_period = 'none' AND NOT v_whole_rule AND NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
         FROM zone_txn

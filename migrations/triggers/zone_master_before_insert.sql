@@ -31,9 +31,5 @@ BEGIN
   END IF;
   SET NEW.overridden = v_overrides > 0,
       NEW.revision = 1,
-      NEW.narrowed_at = CASE
-        WHEN NEW.concurrent > 0 OR NEW.repeat_secret = 'free' THEN '9999-12-31' -- for ever: no window reaches this day
-        WHEN v_changes > 0 THEN UTC_TIMESTAMP(6)
-        ELSE '1970-01-01'
-      END;
+      NEW.narrowed_at = IF(v_changes > 0, UTC_TIMESTAMP(6), '1970-01-01');
 END
