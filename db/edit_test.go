@@ -145,7 +145,9 @@ func drawEdit(r *rand.Rand) drawnEdit {
 	case 1, 2, 3, 4, 5, 6:
 		return func(e *editor) string { return answer(e.store.Records.PutZone(ctx, z, match, who)) }
 	case 7, 8, 9:
-		return func(e *editor) string { return answer(nil, e.store.Records.DeleteOverride(ctx, o.ZoneID, e.id(n), who)) }
+		return func(e *editor) string {
+			return answer(nil, e.store.Records.DeleteOverride(ctx, o.ZoneID, e.id(n), who))
+		}
 	case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
 		return func(e *editor) string {
 			o := o
