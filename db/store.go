@@ -69,8 +69,8 @@ func Open(o session.Options) (*Store, error) {
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
 	return &Store{
-		Records: tables, History: reader, Totals: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool), Lockouts: barred.New(pool),
-		Explainer: evidence.New(reader, tables), pools: pools, probe: probe,
+		Records: tables, History: reader, Totals: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool),
+		Lockouts: barred.New(pool), Explainer: evidence.New(reader, tables), pools: pools, probe: probe,
 		runner:   retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
 		prompt:   retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
 		lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,

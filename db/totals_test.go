@@ -187,7 +187,8 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 			}
 			rollUp(t, store)
 		}
-		if got, err := store.Totals.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth}); err != nil || got.Spans[0].Attempts < 1 {
+		got, err := store.Totals.ZoneTotals(t.Context(), 1, service.TotalsQuery{By: service.SpanMonth})
+		if err != nil || got.Spans[0].Attempts < 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,13 +227,18 @@ func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 		store := storeFunc(func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) { return hangs(ctx) })
 		watched(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: deadline}, nil, func(c *circuitTest) {
 			words, done := context.WithCancel(t.Context())
-			defer done()
-			go func() {
+			var speaks sync.WaitGroup
+			speaks.Go(func() {
 				for words.Err() == nil {
-					time.Sleep(between)
-					c.Hear()
+					select {
+					case <-time.After(between):
+						c.Hear()
+					case <-words.Done():
+					}
 				}
-			}()
+			})
+			defer speaks.Wait()
+			defer done()
 			c.hang(900 * time.Millisecond)
 			answers := []<-chan answer{askIn(t, c, "allow", "sent"), askIn(t, c, "allow", "waits")}
 			time.Sleep(20 * time.Second)
