@@ -107,28 +107,6 @@ func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
 	})
 }
 
-func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
-		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
-		for _, args := range []string{"check 1 alice", "bucket peek 1 alice", "bucket release 1 alice --reason x", "zone list"} {
-			must(t, env, strings.Fields(args)...)
-		}
-		for _, args := range []string{
-			"zone set 1 --rate 9", "zone set 2 --rate 9 --window 60", "zone delete --yes 1",
-			"override set 1 alice --action deny --reason x", "override delete 1 1",
-		} {
-			r := command(env, nil, strings.Fields(args)...)
-			if r.code != exitError || !strings.Contains(r.stderr, "lacks this right") || !strings.Contains(r.stderr, "velocity_admin") ||
-				strings.Count(r.said(), "\n") != 1 || r.stdout != "" {
-				t.Errorf("%s: got %+v", args, r)
-			}
-		}
-	})
-}
-
 // admitted is what the database says of the same.
 func admitted(t *testing.T, d *dbtest.Database, zone int64) map[string]int {
 	t.Helper()

@@ -216,7 +216,7 @@ func answerMasks() []struct{ pattern, by string } {
 	return []struct{ pattern, by string }{
 		{`(?:[\w./-]*/)?(zones\.yaml|auth\.log|gates\.yaml)`, "$1"},
 		{`\nvelocityd: database \S+: read schema version: forbidden: .*schema_migrations.*`, " <may not read the schema's version>"},
-		{`: the database account, which VELOCITY_DSN .*`, ": <advice>"},
+		{`: the database account, which VELOCITY_DSN .* lacks this right, .*\(velocity_admin\).* 'velocityd migrate roles': .*`, ": <advice>"},
 		{`"check_id":"\d+"`, `"check_id":"<random>"`}, {`"(data|before|after|state_after|state_before)":\{.*`, `"$1":<members>`},
 		{`erased:[0-9a-f]{32}`, "erased:<random>"}, {`vel_[0-9A-Za-z]+`, "<token>"}, {`whsec_[0-9A-Za-z+/=]+`, "<secret>"},
 		{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z| UTC)?`, "<time>"},
