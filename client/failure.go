@@ -51,7 +51,7 @@ func (c *Client) failure(r request, kind, cause error) *failure {
 
 // ownError returns the error of an interface in this process, which is returned as it is, or nil.
 func ownError(err error) error {
-	if fault := new(inside.Fault); errors.As(err, &fault) {
+	if fault := new(inside.OwnError); errors.As(err, &fault) {
 		return fault.Err
 	}
 	return nil

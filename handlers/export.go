@@ -36,6 +36,9 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 	if err := x.takeMemory(streamBytes); err != nil {
 		return err
 	}
+	if s.InProcess {
+		form = formCommand
+	}
 	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Exports.NoteExport(ctx, service.Export{Query: query, Format: form}, principal)
 	}); err != nil {

@@ -14,21 +14,21 @@ type Direct struct{ API http.Handler }
 // loopback is the address of the caller.
 const loopback = "127.0.0.1:0"
 
-// Fault is an error of the interface as it is.
-type Fault struct{ Err error }
+// OwnError is an error of the interface as it is.
+type OwnError struct{ Err error }
 
 // Error implements error.
-func (f *Fault) Error() string { return f.Err.Error() }
+func (f *OwnError) Error() string { return f.Err.Error() }
 
 // Unwrap returns the error.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *OwnError) Unwrap() error { return f.Err }
 
-// faultKey is the key of a context's *Fault.
+// faultKey is the key of a context's *OwnError.
 type faultKey struct{}
 
 // Blame hands the error of a request over to the Direct that sent it, if there is one.
 func Blame(ctx context.Context, err error) {
-	if f, ok := ctx.Value(faultKey{}).(*Fault); ok {
+	if f, ok := ctx.Value(faultKey{}).(*OwnError); ok {
 		f.Err = err
 	}
 }
@@ -37,7 +37,7 @@ func Blame(ctx context.Context, err error) {
 // given up: a change is not left behind. Close of the answer's body ends the request.
 func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
-	fault := new(Fault)
+	fault := new(OwnError)
 	asked := r.Clone(context.WithValue(ctx, faultKey{}, fault))
 	asked.RemoteAddr, asked.RequestURI = loopback, r.URL.RequestURI()
 	if asked.Body == nil {
