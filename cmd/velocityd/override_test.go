@@ -70,49 +70,6 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	})
 }
 
-func TestBansOfTwoAddressesInOneBucket(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		zone := service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}}
-		env := environment{"VELOCITY_DSN": engine.Database(t, zone).DSN}
-		ban := func(address, expires string) string {
-			args := []string{"override", "set", "2", address, "--action", "deny", "--reason", "jail " + address, "--same-reason"}
-			if expires != "" {
-				args = append(args, "--expires", expires)
-			}
-			return must(t, env, args...)
-		}
-		unban := func(address string) string {
-			return must(t, env, "override", "delete", "2", address, "--reason", "jail "+address, "--same-reason")
-		}
-		for _, pair := range [][2]string{{"2001:db8::1", "2001:db8::2"}, {"203.0.113.1", "203.0.113.2"}} {
-			long, short := pair[0], pair[1]
-			for _, expires := range []string{"1h", ""} {
-				ban(long, expires)
-				for _, said := range []string{ban(short, "20s"), unban(short), must(t, env, "override", "list", "2")} {
-					if strings.Contains(said, "removed:") || strings.Contains(said, "jail "+short) {
-						t.Errorf("%s until %q, then %s for 20 s:\n%s", long, expires, short, said)
-					}
-				}
-				if said := unban(long); !strings.Contains(said, "removed:") {
-					t.Errorf("%s can not be taken back:\n%s", long, said)
-				}
-				if said := unban(long); !strings.Contains(said, "nothing changes") {
-					t.Errorf("%s, again:\n%s", long, said)
-				}
-			}
-			ban(short, "20s")
-			if said := ban(long, "1h"); !strings.Contains(said, "jail "+long) {
-				t.Errorf("the longer ban after the shorter one:\n%s", said)
-			}
-			unban(short)
-			if said := must(t, env, "override", "list", "2"); !strings.Contains(said, "jail "+long) {
-				t.Errorf("%s is free after the end of the shorter ban:\n%s", long, said)
-			}
-		}
-	})
-}
-
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

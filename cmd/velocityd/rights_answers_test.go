@@ -56,6 +56,10 @@ func furtherCommands() []string {
 		"override set 9 203.0.113.9 --action allow --reason ours", "check 9 203.0.113.9",
 		"override set 9 203.0.113.0/24 --action allow --reason all", "check 9 203.0.113.8",
 		"override set 9 2001:db8::1 --action deny --reason v6", "check 9 2001:db8::2", "override set 9 203.0.113.0/33 --action allow --reason x",
+		"override set 9 198.51.100.7 --action deny --reason jail --expires 1h --same-reason",
+		"override set 9 198.51.100.7 --action deny --reason other --expires 20s --same-reason",
+		"override set 9 198.51.100.7 --action allow --reason other --same-reason",
+		"override delete 9 198.51.100.7 --reason other --same-reason", "override delete 9 198.51.100.7 --reason jail --same-reason",
 		"override set 8 zed --action allow --reason z", "override list", "override list 9",
 
 		"check 99 x", "check 1 carol", "check 1 carol 1 dora --json", "check 1 carol --attempt-id a", "check 1 carol 99 x", "check 1 -- -dash",
@@ -75,7 +79,16 @@ func furtherCommands() []string {
 		"events list --type zone.* --limit 3", "events list --type bucket.locked --order asc", "changes --limit 2 --json", "changes --by nobody",
 		"changes --subject zoo", "changes --zone 8 --subject zone,override --limit 3", "webhook add http://10.0.0.1/", "webhook deliveries 99",
 		"webhook resend 99", "webhook remove 99", "report --zone 99", "report --zone 1 --users-zone 1 --addresses-zone 98",
-		"report --zone 8 --addresses-zone 1", "zone delete 8", "zone delete --yes 8 --reason over", "override list 8", "check 8 x",
+		"report --zone 8 --addresses-zone 1",
+
+		"token create shop --scope check", "token create shop --scope check,report --zone 1", "token create shop --scope check --expires 90d",
+		"token revoke shop", "token revoke 1", "token revoke 1", "token revoke 99", "token revoke nobody", "token list", "token list --all",
+		"token revoke shop --all", "token revoke shop --all --yes", "token list",
+		"token create auth-1 --scope check,report --client-subject CN=auth-1,O=Example",
+		"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", "token revoke auth-1", "token revoke 3", "token revoke 3 --yes",
+		"token revoke 3", "token create auth-2 --scope check --client-subject CN=auth-1,O=Example",
+
+		"zone delete 8", "zone delete --yes 8 --reason over", "override list 8", "check 8 x",
 		"bucket peek 8 x", "zone lint 8", "changes --limit 3",
 	}
 }
