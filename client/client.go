@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/client/inside"
 	"velocityd/service"
 )
 
@@ -59,6 +60,7 @@ type Client struct {
 	onError   OnError  // nil: errors are returned
 	observer  Observer // nil: nobody
 	lane      *lane    // nil: each check is a request
+	isInside  bool     // the service is in this process
 	pause     func(ctx context.Context, length time.Duration) error
 }
 
@@ -84,6 +86,12 @@ func WithHTTPClient(h *http.Client) Option {
 		own := *h
 		c.http = &own
 	}
+}
+
+// Inside makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline but that of their
+// context, streams may be silent, and errors are those of the interface's stores, without an *api.Problem. See inside.Direct.
+func Inside(api http.Handler) Option {
+	return func(c *Client) { c.http, c.isInside = &http.Client{Transport: inside.Direct{API: api}}, true }
 }
 
 // WithUserAgent sets the User-Agent of requests. The default is "velocityd-client".
@@ -152,7 +160,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // limited returns ctx, with the client's timeout if it has no deadline.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, limited := ctx.Deadline(); limited {
+	if _, limited := ctx.Deadline(); limited || c.isInside {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.timeout)

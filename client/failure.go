@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/client/inside"
 	"velocityd/service"
 )
 
@@ -48,8 +49,19 @@ func (c *Client) failure(r request, kind, cause error) *failure {
 	return &failure{action: r.action, base: c.shown, cause: cause, kind: kind}
 }
 
+// ownError returns the error of an interface in this process, which is returned as it is, or nil.
+func ownError(err error) error {
+	if fault := new(inside.OwnError); errors.As(err, &fault) {
+		return fault.Err
+	}
+	return nil
+}
+
 // unreached is the error of a request that was not sent: nothing was counted.
 func (c *Client) unreached(r request, err error) error {
+	if own := ownError(err); own != nil {
+		return own
+	}
 	err = reason(err)
 	cause := fmt.Errorf("not reached: %w", err)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -63,6 +75,9 @@ func (c *Client) unreached(r request, err error) error {
 
 // cutOff is the error of an answer that did not arrive, or only in part.
 func (c *Client) cutOff(r request, err error) error {
+	if own := ownError(err); own != nil {
+		return own
+	}
 	f := c.failure(r, r.whenLost(), fmt.Errorf("no answer: %w", reason(err)))
 	f.again = true
 	return f

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -42,6 +43,9 @@ func follow[T any](ctx context.Context, c *Client, r request, position uint64, r
 			var failed *failure
 			switch {
 			case !went || ctx.Err() != nil:
+				return
+			case c.isInside && !f.heardAt.IsZero():
+				yield(*new(T), fmt.Errorf("%w; the last position was %d", err, f.position))
 				return
 			case f.heardAt.IsZero() || !errors.As(err, &failed) || !failed.again || time.Since(f.heardAt) > followPatience:
 				yield(*new(T), err)

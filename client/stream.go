@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ func (e formError) Error() string { return "the stream is not what a velocityd w
 // brokenOff is the error of a stream that has begun.
 func (c *Client) brokenOff(r request, err error) error {
 	var problem *api.Problem
+	if own := ownError(err); own != nil {
+		return own
+	}
 	if form := (formError{}); errors.As(err, &form) {
 		return c.unreadable(r, form.Error())
 	}
@@ -122,7 +126,7 @@ func lines(body io.Reader) iter.Seq2[string, error] {
 // the id of the last event that was read, or "".
 func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	watch := time.AfterFunc(c.timeout, func() { cancel(errSilent) })
+	watch := time.AfterFunc(c.patience(c.timeout), func() { cancel(errSilent) })
 	question, err := c.question(ctx, r)
 	if err != nil {
 		cancel(nil)
@@ -137,7 +141,7 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 		cancel(nil)
 		return nil, c.unreached(r, err)
 	}
-	body := &watched{ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch}
+	body := &watched{ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch, patience: c.patience(streamSilence)}
 	switch {
 	case response.StatusCode != http.StatusOK:
 		defer func() { _ = body.Close() }()
@@ -153,6 +157,14 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 	return body, nil
 }
 
+// patience is usual, or no end if the service is in this process: there each page has a deadline, and nothing can break off.
+func (c *Client) patience(usual time.Duration) time.Duration {
+	if c.isInside {
+		return math.MaxInt64
+	}
+	return usual
+}
+
 // errSilent says that nothing came for too long.
 var errSilent = errors.New("nothing has come for too long")
 
@@ -162,11 +174,13 @@ type watched struct {
 	ctx    context.Context //nolint:containedctx // it is the stream's, and holds the reason of its end
 	cancel context.CancelCauseFunc
 	watch  *time.Timer
+	// patience is how long it may be silent.
+	patience time.Duration
 }
 
 // Read implements io.Reader.
 func (w *watched) Read(p []byte) (int, error) {
-	w.watch.Reset(streamSilence)
+	w.watch.Reset(w.patience)
 	n, err := w.ReadCloser.Read(p)
 	w.watch.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {

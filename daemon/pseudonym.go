@@ -167,19 +167,6 @@ func (s HidingStore) RecordedKeys(ctx context.Context, bucket service.Bucket) ([
 	return keys, err
 }
 
-// NamedKeys is RecordedKeys of a bucket whose key is as somebody writes it. The error wraps service.ErrInvalid if the
-// zone does not take the key.
-func (s HidingStore) NamedKeys(ctx context.Context, bucket service.Bucket) ([]string, error) {
-	zone, err := s.Zone(ctx, bucket.ZoneID)
-	if err != nil {
-		return nil, err
-	}
-	if bucket.Key, err = zone.Keys.Name(bucket.Key); err != nil {
-		return nil, err
-	}
-	return s.RecordedKeys(ctx, bucket)
-}
-
 // Peek returns the state that the next attempt in a bucket would meet. Of several pseudonyms it shows
 // the strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
 func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {

@@ -96,23 +96,27 @@ func (s *server) postChecks(x *exchange) error {
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter.
+// decide asks the Limiter. For a caller in this process the error of a lone check is that of the call, which it gets as it is.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.asked.Checks = checks
 	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
 	for i := range decisions {
 		if errors.Is(decisions[i].Err, service.ErrConflict) {
-			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail}
+			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail, cause: decisions[i].Err}
 		}
 	}
 	x.asked.Decisions = decisions
-	return decisions, ofWhole(err)
+	if err == nil && s.InProcess && len(decisions) == 1 {
+		return decisions, decisions[0].Err
+	}
+	return decisions, s.ofWhole(err)
 }
 
 // ofWhole returns err if a whole call may fail with it, whatever was asked in it. Any other
-// error becomes an internal fault: the caller must not see its text.
-func ofWhole(err error) error {
-	if err == nil || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) {
+// error becomes an internal fault: the caller must not see its text, unless it is in this process.
+func (s *server) ofWhole(err error) error {
+	isOfWhole := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
+	if err == nil || s.InProcess || isOfWhole {
 		return err
 	}
 	return fmt.Errorf("%w: %w", api.ErrInternal, err)

@@ -77,6 +77,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.Observe != nil {
 			s.Observe(c.Request().Context(), Observed{
 				Method: c.Request().Method, Route: x.route(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
+				Err: causeOf(err),
 			})
 		}
 		if x.isBroken {

@@ -36,6 +36,9 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 	if err := x.takeMemory(streamBytes); err != nil {
 		return err
 	}
+	if s.InProcess {
+		form = formCommand
+	}
 	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Exports.NoteExport(ctx, service.Export{Query: query, Format: form}, principal)
 	}); err != nil {
@@ -51,7 +54,7 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 	query.Limit = service.MaxHistoryPage
 	var part bytes.Buffer
 	e.head(&part)
-	for page, err := range service.Pages(ctx, pageLimited{s.Reader}, query) {
+	for page, err := range service.Pages(ctx, pageLimited{s.Reader, s.patience(exportPageTimeout)}, query) {
 		if err != nil {
 			return s.breakOff(w, e, err)
 		}
@@ -69,12 +72,13 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 	return nil
 }
 
-// breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone.
+// breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone. A caller in this process gets the
+// error itself, from Observed.
 func (s *server) breakOff(w *stream, e ending, err error) error {
 	if s.Running.Err() != nil {
 		err = errStopping()
 	}
-	if !w.hasBegun {
+	if !w.hasBegun || s.InProcess {
 		return err
 	}
 	var last bytes.Buffer
@@ -96,11 +100,14 @@ func errStopping() error {
 }
 
 // pageLimited gives each page a deadline.
-type pageLimited struct{ store service.HistoryStore }
+type pageLimited struct {
+	store   service.HistoryStore
+	timeout time.Duration
+}
 
 // History implements service.HistoryStore.
 func (p pageLimited) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	return p.store.History(ctx, query)
 }

@@ -28,8 +28,9 @@ import (
 )
 
 const (
-	// lookUpTimeout is the deadline of each look-up.
+	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: nobody else waits behind it.
 	lookUpTimeout = 2 * time.Second
+	insideTimeout = 30 * time.Second
 	// defaultWriteTimeout is the deadline of each change unless Options names one.
 	defaultWriteTimeout = 5 * time.Second
 )
@@ -133,9 +134,11 @@ type Options struct {
 	RateLimits RateLimits
 	// Auth says whose requests are answered. The zero value answers everybody.
 	Auth Auth
-	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
-	// seconds, and checks have the deadline of the Limiter.
+	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
+	// InProcess is set for the only caller of an interface, a program in this process: see inside.Direct. Changes and reports end with
+	// the caller's context alone, look-ups and pages of streams have 30 seconds, and Observed has errors as the stores returned them.
+	InProcess bool
 }
 
 // New returns the whole HTTP interface of the service but for the profiles, which show
@@ -328,9 +331,17 @@ func adapted(handle func(*exchange) error) echo.HandlerFunc {
 // lookUp calls ask, which must not change anything, with the deadline of look-ups. It
 // is interrupted when the caller goes away, unless the request has a body (watched).
 func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(x.Request().Context(), lookUpTimeout)
+	ctx, cancel := context.WithTimeout(x.Request().Context(), s.patience(lookUpTimeout))
 	defer cancel()
 	return ask(ctx)
+}
+
+// patience is the deadline of a look-up or a page, which is usual for callers of a service.
+func (s *server) patience(usual time.Duration) time.Duration {
+	if s.InProcess {
+		return insideTimeout
+	}
+	return usual
 }
 
 // show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not find it, or ""
@@ -359,7 +370,7 @@ func (s *server) changeAs(x *exchange, carryOut func(ctx context.Context, princi
 
 // change calls carryOut with the deadline of changes. Once begun it is NOT
 // interrupted when the caller goes away: the engine would go on, and the result
-// would be lost.
+// would be lost. A caller in this process has its own deadline.
 func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) error {
 	ctx := x.Request().Context()
 	if err := ctx.Err(); err != nil {
@@ -368,6 +379,9 @@ func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) e
 	reason, err := reasonOf(x.Request().Header)
 	if err != nil {
 		return err
+	}
+	if s.InProcess {
+		return carryOut(service.WithReason(ctx, reason))
 	}
 	ctx, cancel := context.WithTimeout(service.WithReason(context.WithoutCancel(ctx), reason), s.WriteTimeout)
 	defer cancel()

@@ -18,6 +18,8 @@ const (
 	formJSON   = "json"
 	formNDJSON = "ndjson"
 	formCSV    = "csv"
+	// formCommand is what the audit says of an export by a command over a DSN, which writes the form itself.
+	formCommand = "command"
 )
 
 // listTxns answers GET /v1/txns: with one page as JSON, or with all txns as a stream.

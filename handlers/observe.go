@@ -17,6 +17,8 @@ type Observed struct {
 	// Refused is the code of the problem if the request was refused for its credential or its origin, or was to ask for checks
 	// and was refused before Options.Limiter saw any of them, or was refused by a door; otherwise it is empty.
 	Refused string
+	// Err is the error that the answer tells, as a store returned it, or nil. It may quote the engine.
+	Err error
 }
 
 // refusedUnasked returns the code of a refusal that no check has counted.

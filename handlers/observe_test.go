@@ -21,6 +21,10 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 		o.Observe = func(_ context.Context, request Observed) {
 			mu.Lock()
 			defer mu.Unlock()
+			if (request.Err != nil) != (request.Status >= 400) {
+				t.Errorf("%d of %s, and the error is %v", request.Status, request.Route, request.Err)
+			}
+			request.Err = nil
 			seen = append(seen, request)
 		}
 	})
@@ -36,14 +40,14 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	want := []Observed{
-		{"POST", "/v1/check", 200, ""},
-		{"POST", "/v1/check", 404, ""},
-		{"POST", "/v1/checks", 400, "invalid_request"},
-		{"GET", "/v1/zones/:id/buckets/:key", 200, ""},
-		{"GET", "", 404, ""},
-		{"GET", "/v1/gate", 204, ""},
-		{"GET", "/v1/gate", 400, ""},
-		{"GET", "/v1/gate", 400, "invalid_request"},
+		{Method: "POST", Route: "/v1/check", Status: 200, Refused: ""},
+		{Method: "POST", Route: "/v1/check", Status: 404, Refused: ""},
+		{Method: "POST", Route: "/v1/checks", Status: 400, Refused: "invalid_request"},
+		{Method: "GET", Route: "/v1/zones/:id/buckets/:key", Status: 200, Refused: ""},
+		{Method: "GET", Route: "", Status: 404, Refused: ""},
+		{Method: "GET", Route: "/v1/gate", Status: 204, Refused: ""},
+		{Method: "GET", Route: "/v1/gate", Status: 400, Refused: ""},
+		{Method: "GET", Route: "/v1/gate", Status: 400, Refused: "invalid_request"},
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("observed %+v, want %+v", seen, want)

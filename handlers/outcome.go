@@ -152,7 +152,10 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 		}
 		return nil
 	})
-	return errs, ofWhole(err)
+	if err == nil && s.InProcess && len(errs) == 1 { // as in decide
+		return errs, errs[0]
+	}
+	return errs, s.ofWhole(err)
 }
 
 // report returns the request as a service.Report, or an error that points at the

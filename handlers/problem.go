@@ -21,10 +21,20 @@ type requestError struct {
 	kind    error
 	detail  string
 	pointer string
+	cause   error // of a store, whose text the caller does not get; nil if there is none
 }
 
 func (e *requestError) Error() string { return e.detail }
 func (e *requestError) Unwrap() error { return e.kind }
+
+// causeOf returns the error of a store that err is made of, or err itself.
+func causeOf(err error) error {
+	var request *requestError
+	if errors.As(err, &request) && request.cause != nil {
+		return request.cause
+	}
+	return err
+}
 
 func invalid(detail string) error {
 	return &requestError{kind: service.ErrInvalid, detail: detail}
@@ -75,7 +85,7 @@ func pointAtBucket(err error, i int) error {
 // operation.
 func notFound(err error, detail string) error {
 	if errors.Is(err, service.ErrNotFound) {
-		return &requestError{kind: service.ErrNotFound, detail: detail}
+		return &requestError{kind: service.ErrNotFound, detail: detail, cause: err}
 	}
 	return err
 }
@@ -91,7 +101,7 @@ func replaceText(err error, texts map[error]string) error {
 		service.ErrPrecondition: staleDetail,
 	} {
 		if errors.Is(err, kind) {
-			return &requestError{kind: kind, detail: cmp.Or(texts[kind], detail)}
+			return &requestError{kind: kind, detail: cmp.Or(texts[kind], detail), cause: err}
 		}
 	}
 	return err

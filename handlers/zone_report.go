@@ -48,8 +48,11 @@ func (s *server) showReport(x *exchange) error {
 
 // makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's own.
 func (s *server) makeReport(ctx context.Context, holder string, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
+	if !s.InProcess {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, reportTimeout)
+		defer cancel()
+	}
 	if err := s.reports.Wait(ctx, holder); err != nil {
 		return service.ZoneReport{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/service"
 )
 
 func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
@@ -58,28 +55,6 @@ func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
 		}
 		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE principal = ?", tester); got != 9 { // the override went with its zone
 			t.Errorf("%d changes are told of %s, want 9", got, tester)
-		}
-	})
-}
-
-func TestOverridesOfAllZonesAreListedWithTheirZone(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		for _, id := range []int64{1, 2, 3} {
-			d.SetZone(t, service.Zone{ID: id, Rate: 1, Window: time.Hour})
-		}
-		d.SetOverride(t, service.Override{ZoneID: 3, Key: "carol", Action: service.OverrideAllow, Reason: "x"})
-		d.SetOverride(t, service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "y"})
-		direct := environment{"VELOCITY_DSN": d.DSN}
-		i := start(t, direct, "serve")
-		for _, env := range []environment{direct, {"VELOCITY_URL": i.url}} {
-			lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list")), "\n")
-			if len(lines) != 3 || !strings.HasPrefix(lines[1], "  1     ") || !strings.Contains(lines[1], "bob") ||
-				!strings.HasPrefix(lines[2], "  3     ") || !strings.Contains(lines[2], "carol") {
-				t.Errorf("got\n%s", strings.Join(lines, "\n"))
-			}
-			sameJSON(t, must(t, env, "override", "list", "3", "--json"), mustAsk(t, i.url+"/v1/zones/3/overrides", "", http.StatusOK).body)
 		}
 	})
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 
+	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
-	events "velocityd/cmd/velocityd/event"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/event"
@@ -72,12 +74,12 @@ func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 	defer store.Close()
 	for left := c.Limit; ; {
 		query.Limit = min(left, event.MaxPage)
-		page, err := store.EventLog.Events(ctx, query)
+		page, err := store.Client.Events(ctx, query)
 		if err != nil {
 			return ask.ExplainNoZone(err)
 		}
 		for _, e := range page.Events {
-			if err := events.Write(p.Stdout, e); err != nil {
+			if err := writeEvent(p.Stdout, e); err != nil {
 				return err
 			}
 		}
@@ -113,13 +115,23 @@ func (c *eventsFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	for e, err := range store.EventLog.FollowEvents(ctx, query) {
+	for e, err := range store.Client.FollowEvents(ctx, query) {
 		if err == nil {
-			err = events.Write(p.Stdout, e)
+			err = writeEvent(p.Stdout, e)
 		}
 		if err != nil {
 			return ask.ExplainNoZone(err)
 		}
 	}
 	return nil
+}
+
+// writeEvent writes an event as a line of JSON.
+func writeEvent(to io.Writer, e event.Event) error {
+	line, err := json.Marshal(api.NewEvent(e))
+	if err != nil {
+		return fmt.Errorf("encode event %d: %w", e.ID, err)
+	}
+	_, err = to.Write(append(line, '\n'))
+	return err
 }

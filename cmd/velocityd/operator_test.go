@@ -5,10 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -107,119 +105,6 @@ func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
-		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
-		for _, args := range []string{"check 1 alice", "bucket peek 1 alice", "bucket release 1 alice --reason x", "zone list"} {
-			must(t, env, strings.Fields(args)...)
-		}
-		for _, args := range []string{
-			"zone set 1 --rate 9", "zone set 2 --rate 9 --window 60", "zone delete --yes 1",
-			"override set 1 alice --action deny --reason x", "override delete 1 1",
-		} {
-			r := command(env, nil, strings.Fields(args)...)
-			if r.code != exitError || !strings.Contains(r.stderr, "lacks this right") || !strings.Contains(r.stderr, "velocity_admin") ||
-				strings.Count(r.said(), "\n") != 1 || r.stdout != "" {
-				t.Errorf("%s: got %+v", args, r)
-			}
-		}
-	})
-}
-
-func TestZoneSetChangesWhatIsNamedAlone(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
-		if got := must(t, env, "zone", "list"); !strings.Contains(got, "no zones") {
-			t.Errorf("without zones: %q", got)
-		}
-		for _, step := range []struct {
-			args []string
-			code int
-			want string
-		}{
-			{[]string{"--rate", "5"}, exitUsage, "--window"},
-			{[]string{"--description", "x"}, exitUsage, "--rate"},
-			{[]string{"--rate", "5", "--window", "60", "--description", "login per Üser"}, exitFine, "7   5     60 s    login per Üser"},
-			{[]string{"--rate", "0"}, exitFine, "7   0     60 s    login per Üser"},
-			{[]string{"--window", "3600"}, exitFine, "7   0     3600 s  login per Üser"},
-			{[]string{"--description", ""}, exitFine, "7   0     3600 s"},
-			{[]string{"--rate", "1000001"}, exitUsage, "rate"},
-			{[]string{"--rate=-1"}, exitUsage, "rate"},
-			{[]string{"--window", "0"}, exitUsage, "window"},
-			{[]string{"--window", "31622401"}, exitUsage, "window"},
-			{[]string{"--window", "18446744074"}, exitUsage, "window"}, // overflows a Duration
-			{[]string{"--description", strings.Repeat("x", 256)}, exitUsage, "description"},
-		} {
-			r := command(env, nil, append([]string{"zone", "set", "7"}, step.args...)...)
-			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
-				t.Errorf("%q: got %+v, want %d and %q", step.args, r, step.code, step.want)
-			}
-		}
-		if got := must(t, env, "zone", "list"); !strings.Contains(got, "7   0     3600 s") {
-			t.Errorf("in the end: %q", got)
-		}
-	})
-}
-
-func TestCheckAnswersByTextJSONAndExitCode(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
-		direct := environment{"VELOCITY_DSN": d.DSN}
-		i := start(t, direct, "serve")
-		over := environment{"VELOCITY_URL": i.url}
-		for _, step := range []struct {
-			env  environment
-			args string
-			code int
-			want string
-		}{
-			{direct, "1 alice", exitFine, "allowed\n  zone 1, alice: 1 of 2 left in 3600 s"},
-			{over, "1 alice 2 203.0.113.9", exitFine, "  zone 2, 203.0.113.9: 8 of 9 left in 3600 s"},
-			{over, "1 alice 2 203.0.113.9", exitBlocked, "blocked for 3"},
-			{direct, "1 alice", exitBlocked, "  zone 1, alice: 0 of 2 left in 3600 s"},
-			{direct, "3 alice", exitError, "zone 3: not found ('velocityd zone list'"},
-			{over, "3 alice", exitError, "zone 3: not found"},
-			{direct, "1 -- -dash", exitFine, "zone 1, -dash"},
-			{environment{"VELOCITY_URL": "http://127.0.0.1:1"}, "1 alice", exitError, "refused"},
-		} {
-			r := command(step.env, nil, append([]string{"check"}, strings.Fields(step.args)...)...)
-			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
-				t.Errorf("%s: got %+v, want %d and %q", step.args, r, step.code, step.want)
-			}
-		}
-		for _, env := range []environment{direct, over} {
-			r := command(env, nil, "check", "1", "alice", "2", "192.0.2.1", "--json")
-			served := mustAsk(t, i.url+"/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`,
-				http.StatusOK)
-			if got, want := members(t, r.stdout), members(t, served.body); r.code != exitBlocked || !reflect.DeepEqual(got, want) {
-				t.Errorf("--json has other members than the HTTP interface:\n got %v\nwant %v", got, want)
-			}
-		}
-	})
-}
-
-// members returns a JSON answer without what differs from check to check.
-func members(t *testing.T, text string) map[string]any {
-	t.Helper()
-	var object map[string]any
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	for _, part := range append(object["buckets"].([]any), object) {
-		for _, name := range []string{"txn_id", "retry_after", "checked_at"} {
-			if _, ok := part.(map[string]any)[name]; ok {
-				part.(map[string]any)[name] = "some"
-			}
-		}
-	}
-	return object
 }
 
 // admitted is what the database says of the same.

@@ -100,51 +100,6 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestTokensAreRotatedAndRevoked(t *testing.T) {
-	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
-	first := newToken(t, env, "shop", "--scope", "check")
-	second := newToken(t, env, "shop", "--scope", "check")
-	for _, step := range []struct {
-		args string
-		code int
-		want string
-	}{
-		{"token create shop --scope check", exitError, "2 live credentials have this name"},
-		{"token revoke shop", exitUsage, "[1 2]"},
-		{"token revoke 1", exitFine, first[:8]},
-		{"token revoke 1", exitError, "revoked before, by " + tester},
-		{"token revoke 99", exitError, "not found"},
-		{"token revoke nobody", exitError, "not found"},
-		{"token list", exitFine, second[:8]},
-		{"token list --all", exitFine, first[:8]},
-		{"token create shop --scope check", exitFine, "vel_"},
-		{"token revoke shop --all", exitError, "shop has no other live token"},
-		{"token list", exitFine, second[:8]},
-		{"token revoke shop --all --yes", exitFine, second[:8]},
-		{"token list", exitFine, "no tokens"},
-		{"token create auth-1 --scope check,report --client-subject CN=auth-1,O=Example", exitFine, "CN=auth-1,O=Example"},
-		{"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", exitError, "the same subject"},
-		{"token revoke auth-1", exitError, "nothing was changed: nobody answered"},
-		{"token revoke 4", exitError, "auth-1 has no other live token"},
-		{"token revoke 4 --yes", exitFine, "CN=auth-1,O=Example"},
-		{"token revoke 4", exitError, "revoked before"},
-		{"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", exitFine, "auth-2"},
-	} {
-		r := command(env, nil, strings.Fields(step.args)...)
-		if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
-			t.Errorf("%s: got %d\n%s%s\nwant %d and %q", step.args, r.code, r.stdout, r.stderr, step.code, step.want)
-		}
-		if strings.Contains(r.stdout+r.stderr, first[:9]) || strings.Contains(r.stdout+r.stderr, second[:9]) {
-			t.Errorf("%s: shows a token", step.args)
-		}
-	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE revoked_by = ?", tester); n != 4 {
-		t.Errorf("%d rows are kept of four that were revoked", n)
-	}
-}
-
 // A subject with parts that programs write in different ways is read from the certificate.
 func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()

@@ -114,7 +114,7 @@ func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for page, err := range service.Pages(ctx, store.Txns, query) {
+	for page, err := range service.Pages(ctx, store.Client, query) {
 		if err != nil {
 			return ask.ExplainNoZone(err)
 		}
@@ -212,7 +212,7 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for t, err := range store.Txns.Follow(ctx, query) {
+	for t, err := range store.Client.Follow(ctx, query) {
 		if err == nil {
 			err = out.Write(t)
 		}
@@ -252,7 +252,7 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err := out.Begin(); err != nil {
 		return err
 	}
-	for t, err := range store.Txns.Export(ctx, query, p.Principal) {
+	for t, err := range store.Client.Export(ctx, query, p.Principal) {
 		switch {
 		case errors.Is(err, service.ErrNotFound):
 			return ask.ExplainNoZone(err)

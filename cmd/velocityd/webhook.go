@@ -59,7 +59,7 @@ func (c *webhookAddCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	made, secret, err := store.Webhooks.AddWebhook(ctx, wanted, p.Principal)
+	made, secret, err := store.Client.AddWebhook(ctx, wanted, p.Principal)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *webhookListCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	list, err := store.Webhooks.Webhooks(ctx)
+	list, err := store.Client.Webhooks(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -136,7 +136,7 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 		return err
 	}
 	defer store.Close()
-	list, err := store.Webhooks.Deliveries(ctx, c.ID, c.After)
+	list, err := store.Client.Deliveries(ctx, c.ID, c.After)
 	switch {
 	case err != nil:
 		return err
@@ -176,7 +176,7 @@ func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	n, err := store.Webhooks.Resend(ctx, c.ID, c.Event, p.Principal)
+	n, err := store.Client.Resend(ctx, c.ID, c.Event, p.Principal)
 	if err == nil {
 		fmt.Fprintf(p.Stdout, "%s will be tried again\n", shell.Counted(n, "event"))
 	}
@@ -195,7 +195,7 @@ func (c *webhookRemoveCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	if err := store.Webhooks.RemoveWebhook(ctx, c.ID, p.Principal); err != nil {
+	if err := store.Client.RemoveWebhook(ctx, c.ID, p.Principal); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "webhook %d gets no more events\n", c.ID)

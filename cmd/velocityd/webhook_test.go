@@ -92,12 +92,9 @@ func TestEventsGoToAWebhookAndToALogShipper(t *testing.T) {
 		for _, line := range []string{"bucket.locked alice", "bucket.lock_ended alice"} {
 			dbtest.Eventually(t, line, func() bool { return to.has(line) })
 		}
-		for _, env := range []environment{owner, over} {
-			got := must(t, env, "events", "list", "--zone", "1", "--key", "alice", "--order", "asc")
-			if lines := strings.Split(strings.TrimSpace(got), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"cause":"time"`) &&
-				!strings.Contains(lines[1], `"cause": "time"`) {
-				t.Errorf("the events are\n%s", got)
-			}
+		got := must(t, over, "events", "list", "--zone", "1", "--key", "alice", "--order", "asc")
+		if lines := strings.Split(strings.TrimSpace(got), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"cause":"time"`) {
+			t.Errorf("the events are\n%s", got)
 		}
 		if got := must(t, owner, "webhook", "list"); strings.Contains(got, "whsec") || !strings.Contains(got, to.url) {
 			t.Errorf("list: %s", got)

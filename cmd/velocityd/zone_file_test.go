@@ -39,48 +39,40 @@ func everySetting() service.Zone {
 
 func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 	t.Parallel()
-	for _, over := range []string{"database", "service"} {
-		t.Run(over, func(t *testing.T) {
-			t.Parallel()
-			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-				d := engine.Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
-				env := environment{"VELOCITY_DSN": d.DSN}
-				if over == "service" {
-					env = environment{"VELOCITY_URL": start(t, env, "serve").url}
-				}
-				before := must(t, env, "zone", "show")
-				for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
-					if got := must(t, env, "zone", "apply", zoneFile(t, format)); !strings.HasPrefix(got, "nothing to do") {
-						t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
-					}
-				}
-				must(t, env, "zone", "delete", "--yes", "1")
-				must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
-				file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
-				for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
-					r := command(env, answer, "zone", "apply", file)
-					if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
-						!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "9 -> 8") {
-						t.Errorf("without a yes: %+v", r)
-					}
-				}
-				if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
-					!strings.Contains(r.stderr, "Write 2 zones?") {
-					t.Errorf("with a yes: %+v", r)
-				}
-				want := strings.Replace(before, "rate: 9", "rate: 8", 1)
-				got := must(t, env, "zone", "show", "1", "2")
-				for i, line := range strings.Split(want, "\n") {
-					if have := strings.Split(got, "\n"); !strings.Contains(line, "revision") && have[i] != line {
-						t.Errorf("line %d is %q, want %q", i, have[i], line)
-					}
-				}
-				if n := d.Count(t, "SELECT rate FROM zone_master WHERE id = 3"); n != 1 {
-					t.Errorf("a zone that the file does not name has rate %d now", n)
-				}
-			})
-		})
-	}
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		before := must(t, env, "zone", "show")
+		for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
+			if got := must(t, env, "zone", "apply", zoneFile(t, format)); !strings.HasPrefix(got, "nothing to do") {
+				t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
+			}
+		}
+		must(t, env, "zone", "delete", "--yes", "1")
+		must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
+		file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
+		for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
+			r := command(env, answer, "zone", "apply", file)
+			if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
+				!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "9 -> 8") {
+				t.Errorf("without a yes: %+v", r)
+			}
+		}
+		if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
+			!strings.Contains(r.stderr, "Write 2 zones?") {
+			t.Errorf("with a yes: %+v", r)
+		}
+		want := strings.Replace(before, "rate: 9", "rate: 8", 1)
+		got := must(t, env, "zone", "show", "1", "2")
+		for i, line := range strings.Split(want, "\n") {
+			if have := strings.Split(got, "\n"); !strings.Contains(line, "revision") && have[i] != line {
+				t.Errorf("line %d is %q, want %q", i, have[i], line)
+			}
+		}
+		if n := d.Count(t, "SELECT rate FROM zone_master WHERE id = 3"); n != 1 {
+			t.Errorf("a zone that the file does not name has rate %d now", n)
+		}
+	})
 }
 
 // onRead lets somebody else change the zones while the question of a command waits.

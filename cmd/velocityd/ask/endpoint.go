@@ -3,6 +3,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
-	events "velocityd/cmd/velocityd/event"
+	"velocityd/client/inside"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/cmd/velocityd/txn"
 	"velocityd/daemon"
+	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
 )
@@ -46,24 +47,22 @@ func (f *Flags) AfterApply(command *kong.Context, p *shell.Process) error {
 	return f.DatabaseFlags.AfterApply(command, p) // kong may see this method alone
 }
 
-// Endpoint answers the operator's commands: it is a service or a database. Checks and
+// Endpoint answers the operator's commands: it is a service, over the network or in this process. Checks and
 // reports that have begun are finished even if their context ends.
 type Endpoint struct {
 	handlers.Reader
 	handlers.Writer
-	service.Checker
-	Txns     txn.Source
-	Origin   func(key string) *service.Origin // of a bucket key in Txns; nil if there are no files of networks
-	EventLog events.Source
-	Webhooks events.Webhooks
-	timeout  time.Duration // of checks and reports
-	Close    func()        // closes the connections
+	Client  *client.Client
+	Origin  func(key string) *service.Origin // of a bucket key; nil if there are no files of networks
+	timeout time.Duration                    // of checks and reports
+	Close   func()                           // closes the connections
 }
 
-// Open returns the service at --url, or the database if --url is not given.
+// Open returns the service at --url, or if --url is not given, one in this process on the database.
 func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 	if f.URL != "" {
-		return f.openService()
+		remote, err := f.ServiceFlags.Client(client.WithTimeout(remoteTimeout))
+		return Endpoint{Reader: remote, Writer: remote, Client: remote, timeout: remoteTimeout, Close: remote.Close}, err
 	}
 	keys, err := f.Keyring()
 	if err != nil {
@@ -78,31 +77,24 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 	}
 	proving, cancel := context.WithTimeout(ctx, LocalTimeout)
 	defer cancel()
-	if err := store.ProveKeys(proving, keys.Keys()); err != nil {
+	here, err := newLocal(store, keys)
+	if err = cmp.Or(store.ProveKeys(proving, keys.Keys()), err); err != nil {
 		_ = store.Close() // the first error says more
 		return Endpoint{}, err
 	}
-	hiding := daemon.Hiding(store, keys)
-	return Endpoint{
-		Reader: hiding, Writer: hiding,
-		Checker:  service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
-		Txns:     txn.Local{Store: hiding, RecordedKeys: hiding.NamedKeys},
-		EventLog: events.Local{Store: store.Outbox, RecordedKeys: hiding.NamedKeys},
-		Webhooks: events.LocalWebhooks{Store: hiding},
-		timeout:  LocalTimeout, Close: func() { _ = store.Close() },
-	}, nil
+	return Endpoint{Reader: here, Writer: here, Client: here, timeout: LocalTimeout, Close: func() { _ = store.Close() }}, nil
 }
 
-// openService returns the service at --url. It connects to nothing.
-func (f Flags) openService() (Endpoint, error) {
-	remote, err := f.Client(client.WithTimeout(remoteTimeout))
-	if err != nil {
-		return Endpoint{}, err
-	}
-	return Endpoint{
-		Reader: remote, Writer: remote, Checker: remote, Txns: remote, EventLog: remote, Webhooks: remote,
-		timeout: remoteTimeout, Close: remote.Close,
-	}, nil
+// newLocal returns a client of the HTTP interface over a database, in this process. It asks nobody for a token: the rights of the database's
+// account decide, and their lack is told by the engine's own words.
+func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
+	hiding := daemon.Hiding(store, keys)
+	return client.New("http://in.process", client.Inside(handlers.New(handlers.Options{
+		Limiter: service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
+		Reader:  hiding, Writer: hiding, Exports: hiding, RecordedKeys: hiding.RecordedKeys,
+		Webhooks: hiding, Registry: store.Records, Retention: store.Retention(), InProcess: true,
+		Observe: func(ctx context.Context, request handlers.Observed) { inside.Blame(ctx, request.Err) },
+	})))
 }
 
 // Zone returns a zone. If there is none, the error says where to look.
@@ -129,16 +121,12 @@ func ExplainNoZone(err error) error {
 func (e Endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
-	return e.Checker.CheckAll(ctx, checks)
+	return e.Client.CheckAll(ctx, checks)
 }
 
 // ReportAll implements service.OutcomeStore.
 func (e Endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
-	results, err := e.Writer.ReportAll(ctx, reports)
-	if err == nil && len(results) != len(reports) {
-		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(results), len(reports))
-	}
-	return results, err
+	return e.Client.ReportAll(ctx, reports)
 }

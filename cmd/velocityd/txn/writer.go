@@ -1,3 +1,4 @@
+// Package txn shows recorded attempts to people at a shell: which are wanted, and in which form. It must not know HTTP or SQL.
 package txn
 
 import (
