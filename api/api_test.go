@@ -56,18 +56,18 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	if want := `{"id":"1","zone_id":2,"bucket_key":"k","action":"deny","reason":"","created_by":""}`; override != want {
 		t.Errorf("override is %s, want %s", override, want)
 	}
-	_, limit := through(t, api.NewOverrideRequest(service.Override{Key: "k", Action: service.OverrideLimit, Window: time.Second}))
+	_, limit := through(t, api.NewOverrideRequest(service.Override{Key: "k", Action: service.OverrideLimit, Window: service.Lasting(time.Second)}))
 	if want := `{"bucket_key":"k","action":"limit","rate":0,"window":1}`; limit != want {
 		t.Errorf("request is %s, want %s", limit, want)
 	}
 	_, decision := through(t, api.NewDecision(service.Decision{Degraded: true, Verdicts: []service.Verdict{
-		{Bucket: service.Bucket{ZoneID: 1, Key: "k"}, Rate: 5, Window: time.Minute, Velocity: 5},
+		{Bucket: service.Bucket{ZoneID: 1, Key: "k"}, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5},
 	}}))
 	if want := `{"blocked":false,"would_block":false,"degraded":true,"retry_after":0,"buckets":[{"zone_id":1,"bucket_key":"k",` +
 		`"blocked":false,"would_block":false,"rate":5,"window":60,"retry_after":0}]}`; decision != want {
 		t.Errorf("degraded decision is %s, want %s", decision, want)
 	}
-	_, peek := through(t, api.NewPeek(service.Peek{At: at(1)}))
+	_, peek := through(t, api.NewPeek(service.Peek{At: service.At(at(1))}))
 	for _, member := range []string{"locked_until", "override", "null"} {
 		if strings.Contains(peek, member) {
 			t.Errorf("%s has %s", peek, member)

@@ -14,7 +14,7 @@ type Attempt struct {
 // NewAttempt returns the answer for an attempt.
 func NewAttempt(r service.Recall) Attempt {
 	answer := Attempt{
-		AttemptID: r.AttemptID, ExpiresAt: Instant(r.ExpiresAt), Outcome: r.Outcome(), Decision: NewDecision(r.Decision),
+		AttemptID: r.AttemptID, ExpiresAt: Instant(r.ExpiresAt.Time), Outcome: r.Outcome(), Decision: NewDecision(r.Decision),
 		Txns: make([]Txn, len(r.Txns)),
 	}
 	for i, t := range r.Txns {
@@ -26,7 +26,7 @@ func NewAttempt(r service.Recall) Attempt {
 // Recall converts the answer to the type of package service.
 func (a Attempt) Recall() service.Recall {
 	r := service.Recall{
-		AttemptID: a.AttemptID, Attempt: service.Attempt{Decision: a.Decision.Decision(), ExpiresAt: a.ExpiresAt.Time()},
+		AttemptID: a.AttemptID, Attempt: service.Attempt{Decision: a.Decision.Decision(), ExpiresAt: service.At(a.ExpiresAt.Time())},
 	}
 	for _, t := range a.Txns {
 		r.Txns = append(r.Txns, t.Txn())

@@ -33,7 +33,7 @@ func NewAudit(page service.AuditPage) Audit {
 	answer := Audit{Entries: make([]AuditEntry, len(page.Entries)), Next: ID(page.Next)}
 	for i, e := range page.Entries {
 		answer.Entries[i] = AuditEntry{
-			ID: ID(e.ID), At: Instant(e.At), Account: e.Account, By: e.Principal, Reason: e.Reason, Subject: e.Subject, Action: e.Action,
+			ID: ID(e.ID), At: Instant(e.At.Time), Account: e.Account, By: e.Principal, Reason: e.Reason, Subject: e.Subject, Action: e.Action,
 			ZoneID: e.ZoneID, OverrideID: ID(e.OverrideID), Before: e.Before, After: e.After,
 		}
 	}
@@ -45,7 +45,7 @@ func (a Audit) Page() service.AuditPage {
 	page := service.AuditPage{Next: uint64(a.Next)}
 	for _, e := range a.Entries {
 		page.Entries = append(page.Entries, service.AuditEntry{
-			ID: uint64(e.ID), At: e.At.Time(), Account: e.Account, Principal: e.By, Reason: e.Reason, Subject: e.Subject, Action: e.Action,
+			ID: uint64(e.ID), At: service.At(e.At.Time()), Account: e.Account, Principal: e.By, Reason: e.Reason, Subject: e.Subject, Action: e.Action,
 			ZoneID: e.ZoneID, OverrideID: uint64(e.OverrideID), Before: e.Before, After: e.After,
 		})
 	}

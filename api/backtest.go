@@ -85,12 +85,12 @@ type BacktestBin struct {
 // NewBacktest returns the answer for a result.
 func NewBacktest(r backtest.Result) Backtest {
 	return Backtest{
-		ZoneID: r.ZoneID, From: Instant(r.From), First: Instant(r.First), Last: Instant(r.Last), Rows: r.Rows, Cut: r.IsCut,
+		ZoneID: r.ZoneID, From: Instant(r.From.Time), First: Instant(r.First.Time), Last: Instant(r.Last.Time), Rows: r.Rows, Cut: r.IsCut,
 		Attempts: r.Attempts, Successes: r.Successes, Failures: r.Failures, Happened: newBacktestNumbers(r.Happened), Agreed: r.Agreed,
 		Differed: r.Differed, Proposals: each(r.Proposals, newBacktestProposal),
 		Demands: each(r.Demands, func(d backtest.Demand) BacktestDemand {
 			return BacktestDemand{
-				Window: service.WholeSeconds(d.Window), Period: d.Period, Counts: d.Counts, Bursts: d.Bursts, Succeeded: d.Succeeded,
+				Window: service.WholeSeconds(d.Window.Duration), Period: d.Period, Counts: d.Counts, Bursts: d.Bursts, Succeeded: d.Succeeded,
 				ProposedRate: d.Proposed, Bins: each(d.Bins, func(b backtest.Bin) BacktestBin { return BacktestBin(b) }),
 			}
 		}),
@@ -119,7 +119,7 @@ func newBacktestProposal(p backtest.Proposal) BacktestProposal {
 
 func newBacktestSample(s backtest.Sample) BacktestSample {
 	sample := BacktestSample{
-		TxnID: ID(s.TxnID), BucketKey: s.Key, At: Instant(s.At), Blocked: s.Blocked, Reason: s.Reason, Outcome: s.Outcome,
+		TxnID: ID(s.TxnID), BucketKey: s.Key, At: Instant(s.At.Time), Blocked: s.Blocked, Reason: s.Reason, Outcome: s.Outcome,
 	}
 	if s.TxnID != 0 {
 		sample.Explanation = fmt.Sprintf("/v1/txns/%d/explanation", s.TxnID)
@@ -131,12 +131,12 @@ func newBacktestSample(s backtest.Sample) BacktestSample {
 // proposal can change.
 func (b Backtest) Result() backtest.Result {
 	return backtest.Result{
-		ZoneID: b.ZoneID, From: b.From.Time(), First: b.First.Time(), Last: b.Last.Time(), Rows: b.Rows, IsCut: b.Cut, Attempts: b.Attempts,
+		ZoneID: b.ZoneID, From: service.At(b.From.Time()), First: service.At(b.First.Time()), Last: service.At(b.Last.Time()), Rows: b.Rows, IsCut: b.Cut, Attempts: b.Attempts,
 		Successes: b.Successes, Failures: b.Failures, Happened: b.Happened.numbers(), Agreed: b.Agreed, Differed: b.Differed,
 		Proposals: each(b.Proposals, BacktestProposal.proposal),
 		Demands: each(b.Demands, func(d BacktestDemand) backtest.Demand {
 			return backtest.Demand{
-				Window: length(d.Window), Period: d.Period, Counts: d.Counts, Bursts: d.Bursts, Succeeded: d.Succeeded, Proposed: d.ProposedRate,
+				Window: service.Lasting(length(d.Window)), Period: d.Period, Counts: d.Counts, Bursts: d.Bursts, Succeeded: d.Succeeded, Proposed: d.ProposedRate,
 				Bins: each(d.Bins, func(b BacktestBin) backtest.Bin { return backtest.Bin(b) }),
 			}
 		}),
@@ -152,7 +152,7 @@ func (p BacktestProposal) proposal() backtest.Proposal {
 		Numbers: p.Numbers.numbers(), NewlyBlocked: p.NewlyBlocked, NewlyPassed: p.NewlyPassed,
 		Samples: each(p.Samples, func(s BacktestSample) backtest.Sample {
 			return backtest.Sample{
-				TxnID: uint64(s.TxnID), Key: s.BucketKey, At: s.At.Time(), Blocked: s.Blocked, Reason: s.Reason, Outcome: s.Outcome,
+				TxnID: uint64(s.TxnID), Key: s.BucketKey, At: service.At(s.At.Time()), Blocked: s.Blocked, Reason: s.Reason, Outcome: s.Outcome,
 			}
 		}),
 	}
@@ -174,7 +174,7 @@ type BacktestOrder struct {
 func (o BacktestOrder) Query(zone int64) backtest.Query {
 	lengths := func(seconds []int64) []time.Duration { return each(seconds, length) }
 	return backtest.Query{
-		ZoneID: zone, Since: o.Since.Time(), Until: o.Until.Time(), MostRows: o.MostRows,
+		ZoneID: zone, Since: service.At(o.Since.Time()), Until: service.At(o.Until.Time()), MostRows: o.MostRows,
 		Grid: backtest.Grid{Rates: o.Rates, Windows: lengths(o.Windows), Periods: o.Periods, Lockouts: lengths(o.Lockouts), Counts: o.Counts},
 	}
 }
@@ -197,8 +197,8 @@ type BacktestJob struct {
 // NewBacktestJob returns the answer for a job.
 func NewBacktestJob(job backtest.Job) BacktestJob {
 	answer := BacktestJob{
-		ID: job.ID, ZoneID: job.Query.ZoneID, State: job.State, Since: Instant(job.Query.Since), Until: Instant(job.Query.Until),
-		BeganAt: Instant(job.BeganAt), EndedAt: Instant(job.EndedAt), Rows: job.Rows, ReadTo: Instant(job.At), Fault: job.Fault,
+		ID: job.ID, ZoneID: job.Query.ZoneID, State: job.State, Since: Instant(job.Query.Since.Time), Until: Instant(job.Query.Until.Time),
+		BeganAt: Instant(job.BeganAt.Time), EndedAt: Instant(job.EndedAt.Time), Rows: job.Rows, ReadTo: Instant(job.At.Time), Fault: job.Fault,
 	}
 	if job.Result != nil {
 		result := NewBacktest(*job.Result)
@@ -210,8 +210,8 @@ func NewBacktestJob(job backtest.Job) BacktestJob {
 // Job converts the answer to the type of package backtest. Of the query it knows the zone and the time.
 func (j BacktestJob) Job() backtest.Job {
 	job := backtest.Job{
-		ID: j.ID, State: j.State, Query: backtest.Query{ZoneID: j.ZoneID, Since: j.Since.Time(), Until: j.Until.Time()},
-		BeganAt: j.BeganAt.Time(), EndedAt: j.EndedAt.Time(), Rows: j.Rows, At: j.ReadTo.Time(), Fault: j.Fault,
+		ID: j.ID, State: j.State, Query: backtest.Query{ZoneID: j.ZoneID, Since: service.At(j.Since.Time()), Until: service.At(j.Until.Time())},
+		BeganAt: service.At(j.BeganAt.Time()), EndedAt: service.At(j.EndedAt.Time()), Rows: j.Rows, At: service.At(j.ReadTo.Time()), Fault: j.Fault,
 	}
 	if j.Result != nil {
 		result := j.Result.Result()
@@ -224,7 +224,7 @@ func (j BacktestJob) Job() backtest.Job {
 func NewBacktestOrder(q backtest.Query) BacktestOrder {
 	return BacktestOrder{
 		Rates: q.Grid.Rates, Windows: each(q.Grid.Windows, service.WholeSeconds), Periods: q.Grid.Periods,
-		Lockouts: each(q.Grid.Lockouts, service.WholeSeconds), Counts: q.Grid.Counts, Since: Instant(q.Since), Until: Instant(q.Until),
+		Lockouts: each(q.Grid.Lockouts, service.WholeSeconds), Counts: q.Grid.Counts, Since: Instant(q.Since.Time), Until: Instant(q.Until.Time),
 		MostRows: q.MostRows,
 	}
 }

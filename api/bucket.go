@@ -71,10 +71,10 @@ type Txn struct {
 // NewPeek returns the answer for a bucket.
 func NewPeek(p service.Peek) Peek {
 	answer := Peek{
-		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
-		Rate: p.Rate, Window: service.WholeSeconds(p.Window),
-		ResetAfter: service.WholeSeconds(p.ResetAfter),
-		RetryAfter: service.WholeSeconds(p.RetryAfter), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil), Txns: newTxns(p.Txns),
+		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At.Time), Mode: p.Mode,
+		Rate: p.Rate, Window: service.WholeSeconds(p.Window.Duration),
+		ResetAfter: service.WholeSeconds(p.ResetAfter.Duration),
+		RetryAfter: service.WholeSeconds(p.RetryAfter.Duration), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil.Time), Txns: newTxns(p.Txns),
 	}
 	if !p.Unmetered {
 		answer.Velocity, answer.Remaining = &p.Velocity, &p.Remaining
@@ -89,10 +89,10 @@ func NewPeek(p service.Peek) Peek {
 // Peek converts the answer to the type of package service.
 func (p Peek) Peek() service.Peek {
 	seen := service.Peek{
-		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.Time(), Mode: p.Mode,
-		Rate: p.Rate, Window: service.Seconds(p.Window), Unmetered: p.Velocity == nil,
-		ResetAfter: service.Seconds(p.ResetAfter),
-		RetryAfter: service.Seconds(p.RetryAfter), Reason: p.Reason, LockedUntil: p.LockedUntil.Time(),
+		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: service.At(p.CheckedAt.Time()), Mode: p.Mode,
+		Rate: p.Rate, Window: service.Lasting(service.Seconds(p.Window)), Unmetered: p.Velocity == nil,
+		ResetAfter: service.Lasting(service.Seconds(p.ResetAfter)),
+		RetryAfter: service.Lasting(service.Seconds(p.RetryAfter)), Reason: p.Reason, LockedUntil: service.At(p.LockedUntil.Time()),
 	}
 	if p.Velocity != nil && p.Remaining != nil {
 		seen.Velocity, seen.Remaining = *p.Velocity, *p.Remaining
@@ -110,10 +110,10 @@ func (p Peek) Peek() service.Peek {
 // NewTxn returns the answer for a txn.
 func NewTxn(t service.Txn) Txn {
 	answer := Txn{
-		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
+		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt.Time),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: ID(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID, CheckID: ID(t.CheckID),
-		Attempts: t.Attempts, LastAt: Instant(t.LastAt), UncountedAt: Instant(t.UncountedAt),
+		Attempts: t.Attempts, LastAt: Instant(t.LastAt.Time), UncountedAt: Instant(t.UncountedAt.Time),
 	}
 	if o := t.Origin; o != nil {
 		answer.Country, answer.ASN, answer.Organization = o.Country, o.ASN, o.Organization
@@ -124,10 +124,10 @@ func NewTxn(t service.Txn) Txn {
 // Txn converts the answer to the type of package service.
 func (t Txn) Txn() service.Txn {
 	txn := service.Txn{
-		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
+		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: service.At(t.CreatedAt.Time()),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: uint64(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID, CheckID: uint64(t.CheckID),
-		Attempts: t.Attempts, LastAt: t.LastAt.Time(), UncountedAt: t.UncountedAt.Time(),
+		Attempts: t.Attempts, LastAt: service.At(t.LastAt.Time()), UncountedAt: service.At(t.UncountedAt.Time()),
 	}
 	if o := (service.Origin{Country: t.Country, ASN: t.ASN, Organization: t.Organization}); o != (service.Origin{}) {
 		txn.Origin = &o

@@ -1,6 +1,9 @@
 package api
 
-import "velocityd/service/access"
+import (
+	"velocityd/service"
+	"velocityd/service/access"
+)
 
 // Caller is the answer of GET /v1/caller.
 type Caller struct {
@@ -19,7 +22,7 @@ type Caller struct {
 // NewCaller returns the answer for a caller.
 func NewCaller(i access.Identity) Caller {
 	return Caller{
-		Open: i.IsOpen, ID: i.ID, Kind: i.Kind, Name: i.Name, Scopes: i.Scopes, Zones: i.Zones, ExpiresAt: Instant(i.ExpiresAt),
+		Open: i.IsOpen, ID: i.ID, Kind: i.Kind, Name: i.Name, Scopes: i.Scopes, Zones: i.Zones, ExpiresAt: Instant(i.ExpiresAt.Time),
 		Principal: i.Principal,
 	}
 }
@@ -28,7 +31,7 @@ func NewCaller(i access.Identity) Caller {
 func (c Caller) Identity() access.Identity {
 	return access.Identity{
 		Credential: access.Credential{
-			ID: c.ID, Kind: c.Kind, Caller: access.Caller{Name: c.Name, Scopes: c.Scopes, Zones: c.Zones}, ExpiresAt: c.ExpiresAt.Time(),
+			ID: c.ID, Kind: c.Kind, Caller: access.Caller{Name: c.Name, Scopes: c.Scopes, Zones: c.Zones}, ExpiresAt: service.At(c.ExpiresAt.Time()),
 		},
 		IsOpen: c.Open, Principal: c.Principal,
 	}

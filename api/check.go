@@ -76,14 +76,14 @@ type Result struct {
 func NewDecision(d service.Decision) Decision {
 	answer := Decision{
 		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, TxnID: ID(d.TxnID()),
-		RetryAfter: service.WholeSeconds(d.RetryAfter()), CheckedAt: Instant(d.CheckedAt), Buckets: make([]Verdict, len(d.Verdicts)),
+		RetryAfter: service.WholeSeconds(d.RetryAfter()), CheckedAt: Instant(d.CheckedAt.Time), Buckets: make([]Verdict, len(d.Verdicts)),
 	}
 	for i, v := range d.Verdicts {
 		answer.Buckets[i] = Verdict{
 			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
 			Reason: v.Reason, OverrideID: ID(v.OverrideID), TxnID: ID(v.TxnID),
-			Rate: v.Rate, Window: service.WholeSeconds(v.Window), RetryAfter: service.WholeSeconds(v.RetryAfter),
-			ResetAfter: service.WholeSeconds(v.ResetAfter),
+			Rate: v.Rate, Window: service.WholeSeconds(v.Window.Duration), RetryAfter: service.WholeSeconds(v.RetryAfter.Duration),
+			ResetAfter: service.WholeSeconds(v.ResetAfter.Duration),
 		}
 		if !d.Degraded && !v.Unmetered {
 			remaining := v.Remaining()
@@ -97,15 +97,15 @@ func NewDecision(d service.Decision) Decision {
 // the whole, and the remaining attempts. Without a known velocity, nothing remains.
 func (d Decision) Decision() service.Decision {
 	decision := service.Decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, CheckedAt: d.CheckedAt.Time(),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, CheckedAt: service.At(d.CheckedAt.Time()),
 		Verdicts: make([]service.Verdict, len(d.Buckets)),
 	}
 	for i, v := range d.Buckets {
 		decision.Verdicts[i] = service.Verdict{
 			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
 			Reason: v.Reason, OverrideID: uint64(v.OverrideID), TxnID: uint64(v.TxnID),
-			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Rate, RetryAfter: service.Seconds(v.RetryAfter),
-			ResetAfter: service.Seconds(v.ResetAfter),
+			Rate: v.Rate, Window: service.Lasting(service.Seconds(v.Window)), Velocity: v.Rate, RetryAfter: service.Lasting(service.Seconds(v.RetryAfter)),
+			ResetAfter: service.Lasting(service.Seconds(v.ResetAfter)),
 		}
 		if v.Velocity != nil {
 			decision.Verdicts[i].Velocity = *v.Velocity

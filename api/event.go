@@ -32,7 +32,7 @@ type Event struct {
 // NewEvent returns the form of an event.
 func NewEvent(e event.Event) Event {
 	return Event{
-		Version: EventVersion, ID: ID(e.ID), Type: e.Type, Timestamp: Instant(e.At), ZoneID: e.Bucket.ZoneID, BucketKey: e.Bucket.Key,
+		Version: EventVersion, ID: ID(e.ID), Type: e.Type, Timestamp: Instant(e.At.Time), ZoneID: e.Bucket.ZoneID, BucketKey: e.Bucket.Key,
 		TxnID: ID(e.TxnID), Data: e.Data,
 	}
 }
@@ -40,7 +40,7 @@ func NewEvent(e event.Event) Event {
 // Event converts the form to the type of package event.
 func (e Event) Event() event.Event {
 	return event.Event{
-		ID: uint64(e.ID), Type: e.Type, At: e.Timestamp.Time(), Bucket: service.Bucket{ZoneID: e.ZoneID, Key: e.BucketKey},
+		ID: uint64(e.ID), Type: e.Type, At: service.At(e.Timestamp.Time()), Bucket: service.Bucket{ZoneID: e.ZoneID, Key: e.BucketKey},
 		TxnID: uint64(e.TxnID), Data: e.Data,
 	}
 }

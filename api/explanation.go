@@ -46,7 +46,7 @@ type Lockout struct {
 // NewExplanation returns the answer for an explanation.
 func NewExplanation(x explain.Explanation) Explanation {
 	answer := Explanation{
-		Summary: x.Summary, Agrees: x.Agrees, Txn: NewTxn(x.Txn), OpensAt: Instant(x.OpensAt),
+		Summary: x.Summary, Agrees: x.Agrees, Txn: NewTxn(x.Txn), OpensAt: Instant(x.OpensAt.Time),
 		Counted: newTxns(x.Counted), Others: newTxns(x.Others),
 	}
 	for _, g := range x.Unknown {
@@ -55,7 +55,7 @@ func NewExplanation(x explain.Explanation) Explanation {
 	if x.Zone != nil {
 		answer.Zone = new(NewZone(*x.Zone))
 		if !x.Unmetered {
-			answer.Rate, answer.Window, answer.Since, answer.Velocity = &x.Rate, service.WholeSeconds(x.Window), Instant(x.Since), &x.Velocity
+			answer.Rate, answer.Window, answer.Since, answer.Velocity = &x.Rate, service.WholeSeconds(x.Window.Duration), Instant(x.Since.Time), &x.Velocity
 		}
 	}
 	if x.Override != nil {
@@ -85,8 +85,8 @@ func newTxns(txns []service.Txn) []Txn {
 // Explanation converts the answer to the type of package explain.
 func (a Explanation) Explanation() explain.Explanation {
 	x := explain.Explanation{
-		Summary: a.Summary, Agrees: a.Agrees, Txn: a.Txn.Txn(), OpensAt: a.OpensAt.Time(), Unmetered: a.Rate == nil,
-		Window: service.Seconds(a.Window), Since: a.Since.Time(), Counted: txnsOf(a.Counted), Others: txnsOf(a.Others),
+		Summary: a.Summary, Agrees: a.Agrees, Txn: a.Txn.Txn(), OpensAt: service.At(a.OpensAt.Time()), Unmetered: a.Rate == nil,
+		Window: service.Lasting(service.Seconds(a.Window)), Since: service.At(a.Since.Time()), Counted: txnsOf(a.Counted), Others: txnsOf(a.Others),
 	}
 	for _, g := range a.Unknown {
 		x.Unknown = append(x.Unknown, explain.Gap(g))

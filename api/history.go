@@ -34,7 +34,7 @@ type Txns struct {
 
 // NewTxns returns the answer for a page.
 func NewTxns(page service.HistoryPage) Txns {
-	answer := Txns{Txns: newTxns(page.Txns), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil)}
+	answer := Txns{Txns: newTxns(page.Txns), Next: ID(page.Next), Last: ID(page.Last), ScannedUntil: Instant(page.ScannedUntil.Time)}
 	if len(page.Others) > 0 {
 		answer.Others = newTxns(page.Others)
 	}
@@ -43,7 +43,7 @@ func NewTxns(page service.HistoryPage) Txns {
 
 // Page converts the answer to the type of package service.
 func (t Txns) Page() service.HistoryPage {
-	page := service.HistoryPage{Next: uint64(t.Next), Last: uint64(t.Last), ScannedUntil: t.ScannedUntil.Time()}
+	page := service.HistoryPage{Next: uint64(t.Next), Last: uint64(t.Last), ScannedUntil: service.At(t.ScannedUntil.Time())}
 	for _, txn := range t.Txns {
 		page.Txns = append(page.Txns, txn.Txn())
 	}

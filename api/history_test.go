@@ -64,9 +64,9 @@ func TestCSVHasTheMembersOfATxn(t *testing.T) {
 		members = append(members, name)
 	}
 	full := api.NewTxn(service.Txn{
-		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Blocked: true,
+		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: service.At(time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC)), Blocked: true,
 		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure, AttemptID: "x",
-		Attempts: 3, LastAt: time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC), UncountedAt: time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC),
+		Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)), UncountedAt: service.At(time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC)),
 		Origin: &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
 	})
 	lines, err := csv.NewReader(bytes.NewReader(full.AppendCSV(api.AppendTxnHeader(nil)))).ReadAll()

@@ -24,19 +24,19 @@ type LockedBucket struct {
 
 // NewLocked returns the answer of a page.
 func NewLocked(p barred.Page) Locked {
-	answer := Locked{ZoneID: p.ZoneID, CheckedAt: Instant(p.At), Locked: make([]LockedBucket, len(p.Lockouts)), Next: ID(p.Next)}
+	answer := Locked{ZoneID: p.ZoneID, CheckedAt: Instant(p.At.Time), Locked: make([]LockedBucket, len(p.Lockouts)), Next: ID(p.Next)}
 	for i, l := range p.Lockouts {
-		answer.Locked[i] = LockedBucket{BucketKey: l.Key, Since: Instant(l.Since), Until: Instant(l.Until), Reason: l.Reason, TxnID: ID(l.TxnID)}
+		answer.Locked[i] = LockedBucket{BucketKey: l.Key, Since: Instant(l.Since.Time), Until: Instant(l.Until.Time), Reason: l.Reason, TxnID: ID(l.TxnID)}
 	}
 	return answer
 }
 
 // Page converts the answer to the type of package barred.
 func (l Locked) Page() barred.Page {
-	page := barred.Page{ZoneID: l.ZoneID, At: l.CheckedAt.Time(), Next: uint64(l.Next)}
+	page := barred.Page{ZoneID: l.ZoneID, At: service.At(l.CheckedAt.Time()), Next: uint64(l.Next)}
 	for _, one := range l.Locked {
 		page.Lockouts = append(page.Lockouts, barred.Lockout{
-			Key: one.BucketKey, Since: one.Since.Time(), Until: one.Until.Time(), Reason: one.Reason, TxnID: uint64(one.TxnID),
+			Key: one.BucketKey, Since: service.At(one.Since.Time()), Until: service.At(one.Until.Time()), Reason: one.Reason, TxnID: uint64(one.TxnID),
 		})
 	}
 	return page

@@ -47,8 +47,8 @@ type OverrideRequest struct {
 func NewOverride(o service.Override) Override {
 	return Override{
 		ID: ID(o.ID), ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
-		Window: service.WholeSeconds(o.Window), PeriodAnchor: o.PeriodAnchor,
-		ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.WholeSeconds(o.Window.Duration), PeriodAnchor: o.PeriodAnchor,
+		ExpiresAt: Instant(o.ExpiresAt.Time), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 }
 
@@ -65,8 +65,8 @@ func NewOverrides(overrides []service.Override) Overrides {
 func NewOverrideRequest(o service.Override) OverrideRequest {
 	return OverrideRequest{
 		BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
-		Window: service.WholeSeconds(o.Window), PeriodAnchor: o.PeriodAnchor,
-		ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.WholeSeconds(o.Window.Duration), PeriodAnchor: o.PeriodAnchor,
+		ExpiresAt: Instant(o.ExpiresAt.Time), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 }
 
@@ -74,7 +74,7 @@ func NewOverrideRequest(o service.Override) OverrideRequest {
 func (o Override) Override() service.Override {
 	override := service.Override{
 		ID: uint64(o.ID), ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,
-		Window: service.Seconds(o.Window), PeriodAnchor: o.PeriodAnchor, ExpiresAt: o.ExpiresAt.Time(), Reason: o.Reason, CreatedBy: o.CreatedBy,
+		Window: service.Lasting(service.Seconds(o.Window)), PeriodAnchor: o.PeriodAnchor, ExpiresAt: service.At(o.ExpiresAt.Time()), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 	if o.Rate != nil {
 		override.Rate = *o.Rate

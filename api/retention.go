@@ -22,11 +22,11 @@ type RetentionTask struct {
 
 // NewRetention returns the answer for the state of retention.
 func NewRetention(r service.Retention) Retention {
-	answer := Retention{OldestTxnAt: Instant(r.OldestTxn), Tasks: make([]RetentionTask, len(r.Tasks))}
+	answer := Retention{OldestTxnAt: Instant(r.OldestTxn.Time), Tasks: make([]RetentionTask, len(r.Tasks))}
 	for i, t := range r.Tasks {
 		answer.Tasks[i] = RetentionTask{
-			Name: t.Name, BeganAt: Instant(t.BeganAt), EndedAt: Instant(t.EndedAt), SucceededAt: Instant(t.SucceededAt),
-			NextAt: Instant(t.NextAt), Removed: t.Removed, Backlog: t.Backlog, Error: t.Error,
+			Name: t.Name, BeganAt: Instant(t.BeganAt.Time), EndedAt: Instant(t.EndedAt.Time), SucceededAt: Instant(t.SucceededAt.Time),
+			NextAt: Instant(t.NextAt.Time), Removed: t.Removed, Backlog: t.Backlog, Error: t.Error,
 		}
 	}
 	return answer
@@ -34,11 +34,11 @@ func NewRetention(r service.Retention) Retention {
 
 // Retention converts the answer to the type of package service.
 func (r Retention) Retention() service.Retention {
-	state := service.Retention{OldestTxn: r.OldestTxnAt.Time(), Tasks: make([]service.RetentionTask, len(r.Tasks))}
+	state := service.Retention{OldestTxn: service.At(r.OldestTxnAt.Time()), Tasks: make([]service.RetentionTask, len(r.Tasks))}
 	for i, t := range r.Tasks {
 		state.Tasks[i] = service.RetentionTask{
-			Name: t.Name, BeganAt: t.BeganAt.Time(), EndedAt: t.EndedAt.Time(), SucceededAt: t.SucceededAt.Time(),
-			NextAt: t.NextAt.Time(), Removed: t.Removed, Backlog: t.Backlog, Error: t.Error,
+			Name: t.Name, BeganAt: service.At(t.BeganAt.Time()), EndedAt: service.At(t.EndedAt.Time()), SucceededAt: service.At(t.SucceededAt.Time()),
+			NextAt: service.At(t.NextAt.Time()), Removed: t.Removed, Backlog: t.Backlog, Error: t.Error,
 		}
 	}
 	return state

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -39,8 +40,8 @@ func NewTokens(list []access.Credential, at time.Time) Tokens {
 	for i, c := range list {
 		answer.Tokens[i] = Token{
 			ID: c.ID, Kind: c.Kind, Name: c.Name, Shown: c.Shown, Subject: c.Subject, Scopes: c.Scopes, Zones: c.Zones, Live: c.IsLive(at),
-			ExpiresAt: Instant(c.ExpiresAt), CreatedAt: Instant(c.CreatedAt), CreatedBy: c.CreatedBy, LastUsedAt: Instant(c.LastUsedAt),
-			RevokedAt: Instant(c.RevokedAt), RevokedBy: c.RevokedBy,
+			ExpiresAt: Instant(c.ExpiresAt.Time), CreatedAt: Instant(c.CreatedAt.Time), CreatedBy: c.CreatedBy, LastUsedAt: Instant(c.LastUsedAt.Time),
+			RevokedAt: Instant(c.RevokedAt.Time), RevokedBy: c.RevokedBy,
 		}
 	}
 	return answer
@@ -50,7 +51,7 @@ func NewTokens(list []access.Credential, at time.Time) Tokens {
 func (t Token) Credential() access.Credential {
 	return access.Credential{
 		ID: t.ID, Kind: t.Kind, Caller: access.Caller{Name: t.Name, Scopes: t.Scopes, Zones: t.Zones}, Shown: t.Shown, Subject: t.Subject,
-		ExpiresAt: t.ExpiresAt.Time(), CreatedAt: t.CreatedAt.Time(), CreatedBy: t.CreatedBy, LastUsedAt: t.LastUsedAt.Time(),
-		RevokedAt: t.RevokedAt.Time(), RevokedBy: t.RevokedBy,
+		ExpiresAt: service.At(t.ExpiresAt.Time()), CreatedAt: service.At(t.CreatedAt.Time()), CreatedBy: t.CreatedBy, LastUsedAt: service.At(t.LastUsedAt.Time()),
+		RevokedAt: service.At(t.RevokedAt.Time()), RevokedBy: t.RevokedBy,
 	}
 }

@@ -49,19 +49,19 @@ type BucketTotals struct {
 
 func newCounted(q service.TotalsQuery, c service.CountedTo) Counted {
 	return Counted{
-		By: q.By, Since: Instant(q.Since), Until: Instant(q.Until), RolledUpTo: Instant(c.RolledUpTo), CountedTo: Instant(c.CountedTo),
+		By: q.By, Since: Instant(q.Since.Time), Until: Instant(q.Until.Time), RolledUpTo: Instant(c.RolledUpTo.Time), CountedTo: Instant(c.CountedTo.Time),
 	}
 }
 
 func (c Counted) parts() (service.TotalsQuery, service.CountedTo) {
-	return service.TotalsQuery{Since: c.Since.Time(), Until: c.Until.Time(), By: c.By},
-		service.CountedTo{RolledUpTo: c.RolledUpTo.Time(), CountedTo: c.CountedTo.Time()}
+	return service.TotalsQuery{Since: service.At(c.Since.Time()), Until: service.At(c.Until.Time()), By: c.By},
+		service.CountedTo{RolledUpTo: service.At(c.RolledUpTo.Time()), CountedTo: service.At(c.CountedTo.Time())}
 }
 
 func newSpans(spans []service.SpanTotals) []SpanTotals {
 	list := make([]SpanTotals, len(spans))
 	for i, s := range spans {
-		list[i] = SpanTotals{BeginsAt: Instant(s.BeginsAt), Totals: Totals(s.Totals), Buckets: s.Buckets, Final: s.Final}
+		list[i] = SpanTotals{BeginsAt: Instant(s.BeginsAt.Time), Totals: Totals(s.Totals), Buckets: s.Buckets, Final: s.Final}
 	}
 	return list
 }
@@ -69,7 +69,7 @@ func newSpans(spans []service.SpanTotals) []SpanTotals {
 func spans(list []SpanTotals) []service.SpanTotals {
 	spans := make([]service.SpanTotals, len(list))
 	for i, s := range list {
-		spans[i] = service.SpanTotals{BeginsAt: s.BeginsAt.Time(), Totals: service.Totals(s.Totals), Buckets: s.Buckets, Final: s.Final}
+		spans[i] = service.SpanTotals{BeginsAt: service.At(s.BeginsAt.Time()), Totals: service.Totals(s.Totals), Buckets: s.Buckets, Final: s.Final}
 	}
 	return spans
 }
@@ -88,8 +88,8 @@ func (t ZoneTotals) ZoneTotals() service.ZoneTotals {
 // NewBucketTotals returns the answer for a bucket.
 func NewBucketTotals(t service.BucketTotals) BucketTotals {
 	return BucketTotals{
-		ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, Counted: newCounted(t.TotalsQuery, t.CountedTo), CountedSince: Instant(t.CountedSince),
-		LastAt: Instant(t.LastAt), All: Totals(t.All), Spans: newSpans(t.Spans),
+		ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, Counted: newCounted(t.TotalsQuery, t.CountedTo), CountedSince: Instant(t.CountedSince.Time),
+		LastAt: Instant(t.LastAt.Time), All: Totals(t.All), Spans: newSpans(t.Spans),
 	}
 }
 
@@ -97,7 +97,7 @@ func NewBucketTotals(t service.BucketTotals) BucketTotals {
 func (t BucketTotals) BucketTotals() service.BucketTotals {
 	query, counted := t.parts()
 	return service.BucketTotals{
-		Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CountedSince: t.CountedSince.Time(), TotalsQuery: query, CountedTo: counted,
-		All: service.Totals(t.All), LastAt: t.LastAt.Time(), Spans: spans(t.Spans),
+		Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CountedSince: service.At(t.CountedSince.Time()), TotalsQuery: query, CountedTo: counted,
+		All: service.Totals(t.All), LastAt: service.At(t.LastAt.Time()), Spans: spans(t.Spans),
 	}
 }

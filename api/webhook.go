@@ -43,9 +43,9 @@ type Webhooks struct {
 func NewWebhook(w webhook.Webhook) Webhook {
 	s := w.State
 	return Webhook{
-		ID: ID(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: Instant(w.CreatedAt),
-		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, Lag: service.WholeSeconds(s.Lag),
-		SucceededAt: Instant(s.SucceededAt), FailedAt: Instant(s.FailedAt), Error: s.Error,
+		ID: ID(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: Instant(w.CreatedAt.Time),
+		CreatedBy: w.CreatedBy, Position: ID(s.Position), Waiting: s.Waiting, Dead: s.Dead, Lag: service.WholeSeconds(s.Lag.Duration),
+		SucceededAt: Instant(s.SucceededAt.Time), FailedAt: Instant(s.FailedAt.Time), Error: s.Error,
 	}
 }
 
@@ -61,10 +61,10 @@ func NewWebhooks(list []webhook.Webhook) Webhooks {
 // Webhook converts the answer to the type of package webhook.
 func (w Webhook) Webhook() webhook.Webhook {
 	return webhook.Webhook{
-		ID: uint64(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: w.CreatedAt.Time(),
+		ID: uint64(w.ID), URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description, CreatedAt: service.At(w.CreatedAt.Time()),
 		CreatedBy: w.CreatedBy, State: webhook.State{
-			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, Lag: service.Seconds(w.Lag),
-			SucceededAt: w.SucceededAt.Time(), FailedAt: w.FailedAt.Time(), Error: w.Error,
+			Position: uint64(w.Position), Waiting: w.Waiting, Dead: w.Dead, Lag: service.Lasting(service.Seconds(w.Lag)),
+			SucceededAt: service.At(w.SucceededAt.Time()), FailedAt: service.At(w.FailedAt.Time()), Error: w.Error,
 		},
 	}
 }
@@ -90,7 +90,7 @@ type Deliveries struct {
 func NewDeliveries(list []webhook.Delivery) Deliveries {
 	answer := Deliveries{Deliveries: make([]Delivery, len(list))}
 	for i, d := range list {
-		answer.Deliveries[i] = Delivery{ID(d.EventID), d.Type, d.Bucket.ZoneID, d.Bucket.Key, d.Tries, Instant(d.NextAt), d.Error}
+		answer.Deliveries[i] = Delivery{ID(d.EventID), d.Type, d.Bucket.ZoneID, d.Bucket.Key, d.Tries, Instant(d.NextAt.Time), d.Error}
 	}
 	return answer
 }
@@ -101,7 +101,7 @@ func (d Deliveries) List() []webhook.Delivery {
 	for i, one := range d.Deliveries {
 		list[i] = webhook.Delivery{
 			EventID: uint64(one.EventID), Type: one.Type, Bucket: service.Bucket{ZoneID: one.ZoneID, Key: one.BucketKey},
-			Tries: one.Tries, NextAt: one.NextAt.Time(), Error: one.Error,
+			Tries: one.Tries, NextAt: service.At(one.NextAt.Time()), Error: one.Error,
 		}
 	}
 	return list

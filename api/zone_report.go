@@ -73,15 +73,15 @@ type ReportBurst struct {
 func NewZoneReport(r service.ZoneReport) ZoneReport {
 	q := r.Query
 	return ZoneReport{
-		ZoneID: r.ZoneID, Since: Instant(q.Since), Until: Instant(q.Until), Rows: r.Rows, Cut: r.IsCut, From: Instant(r.From),
-		UsersZone: q.UsersZone, AddressesZone: q.AddressesZone, SprayUsers: q.Spray.Least, SprayWithin: service.WholeSeconds(q.Spray.Within),
-		Sources: q.Sources.Least, SourcesWithin: service.WholeSeconds(q.Sources.Within), Keys: q.Keys,
+		ZoneID: r.ZoneID, Since: Instant(q.Since.Time), Until: Instant(q.Until.Time), Rows: r.Rows, Cut: r.IsCut, From: Instant(r.From.Time),
+		UsersZone: q.UsersZone, AddressesZone: q.AddressesZone, SprayUsers: q.Spray.Least, SprayWithin: service.WholeSeconds(q.Spray.Within.Duration),
+		Sources: q.Sources.Least, SourcesWithin: service.WholeSeconds(q.Sources.Within.Duration), Keys: q.Keys,
 		MostRows: q.MostRows, Total: Totals(r.Total),
-		Hours: each(r.Hours, func(h service.SpanTotals) ReportHour { return ReportHour{Instant(h.BeginsAt), Totals(h.Totals)} }),
+		Hours: each(r.Hours, func(h service.SpanTotals) ReportHour { return ReportHour{Instant(h.BeginsAt.Time), Totals(h.Totals)} }),
 		Stopped: each(r.Stopped, func(k service.KeyTotals) ReportStopped {
-			return ReportStopped{k.Key, Totals(k.Totals), Instant(k.LastAt)}
+			return ReportStopped{k.Key, Totals(k.Totals), Instant(k.LastAt.Time)}
 		}),
-		Near:   each(r.Near, func(k service.NearKey) ReportNear { return ReportNear{k.Key, k.Most, Instant(k.At)} }),
+		Near:   each(r.Near, func(k service.NearKey) ReportNear { return ReportNear{k.Key, k.Most, Instant(k.At.Time)} }),
 		Sprays: each(r.Sprays, newReportBurst), Targets: each(r.Targets, newReportBurst), Origins: newOrigins(r.Origins),
 	}
 }
@@ -99,7 +99,7 @@ func newOrigins(origins map[string]service.Origin) (answers map[string]Origin) {
 
 func newReportBurst(b service.Burst) ReportBurst {
 	return ReportBurst{
-		BucketKey: b.Key, Others: b.Others, BeginsAt: Instant(b.BeginsAt), LastAt: Instant(b.LastAt), Attempts: b.Attempts,
+		BucketKey: b.Key, Others: b.Others, BeginsAt: Instant(b.BeginsAt.Time), LastAt: Instant(b.LastAt.Time), Attempts: b.Attempts,
 		Blocked: b.Blocked, Successes: b.Successes, Succeeded: each(b.Succeeded, func(key string) string { return key }),
 	}
 }
@@ -107,22 +107,22 @@ func newReportBurst(b service.Burst) ReportBurst {
 // Report converts the answer to the type of package service.
 func (r ZoneReport) Report() service.ZoneReport {
 	return service.ZoneReport{
-		ZoneID: r.ZoneID, Rows: r.Rows, IsCut: r.Cut, From: r.From.Time(), Total: service.Totals(r.Total),
+		ZoneID: r.ZoneID, Rows: r.Rows, IsCut: r.Cut, From: service.At(r.From.Time()), Total: service.Totals(r.Total),
 		Query: service.ZoneReportQuery{
-			Since: r.Since.Time(), Until: r.Until.Time(), UsersZone: r.UsersZone, AddressesZone: r.AddressesZone, Keys: r.Keys,
+			Since: service.At(r.Since.Time()), Until: service.At(r.Until.Time()), UsersZone: r.UsersZone, AddressesZone: r.AddressesZone, Keys: r.Keys,
 			MostRows: r.MostRows,
-			Spray:    service.Threshold{Least: r.SprayUsers, Within: length(r.SprayWithin)},
-			Sources:  service.Threshold{Least: r.Sources, Within: length(r.SourcesWithin)},
+			Spray:    service.Threshold{Least: r.SprayUsers, Within: service.Lasting(length(r.SprayWithin))},
+			Sources:  service.Threshold{Least: r.Sources, Within: service.Lasting(length(r.SourcesWithin))},
 		},
 		Origins: originsOf(r.Origins),
 		Hours: each(r.Hours, func(h ReportHour) service.SpanTotals {
-			return service.SpanTotals{BeginsAt: h.BeginsAt.Time(), Totals: service.Totals(h.Totals)}
+			return service.SpanTotals{BeginsAt: service.At(h.BeginsAt.Time()), Totals: service.Totals(h.Totals)}
 		}),
 		Stopped: each(r.Stopped, func(k ReportStopped) service.KeyTotals {
-			return service.KeyTotals{Key: k.BucketKey, Totals: service.Totals(k.Totals), LastAt: k.LastAt.Time()}
+			return service.KeyTotals{Key: k.BucketKey, Totals: service.Totals(k.Totals), LastAt: service.At(k.LastAt.Time())}
 		}),
 		Near: each(r.Near, func(k ReportNear) service.NearKey {
-			return service.NearKey{Key: k.BucketKey, Most: k.Most, At: k.At.Time()}
+			return service.NearKey{Key: k.BucketKey, Most: k.Most, At: service.At(k.At.Time())}
 		}),
 		Sprays: each(r.Sprays, ReportBurst.burst), Targets: each(r.Targets, ReportBurst.burst),
 	}
@@ -130,7 +130,7 @@ func (r ZoneReport) Report() service.ZoneReport {
 
 func (b ReportBurst) burst() service.Burst {
 	return service.Burst{
-		Key: b.BucketKey, Others: b.Others, BeginsAt: b.BeginsAt.Time(), LastAt: b.LastAt.Time(), Attempts: b.Attempts,
+		Key: b.BucketKey, Others: b.Others, BeginsAt: service.At(b.BeginsAt.Time()), LastAt: service.At(b.LastAt.Time()), Attempts: b.Attempts,
 		Blocked: b.Blocked, Successes: b.Successes, Succeeded: b.Succeeded,
 	}
 }

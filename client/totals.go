@@ -50,7 +50,7 @@ func totalsPath(query service.TotalsQuery) string {
 	if query.By != "" {
 		values.Set("by", string(query.By))
 	}
-	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
+	for name, at := range map[string]time.Time{"since": query.Since.Time, "until": query.Until.Time} {
 		if !at.IsZero() {
 			values.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}

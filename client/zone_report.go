@@ -21,11 +21,11 @@ func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query servic
 		return service.ZoneReport{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	query = query.WithDefaults()
-	values := url.Values{"since": {api.Instant(query.Since).String()}, "until": {api.Instant(query.Until).String()}}
+	values := url.Values{"since": {api.Instant(query.Since.Time).String()}, "until": {api.Instant(query.Until.Time).String()}}
 	for name, n := range map[string]int64{
 		"users_zone": query.UsersZone, "addresses_zone": query.AddressesZone, "keys": int64(query.Keys), "most_rows": int64(query.MostRows),
-		"spray_users": int64(query.Spray.Least), "spray_within": service.WholeSeconds(query.Spray.Within),
-		"sources": int64(query.Sources.Least), "sources_within": service.WholeSeconds(query.Sources.Within),
+		"spray_users": int64(query.Spray.Least), "spray_within": service.WholeSeconds(query.Spray.Within.Duration),
+		"sources": int64(query.Sources.Least), "sources_within": service.WholeSeconds(query.Sources.Within.Duration),
 	} {
 		if n != 0 {
 			values.Set(name, strconv.FormatInt(n, 10))

@@ -99,11 +99,11 @@ func (d decision) ZoneName(id int64) string {
 
 // LeavesAt returns when a txn that counted leaves the window by itself.
 func (d decision) LeavesAt(t service.Txn) time.Time {
-	return d.Zone.TermUnder(d.Override).Until(t.CreatedAt)
+	return d.Zone.TermUnder(d.Override).Until(t.CreatedAt.Time)
 }
 
 // IsShort reports whether the time of the day is enough to tell the instants of the window.
-func (d decision) IsShort() bool { return d.Window <= figure.ShortWindow }
+func (d decision) IsShort() bool { return d.Window.Duration <= figure.ShortWindow }
 
 // IsCut reports whether more txns counted than are listed.
 func (d decision) IsCut() bool { return len(d.Counted) == explain.MostListed }

@@ -74,7 +74,7 @@ func (v *visit) beginPreview(f zoneForm, wanted api.ZoneSettings, form url.Value
 		days = 7
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
-	query := backtest.Query{ZoneID: zone.ID, Since: since, Grid: backtest.Grid{
+	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
 		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []time.Duration{zone.Lockout}, Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
@@ -123,11 +123,11 @@ func (v *visit) showPreview() error {
 
 // progressOf returns how much of its time a back-test has read, in per cent. It is 0 while that is not known.
 func progressOf(job backtest.Job) int {
-	whole := job.Query.Until.Sub(job.Query.Since)
-	if job.At.Before(job.Query.Since) || whole <= 0 {
+	whole := job.Query.Until.Sub(job.Query.Since.Time)
+	if job.At.Before(job.Query.Since.Time) || whole <= 0 {
 		return 0
 	}
-	return min(99, int(100*job.At.Sub(job.Query.Since)/whole))
+	return min(99, int(100*job.At.Sub(job.Query.Since.Time)/whole))
 }
 
 // fill fills in the result of a back-test.

@@ -190,8 +190,8 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 			// Only where the bucket was full does SQL know from when on an attempt would have passed.
 			x, err := store.Explain(t.Context(), c.id)
 			isFull := x.Txn.Reason == service.ReasonFull
-			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt) {
-				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt, err)
+			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt.Time) {
+				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt.Time, err)
 			}
 		}
 		if _, err := d.SQL.Exec("CALL explain_txn(4711)"); !session.IsOneOf(err, []uint16{45404}) {

@@ -69,7 +69,7 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 		}
 		var ignored any
 		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason, &resetAfter)
+			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At.Time, &reason, &resetAfter)
 	}
 	err := s.again(ctx, "peek", session.LookupError, func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
@@ -77,8 +77,8 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 	if err != nil {
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
-	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
-	peek.ResetAfter = service.Seconds(resetAfter)
+	peek.Window.Duration, peek.RetryAfter.Duration, peek.LockedUntil.Time = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
+	peek.ResetAfter.Duration = service.Seconds(resetAfter)
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
 	if overrideID.Valid {
 		peek.Override = &service.Override{ID: overrideID.V}

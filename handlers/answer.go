@@ -41,7 +41,7 @@ func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 	b = appendID(b, `,"txn_id":`, d.TxnID())
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(d.RetryAfter()), 10)
 	if !d.CheckedAt.IsZero() {
-		b = append(api.Instant(d.CheckedAt).Append(append(b, `,"checked_at":"`...)), '"')
+		b = append(api.Instant(d.CheckedAt.Time).Append(append(b, `,"checked_at":"`...)), '"')
 	}
 	b = append(b, `,"buckets":[`...)
 	for i, v := range d.Verdicts {
@@ -75,14 +75,14 @@ func appendVerdict(b []byte, v service.Verdict, uncounted bool) ([]byte, error) 
 	b = appendID(b, `,"override_id":`, v.OverrideID)
 	b = appendID(b, `,"txn_id":`, v.TxnID)
 	b = strconv.AppendInt(append(b, `,"rate":`...), int64(v.Rate), 10)
-	b = strconv.AppendInt(append(b, `,"window":`...), service.WholeSeconds(v.Window), 10)
+	b = strconv.AppendInt(append(b, `,"window":`...), service.WholeSeconds(v.Window.Duration), 10)
 	if !uncounted {
 		b = strconv.AppendInt(append(b, `,"velocity":`...), int64(v.Velocity), 10)
 		b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
 	}
-	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(v.RetryAfter), 10)
-	if v.ResetAfter > 0 {
-		b = strconv.AppendInt(append(b, `,"reset_after":`...), service.WholeSeconds(v.ResetAfter), 10)
+	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(v.RetryAfter.Duration), 10)
+	if v.ResetAfter.Duration > 0 {
+		b = strconv.AppendInt(append(b, `,"reset_after":`...), service.WholeSeconds(v.ResetAfter.Duration), 10)
 	}
 	return append(b, '}'), err
 }

@@ -23,7 +23,7 @@ func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 		}
 		one := service.Verdict{
 			Bucket: bucketOf(zone, key), Blocked: blocked, WouldBlock: would, TxnID: txn, Rate: rate,
-			Window: time.Duration(window) * time.Second, Velocity: velocity, RetryAfter: time.Duration(retry) * time.Second,
+			Window: service.Lasting(time.Duration(window) * time.Second), Velocity: velocity, RetryAfter: service.Lasting(time.Duration(retry) * time.Second),
 		}
 		other := one
 		other.TxnID, other.Bucket.Key, other.Blocked = txn/2, "x", !blocked
@@ -31,7 +31,7 @@ func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 		for n := range 3 {
 			decisions = append(decisions, service.Decision{
 				Blocked: blocked, WouldBlock: would, Degraded: n == 2 &&
-					would, CheckedAt: time.UnixMicro(at).Add(time.Duration(velocity)), Verdicts: []service.Verdict{one, other}[:n],
+					would, CheckedAt: service.At(time.UnixMicro(at).Add(time.Duration(velocity))), Verdicts: []service.Verdict{one, other}[:n],
 			})
 		}
 		want := api.Results{}

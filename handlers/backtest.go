@@ -43,11 +43,11 @@ type backtestRequest struct {
 func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err error) {
 	order := api.BacktestOrder{Rates: r.Rates, Windows: r.Windows, Periods: r.Periods, Lockouts: r.Lockouts, Counts: r.Counts}
 	q = order.Query(zone)
-	q.Until = now.UTC().Truncate(time.Microsecond)
+	q.Until.Time = now.UTC().Truncate(time.Microsecond)
 	for name, given := range map[string]struct {
 		text *string
 		into *time.Time
-	}{"since": {r.Since, &q.Since}, "until": {r.Until, &q.Until}} {
+	}{"since": {r.Since, &q.Since.Time}, "until": {r.Until, &q.Until.Time}} {
 		if given.text == nil {
 			continue
 		}
@@ -58,7 +58,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 		*given.into = at
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-defaultBacktestTime)
+		q.Since.Time = q.Until.Add(-defaultBacktestTime)
 	}
 	if r.MostRows != nil {
 		if q.MostRows = *r.MostRows; q.MostRows < 1 {

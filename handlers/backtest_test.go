@@ -44,7 +44,7 @@ func (j *testJobs) Replay(ctx context.Context, _, _ time.Time, _ func(service.Tx
 }
 
 func (j *testJobs) AddJob(_ context.Context, job backtest.Job) error {
-	job.BeganAt = time.Now()
+	job.BeganAt.Time = time.Now()
 	return j.set(job)
 }
 
@@ -174,7 +174,7 @@ func TestABacktestEndsAtItsBound(t *testing.T) {
 	jobs := newTestJobs(m)
 	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
 	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, "ann", "ann")
+	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now())}, "ann", "ann")
 	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning && time.Now().Before(deadline); {
 		job, err = desk.Job(t.Context(), job.ID)
 	}

@@ -41,9 +41,9 @@ func bucketOf(zone int64, key string) service.Bucket { return service.Bucket{Zon
 func TestCheckAnswersInTheDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	r := startWith(t, fixed(service.Decision{
-		CheckedAt: time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200)),
+		CheckedAt: service.At(time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200))),
 		Verdicts: []service.Verdict{{
-			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1,
+			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1,
 		}},
 	}))
 	got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"1_42"}`)
@@ -255,8 +255,8 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 	r := startWith(t, func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		decisions := make([]service.Decision, len(checks))
 		for i, check := range checks {
-			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: time.Minute}
-			decisions[i] = service.Decision{Err: errs[i], CheckedAt: time.Unix(1, 0), Verdicts: []service.Verdict{verdict}}
+			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: service.Lasting(time.Minute)}
+			decisions[i] = service.Decision{Err: errs[i], CheckedAt: service.At(time.Unix(1, 0)), Verdicts: []service.Verdict{verdict}}
 		}
 		return decisions, nil
 	})

@@ -97,7 +97,7 @@ func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines i
 	if err != nil {
 		return nil, 0, err
 	}
-	networks := firewall.Networks(page.At, zone, lockouts, overrides)
+	networks := firewall.Networks(page.At.Time, zone, lockouts, overrides)
 	return firewall.Text(networks), len(networks), nil
 }
 

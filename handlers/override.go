@@ -224,10 +224,10 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 		if *r.Window < 1 || *r.Window > most {
 			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
 		}
-		o.Window = service.Seconds(*r.Window)
+		o.Window.Duration = service.Seconds(*r.Window)
 	}
 	if r.ExpiresAt != nil {
-		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
+		if o.ExpiresAt.Time, err = expiry(*r.ExpiresAt); err != nil {
 			return o, err
 		}
 	}

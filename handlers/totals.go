@@ -53,7 +53,7 @@ func totalsQuery(query string) (q service.TotalsQuery, err error) {
 		return q, invalid("The query is not percent-encoded correctly.")
 	}
 	q.By = service.Span(values.Get("by"))
-	for name, instant := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+	for name, instant := range map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time} {
 		if !values.Has(name) {
 			continue
 		}

@@ -48,13 +48,13 @@ type ChangeGroup struct {
 // AuditEntry is a row of zone_audit: something that somebody has changed, released, exported or erased.
 type AuditEntry struct {
 	ID        uint64
-	At        time.Time // by the engine's clock
-	Account   string    // of the session
-	Principal string    // on whose behalf; may be empty
-	Reason    string    // as he said; may be empty
-	Subject   string    // one of AuditSubjects
-	Action    string    // one of AuditActions
-	ZoneID    int64     // 0 for a token, a webhook, and an export of several zones
+	At        Instant // by the engine's clock
+	Account   string  // of the session
+	Principal string  // on whose behalf; may be empty
+	Reason    string  // as he said; may be empty
+	Subject   string  // one of AuditSubjects
+	Action    string  // one of AuditActions
+	ZoneID    int64   // 0 for a token, a webhook, and an export of several zones
 	// OverrideID is 0 unless the entry is about an override.
 	OverrideID uint64
 	// Before and After are objects in JSON with a member for each column, or nil: there is no Before of an insert, and no

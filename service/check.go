@@ -160,7 +160,7 @@ type Verdict struct {
 	// Rate and Window are the limit at the moment of the decision: the zone's or an override's. The Window of a
 	// limit by a period is the length of the longest one.
 	Rate   int
-	Window time.Duration
+	Window Duration
 	// Unmetered says that no limit decided: the zone is off, or an override allows or denies. Then
 	// Velocity counts the txns in the bucket's window now, with this attempt if it was charged. Counting
 	// stops at Rate.
@@ -173,10 +173,10 @@ type Verdict struct {
 	// charged to it. If that never happens (rate 0, denied for ever) it is the window. It
 	// does not foresee that an override ends earlier, or that the bucket is full when a
 	// denial ends.
-	RetryAfter time.Duration
+	RetryAfter Duration
 	// ResetAfter is the time until the period ends in which the txn counts, in whole seconds, rounded up. It is 0 if
 	// the limit slides, and if v is Unmetered.
-	ResetAfter time.Duration
+	ResetAfter Duration
 }
 
 // Remaining returns the number of further attempts that the bucket admits now. It means nothing if v is
@@ -201,7 +201,7 @@ type Decision struct {
 	Degraded bool
 	// CheckedAt is the engine's clock, UTC in microseconds, read under the
 	// buckets' locks: the created_at of the check's txns.
-	CheckedAt time.Time
+	CheckedAt Instant
 	// Verdicts holds one answer for each bucket, in the check's order.
 	Verdicts []Verdict
 	// Err says why this check was not decided. It wraps ErrInvalid, ErrNotFound, ErrConflict
@@ -230,7 +230,7 @@ func (d Decision) TxnID() uint64 {
 func (d Decision) RetryAfter() time.Duration {
 	var longest time.Duration
 	for _, v := range d.Verdicts {
-		longest = max(longest, v.RetryAfter)
+		longest = max(longest, v.RetryAfter.Duration)
 	}
 	return longest
 }

@@ -24,7 +24,7 @@ func apply(l book, r service.Ruling) (counted []bool) {
 	for _, txn := range r.Txns {
 		counted = append(counted, txn.Counted)
 		if txn.Counted {
-			l.Counted[txn.Bucket] = append(l.Counted[txn.Bucket], txn.CreatedAt)
+			l.Counted[txn.Bucket] = append(l.Counted[txn.Bucket], txn.CreatedAt.Time)
 		}
 	}
 	r.Number(0, 0)
@@ -76,10 +76,10 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 			if v.Velocity != test.velocity || v.Remaining() != test.rate-test.velocity {
 				t.Errorf("velocity = %d, remaining %d, want %d", v.Velocity, v.Remaining(), test.velocity)
 			}
-			if v.RetryAfter != test.retry || d.RetryAfter() != test.retry {
-				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter, d.RetryAfter(), test.retry)
+			if v.RetryAfter.Duration != test.retry || d.RetryAfter() != test.retry {
+				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter.Duration, d.RetryAfter(), test.retry)
 			}
-			if v.Rate != test.rate || v.Window != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
+			if v.Rate != test.rate || v.Window.Duration != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
 				t.Errorf("the answer speaks of something else: %+v", d)
 			}
 		})
@@ -111,7 +111,7 @@ func TestDecideAdmitsNothingAtRateZero(t *testing.T) {
 	for _, ages := range [][]time.Duration{nil, {time.Minute}, {-time.Minute, time.Minute}} {
 		d := decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
-		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter != time.Hour {
+		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter.Duration != time.Hour {
 			t.Errorf("history %v: got %+v, want blocked for the window", ages, v)
 		}
 	}
@@ -128,7 +128,7 @@ func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 	} {
 		d := decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
-		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
+		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter.Duration != test.retry {
 			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
 		}
 	}
@@ -151,7 +151,7 @@ func compare(t *testing.T, got service.Decision, want []verdict) {
 		t.Errorf("blocked = %v, err %v, want blocked %v", got.Blocked, got.Err, blocked)
 	}
 	for i, v := range got.Verdicts {
-		if have := (verdict{v.Blocked, v.Velocity, v.RetryAfter}); have != want[i] {
+		if have := (verdict{v.Blocked, v.Velocity, v.RetryAfter.Duration}); have != want[i] {
 			t.Errorf("bucket %d: got %+v, want %+v", i, have, want[i])
 		}
 	}
@@ -269,7 +269,7 @@ func TestDecideRefusesNewAttemptsWhileTheyAreHeld(t *testing.T) {
 	l := ledger(1)
 	l.AttemptsHeld = true
 	l.Attempts = map[string]service.Attempt{"known": service.NewAttempt(service.Decision{
-		CheckedAt: noon(), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: time.Hour}},
+		CheckedAt: service.At(noon()), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: service.Lasting(time.Hour)}},
 	})}
 	checks := []service.Check{check(at(1, "alice")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve"))}
 	checks[0].AttemptID, checks[1].AttemptID, checks[3].AttemptID = "new", "known", "other"
@@ -315,8 +315,8 @@ func TestDecisionOfARefusedCheckIsZero(t *testing.T) {
 func TestDecisionSpeaksForItsVerdicts(t *testing.T) {
 	t.Parallel()
 	d := service.Decision{Blocked: true, Verdicts: []service.Verdict{
-		{TxnID: 981, Blocked: true, RetryAfter: 3 * time.Second},
-		{TxnID: 982, Blocked: true, RetryAfter: 7 * time.Second},
+		{TxnID: 981, Blocked: true, RetryAfter: service.Lasting(3 * time.Second)},
+		{TxnID: 982, Blocked: true, RetryAfter: service.Lasting(7 * time.Second)},
 		{TxnID: 983},
 	}}
 	if d.TxnID() != 981 {

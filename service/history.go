@@ -114,7 +114,7 @@ type HistoryPage struct {
 	// the history, the oldest first, goes on from it later.
 	Last uint64
 	// ScannedUntil is the instant of the last txn that was looked at, or the zero time if there was none.
-	ScannedUntil time.Time
+	ScannedUntil Instant
 }
 
 // Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest zone first.

@@ -79,7 +79,7 @@ func TestDecideBlocksInEnforcedZonesAlone(t *testing.T) {
 			}
 			for i, v := range d.Verdicts {
 				enforced := v.Bucket.ZoneID == 1
-				if v.WouldBlock != test.verdicts[i] || v.Blocked != (test.verdicts[i] && enforced) || (v.RetryAfter > 0) != v.Blocked {
+				if v.WouldBlock != test.verdicts[i] || v.Blocked != (test.verdicts[i] && enforced) || (v.RetryAfter.Duration > 0) != v.Blocked {
 					t.Errorf("bucket %d: %+v", i, v)
 				}
 				if _, locked := l.Lockouts[v.Bucket]; locked != test.locked[i] {
@@ -96,12 +96,12 @@ func TestDecideInAZoneThatIsOffLooksAtNothing(t *testing.T) {
 	l.Lockouts[at(3, "full")] = service.Lockout{Until: noon().Add(time.Hour), Length: time.Hour}
 	l.Overrides = []service.Override{
 		{ZoneID: 3, Key: "denied", Action: service.OverrideDeny},
-		{ZoneID: 3, Key: "limited", Action: service.OverrideLimit, Rate: 0, Window: time.Minute},
+		{ZoneID: 3, Key: "limited", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(time.Minute)},
 	}
 	for _, key := range []string{"full", "denied", "limited", "a"} {
 		d := decide(noon(), l, []service.Check{check(at(3, key))}).Decisions[0]
 		v := d.Verdicts[0]
-		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window != time.Hour || v.Remaining() != 0 {
+		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window.Duration != time.Hour || v.Remaining() != 0 {
 			t.Errorf("%s: %+v, want it to pass with the zone's own limit", key, d)
 		}
 	}

@@ -207,7 +207,7 @@ func (s *settler) settle(outcome Outcome, txn Txn) {
 	settled := SettledTxn{Txn: txn, GivenBack: txn.Counted && succeeded && zone.Counts == CountsFailures}
 	settled.Outcome, settled.Counted = outcome, txn.Counted && !settled.GivenBack
 	if settled.GivenBack {
-		settled.UncountedAt = s.now
+		settled.UncountedAt.Time = s.now
 	}
 	s.Settled = append(s.Settled, settled)
 	if succeeded && zone.ResetOnSuccess {

@@ -51,13 +51,13 @@ type Override struct {
 	// Rate, Window and PeriodAnchor belong to OverrideLimit alone. With a Window the limit slides, whatever the
 	// zone does. Without one it counts as the zone does, in its window or period.
 	Rate   int
-	Window time.Duration
+	Window Duration
 	// PeriodAnchor is the day on which the bucket's months begin, 1 to 31, such as that of a subscription. 0 is the
 	// zone's. It has an effect in zones with PeriodMonth alone, and belongs to a limit without Window.
 	PeriodAnchor int
 	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
 	// effect any more. The zero time means that it never expires.
-	ExpiresAt time.Time
+	ExpiresAt Instant
 	Reason    string
 	CreatedBy string
 }
@@ -81,7 +81,7 @@ func (o Override) Validate() error {
 		return err
 	}
 	if !o.ExpiresAt.IsZero() {
-		if err := ValidateExpiry(o.ExpiresAt); err != nil {
+		if err := ValidateExpiry(o.ExpiresAt.Time); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (o Override) Extends(before Override) (bool, error) {
 	case before.ExpiresAt.IsZero():
 		return false, nil
 	}
-	return o.ExpiresAt.IsZero() || o.ExpiresAt.After(before.ExpiresAt), nil
+	return o.ExpiresAt.IsZero() || o.ExpiresAt.After(before.ExpiresAt.Time), nil
 }
 
 // MayEnd returns an ErrConflict unless the override was made for the reason.
@@ -153,7 +153,7 @@ func ValidateRelease(principal, reason string) error {
 func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
-		if o.Rate != 0 || o.Window != 0 || o.PeriodAnchor != 0 {
+		if o.Rate != 0 || o.Window.Duration != 0 || o.PeriodAnchor != 0 {
 			return NewFieldError("rate", "window and period_anchor belong to action limit alone")
 		}
 		return nil
@@ -168,10 +168,10 @@ func (o Override) validateLimit() error {
 	switch {
 	case err != nil:
 		return err
-	case o.Window != 0 && o.PeriodAnchor != 0:
+	case o.Window.Duration != 0 && o.PeriodAnchor != 0:
 		return NewFieldError("period_anchor", "must not be given beside window: a limit with a window slides")
-	case o.Window != 0:
-		return validateSeconds("window", o.Window)
+	case o.Window.Duration != 0:
+		return validateSeconds("window", o.Window.Duration)
 	case o.PeriodAnchor != 0:
 		return validateAnchor(o.PeriodAnchor)
 	}
@@ -192,7 +192,7 @@ func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
 	index := OverrideIndex{exact: make(map[Bucket]*Override, len(overrides))}
 	for i := range overrides {
 		switch o := &overrides[i]; {
-		case HasExpired(o.ExpiresAt, now):
+		case HasExpired(o.ExpiresAt.Time, now):
 		case o.Key != "":
 			index.exact[Bucket{ZoneID: o.ZoneID, Key: o.Key}] = o
 		default:

@@ -13,11 +13,11 @@ const PeekTxns = 10
 type Peek struct {
 	Bucket Bucket
 	// At is the engine's clock, UTC.
-	At   time.Time
+	At   Instant
 	Mode Mode
 	// Rate and Window are the limit of the zone or of the override.
 	Rate   int
-	Window time.Duration
+	Window Duration
 	// Unmetered says that no limit would decide: the zone is off, or an override allows or denies.
 	// Then Velocity and Remaining are 0 and mean nothing.
 	Unmetered bool
@@ -25,12 +25,12 @@ type Peek struct {
 	// Remaining, RetryAfter and Reason hold for the next attempt; in a shadow zone as if it were enforced.
 	// RetryAfter is 0 if it would pass.
 	Remaining  int
-	RetryAfter time.Duration
+	RetryAfter Duration
 	// ResetAfter is as that of a Verdict.
-	ResetAfter time.Duration
+	ResetAfter Duration
 	Reason     Reason // why it would not pass
 	// LockedUntil is the zero time unless the bucket is locked now and a limit decides.
-	LockedUntil time.Time
+	LockedUntil Instant
 	// Override is the one in force, or nil.
 	Override *Override
 	// Txns are the newest of the bucket, newest first, at most PeekTxns.
@@ -50,16 +50,16 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 		return Peek{}, err
 	}
 	account := newDecider(now, ledger, checks).account(bucket, ledger.Buckets[0])
-	peek := Peek{Bucket: bucket, At: now, Mode: account.zone.Mode}
+	peek := Peek{Bucket: bucket, At: At(now), Mode: account.zone.Mode}
 	if account.override != nil {
 		peek.Override = new(*account.override)
 	}
 	if account.counts && account.lockout.locks(now, *account.zone) {
-		peek.LockedUntil = account.lockout.Until
+		peek.LockedUntil.Time = account.lockout.Until
 	}
 	v := account.judge(now, bucket, true)
 	wait, _ := account.wait(now, true) // also in a zone that blocks nobody
-	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
+	peek.Rate, peek.Window, peek.RetryAfter.Duration, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil
 }

@@ -2,13 +2,12 @@ package service
 
 import (
 	"context"
-	"time"
 )
 
 // Retention is the state of the work that one instance among all does again and again: old rows leave, and partitions are
 // made ahead.
 type Retention struct {
-	OldestTxn time.Time // when the oldest txn was recorded; zero if there is none
+	OldestTxn Instant // when the oldest txn was recorded; zero if there is none
 	Tasks     []RetentionTask
 }
 
@@ -18,9 +17,9 @@ type RetentionTask struct {
 	Name string
 	// BeganAt is the begin of the last run, and EndedAt its end: zero while it runs, and for a run whose
 	// runner was ended. SucceededAt is the end of the last run without an error.
-	BeganAt, EndedAt, SucceededAt time.Time
+	BeganAt, EndedAt, SucceededAt Instant
 	// NextAt is when the next run may begin.
-	NextAt  time.Time
+	NextAt  Instant
 	Removed int64 // rows that the last run removed or changed
 	Backlog bool  // it left work for the next one
 	Error   string

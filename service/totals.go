@@ -104,7 +104,7 @@ func (s Span) End(begin time.Time) time.Time {
 // is one of them. Each is answered as a whole. Without Until it ends now. Without Since it begins a day before its end
 // for hours, 30 days for days, and 366 days for months.
 type TotalsQuery struct {
-	Since, Until time.Time
+	Since, Until Instant
 	By           Span // the zero value is SpanHour
 }
 
@@ -120,30 +120,30 @@ func (q TotalsQuery) At(now time.Time) (TotalsQuery, error) {
 		q.By = SpanHour
 	}
 	if q.Until.IsZero() {
-		q.Until = now
+		q.Until.Time = now
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-standard)
+		q.Since.Time = q.Until.Add(-standard)
 	}
 	switch {
-	case !q.Since.Before(q.Until):
+	case !q.Since.Before(q.Until.Time):
 		return q, NewFieldError("since", "must be before until")
-	case q.Until.Sub(q.Since) > MaxTotalsSpan:
+	case q.Until.Sub(q.Since.Time) > MaxTotalsSpan:
 		return q, NewFieldError("since", "must be at most %d days before until", int(MaxTotalsSpan.Hours()/24))
 	}
-	q.Since, q.Until = q.By.Begin(q.Since), q.Until.UTC()
+	q.Since.Time, q.Until.Time = q.By.Begin(q.Since.Time), q.Until.UTC()
 	return q, nil
 }
 
 // Holds reports whether the span of an instant is asked for. The query must be one that At has returned.
 func (q TotalsQuery) Holds(at time.Time) bool {
 	begin := q.By.Begin(at)
-	return !begin.Before(q.Since) && begin.Before(q.Until)
+	return !begin.Before(q.Since.Time) && begin.Before(q.Until.Time)
 }
 
 // SpanTotals are the totals of one span.
 type SpanTotals struct {
-	BeginsAt time.Time
+	BeginsAt Instant
 	Totals
 	// Buckets is how many buckets were asked for, exactly, in a final hour of a zone. Otherwise it is nil.
 	Buckets *int64
@@ -155,10 +155,10 @@ type SpanTotals struct {
 // CountedTo says how far attempts are counted, by the engine's clock in UTC.
 type CountedTo struct {
 	// RolledUpTo is the first instant whose attempts are not rolled up yet. They are counted live.
-	RolledUpTo time.Time
+	RolledUpTo Instant
 	// CountedTo is the first instant whose attempts are not in the answer. It is the time of the answer, or
 	// RolledUpTo if nobody has rolled up for so long that counting live would take too much.
-	CountedTo time.Time
+	CountedTo Instant
 }
 
 // ZoneTotals are the totals of a zone. Spans without attempts are left out.
@@ -174,12 +174,12 @@ type ZoneTotals struct {
 type BucketTotals struct {
 	Bucket Bucket
 	// CountedSince is the first instant whose attempts are counted.
-	CountedSince time.Time
+	CountedSince Instant
 	TotalsQuery
 	CountedTo
 	All Totals
 	// LastAt is the time of the newest attempt, or the zero time if there was none.
-	LastAt time.Time
+	LastAt Instant
 	Spans  []SpanTotals
 }
 
@@ -187,7 +187,7 @@ type BucketTotals struct {
 func MergeSpans(lists ...[]SpanTotals) []SpanTotals {
 	merged := []SpanTotals{}
 	for _, span := range slices.Concat(lists...) {
-		place, exists := slices.BinarySearchFunc(merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt) })
+		place, exists := slices.BinarySearchFunc(merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt.Time) })
 		if !exists {
 			merged = slices.Insert(merged, place, span)
 			continue

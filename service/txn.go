@@ -1,7 +1,5 @@
 package service
 
-import "time"
-
 // Reason is the reason why a bucket had no room for an attempt, or blocked it. The zero value belongs to an
 // attempt that passed.
 type Reason string
@@ -27,7 +25,7 @@ func Reasons() []Reason {
 type Txn struct {
 	ID        uint64
 	Bucket    Bucket
-	CreatedAt time.Time // the engine's clock, UTC, microseconds
+	CreatedAt Instant // the engine's clock, UTC, microseconds
 	// Blocked says that the attempt was not allowed to pass, by this bucket or
 	// by another one of the same check.
 	Blocked bool
@@ -42,7 +40,7 @@ type Txn struct {
 	Counted bool
 	// UncountedAt is the instant at which the txn stopped counting, by an outcome, a reset or a release. It is the zero
 	// time for a txn that counts, and for one that never did.
-	UncountedAt time.Time
+	UncountedAt Instant
 	// Outcome is how the login ended, or empty if nobody has said.
 	Outcome Outcome
 	// AttemptID is the caller's own name of the attempt, or empty.
@@ -52,7 +50,7 @@ type Txn struct {
 	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no txn:
 	// see Series. LastAt is the time of the newest of them, or CreatedAt.
 	Attempts int
-	LastAt   time.Time
+	LastAt   Instant
 	// Origin is that of the bucket key, if it is an address and whoever shows the txn knows it; otherwise nil. Stores do
 	// not set it.
 	Origin *Origin

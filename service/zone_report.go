@@ -25,7 +25,7 @@ const (
 // and the time.
 type ZoneReportQuery struct {
 	// Since is the first instant of the report, and Until the first one behind it, by the engine's clock.
-	Since, Until time.Time
+	Since, Until Instant
 	// UsersZone and AddressesZone are two zones that one check names together: one limits users, the other addresses.
 	// Without them, which is 0 for both, the report has no Sprays and Targets.
 	UsersZone, AddressesZone int64
@@ -53,7 +53,7 @@ func (q ZoneReportQuery) Zones(zoneID int64) []int64 {
 // Threshold is a number of different keys in any interval of length Within.
 type Threshold struct {
 	Least  int
-	Within time.Duration
+	Within Duration
 }
 
 // WithDefaults returns the query with everything spelt out, but for the time.
@@ -61,14 +61,14 @@ func (q ZoneReportQuery) WithDefaults() ZoneReportQuery {
 	if q.Spray.Least == 0 {
 		q.Spray.Least = 15
 	}
-	if q.Spray.Within == 0 {
-		q.Spray.Within = 5 * time.Minute
+	if q.Spray.Within.Duration == 0 {
+		q.Spray.Within.Duration = 5 * time.Minute
 	}
 	if q.Sources.Least == 0 {
 		q.Sources.Least = 10
 	}
-	if q.Sources.Within == 0 {
-		q.Sources.Within = time.Hour
+	if q.Sources.Within.Duration == 0 {
+		q.Sources.Within.Duration = time.Hour
 	}
 	if q.Keys == 0 {
 		q.Keys = 20
@@ -85,9 +85,9 @@ func (q ZoneReportQuery) Validate() error {
 	switch {
 	case q.Since.IsZero():
 		return NewFieldError("since", "is missing")
-	case !q.Since.Before(q.Until):
+	case !q.Since.Before(q.Until.Time):
 		return NewFieldError("until", "must be later than since")
-	case q.Until.Sub(q.Since) > MaxZoneReportTime:
+	case q.Until.Sub(q.Since.Time) > MaxZoneReportTime:
 		return NewFieldError("since", "must be at most %d days before until", int(MaxZoneReportTime.Hours()/24))
 	case (q.UsersZone == 0) != (q.AddressesZone == 0):
 		return NewFieldError("addresses_zone", "and users_zone must be given together")
@@ -116,7 +116,7 @@ func (t Threshold) validate(least, within string) error {
 	switch {
 	case t.Least < 2 || t.Least > MaxRate:
 		return NewFieldError(least, "must be 2 to %d", MaxRate)
-	case t.Within < time.Second || t.Within > 24*time.Hour || t.Within%time.Second != 0:
+	case t.Within.Duration < time.Second || t.Within.Duration > 24*time.Hour || t.Within.Duration%time.Second != 0:
 		return NewFieldError(within, "must be whole seconds, 1 to 86400")
 	}
 	return nil
@@ -132,7 +132,7 @@ type ZoneReport struct {
 	// Total and all lists of keys are about these txns.
 	Rows  int
 	IsCut bool
-	From  time.Time
+	From  Instant
 	Total Totals
 	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours before
 	// From.
@@ -151,7 +151,7 @@ type ZoneReport struct {
 
 // IsPart reports whether the time has a part at its begin of which no txn was looked at. Lists that are empty then say
 // nothing about that part.
-func (r ZoneReport) IsPart() bool { return r.IsCut || r.From.After(r.Query.Since) }
+func (r ZoneReport) IsPart() bool { return r.IsCut || r.From.After(r.Query.Since.Time) }
 
 // AllKeys returns all keys that the report names. One may be there several times.
 func (r ZoneReport) AllKeys() (keys []string) {
@@ -173,7 +173,7 @@ func (r ZoneReport) AllKeys() (keys []string) {
 type KeyTotals struct {
 	Key string
 	Totals
-	LastAt time.Time
+	LastAt Instant
 }
 
 // NearKey is a key that came near its zone's limit.
@@ -181,7 +181,7 @@ type NearKey struct {
 	Key string
 	// Most is how many txns counted at once at most, and At when.
 	Most int
-	At   time.Time
+	At   Instant
 }
 
 // Burst is a key that was seen with many different others in a short time: an address with users, or a user with
@@ -191,7 +191,7 @@ type Burst struct {
 	// Others is the highest number of different others in any interval as long as the query says.
 	Others int
 	// BeginsAt is the begin of the first interval with enough others, and LastAt the last attempt of the key.
-	BeginsAt, LastAt time.Time
+	BeginsAt, LastAt Instant
 	// Attempts are all that name both zones, and Blocked those of them that were not let through.
 	Attempts, Blocked int64
 	// Successes is for how many others a success was reported of an attempt since BeginsAt, and Succeeded are the first of

@@ -46,6 +46,6 @@ func (c *attemptCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	printDecision(p.Stdout, found.Decision)
 	fmt.Fprintf(p.Stdout, "decided at %s, remembered until %s; outcome: %s\n",
-		api.Instant(found.Decision.CheckedAt), api.Instant(found.ExpiresAt), cmp.Or(string(found.Outcome()), "not reported"))
+		api.Instant(found.Decision.CheckedAt.Time), api.Instant(found.ExpiresAt.Time), cmp.Or(string(found.Outcome()), "not reported"))
 	return nil
 }

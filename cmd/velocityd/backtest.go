@@ -82,7 +82,7 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 // ofDatabase replays the attempts of a database.
 func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since, query.Until, err = between(c.Since, c.Until); err != nil {
+	if query.Since.Time, query.Until.Time, err = between(c.Since, c.Until); err != nil {
 		return result, err
 	}
 	if err := query.Validate(); err != nil {

@@ -44,7 +44,7 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 			return ask.ExplainNoZone(err)
 		}
 		for _, l := range api.NewLocked(page).Locked {
-			if err := out(page.At, l); err != nil {
+			if err := out(page.At.Time, l); err != nil {
 				return err
 			}
 			n++

@@ -100,7 +100,7 @@ func printEntries(w io.Writer, found []service.AuditEntry) error {
 		if e.ZoneID != 0 {
 			zone = strconv.FormatInt(e.ZoneID, 10)
 		}
-		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", e.ID, shell.InstantOr("", e.At), e.Subject, e.Action, zone,
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", e.ID, shell.InstantOr("", e.At.Time), e.Subject, e.Action, zone,
 			shell.Printable(cmp.Or(e.Principal, e.Account)), shell.Printable(e.Reason))
 	}
 	return table.Flush()

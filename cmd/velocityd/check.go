@@ -114,7 +114,7 @@ func printDecision(w io.Writer, d service.Decision) {
 		}
 		if d.Degraded {
 			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), v.Rate,
-				service.WholeSeconds(v.Window), note)
+				service.WholeSeconds(v.Window.Duration), note)
 			continue
 		}
 		if v.OverrideID != 0 {
@@ -125,7 +125,7 @@ func printDecision(w io.Writer, d service.Decision) {
 		}
 		left := unmetered(v.Reason)
 		if !v.Unmetered {
-			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window, v.ResetAfter))
+			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window.Duration, v.ResetAfter.Duration))
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), left, v.TxnID, note)
 	}

@@ -335,7 +335,7 @@ func (l *moveLoad) repeat(t *testing.T, instance *instanceUnderTest) {
 	defer client.Close()
 	repeated := 0
 	for _, a := range l.early {
-		if time.Since(a.decision.CheckedAt) > service.MinAttemptLife*3/4 {
+		if time.Since(a.decision.CheckedAt.Time) > service.MinAttemptLife*3/4 {
 			continue // it may be forgotten
 		}
 		again, err := client.CheckAll(t.Context(), []service.Check{a.check})

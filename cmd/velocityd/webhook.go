@@ -109,7 +109,7 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt), shell.Printable(one.State.Error), shell.Printable(one.Description))
+			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
 	}
 	_ = w.Flush()
 }

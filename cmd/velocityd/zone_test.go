@@ -229,7 +229,7 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 		})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Mode: service.ModeShadow, Lockout: time.Second})
 		d.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Minute})
-		d.SetOverride(t, service.Override{ZoneID: 3, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)})
+		d.SetOverride(t, service.Override{ZoneID: 3, Key: "bob", Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(-time.Hour))})
 		expired := fmt.Sprintf("zone 3, override %d: expires_at: expired", d.Count(t, "SELECT MIN(id) FROM zone_override"))
 		shadow, lockout := "zone 2: mode: shadow", "zone 2: lockout: is shorter than the window"
 		for _, c := range []struct {

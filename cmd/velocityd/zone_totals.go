@@ -21,10 +21,10 @@ type totalsFlags struct {
 func (f totalsFlags) query() service.TotalsQuery {
 	q := service.TotalsQuery{By: service.Span(f.By)}
 	if f.Since > 0 {
-		q.Since = time.Now().Add(-time.Duration(f.Since))
+		q.Since.Time = time.Now().Add(-time.Duration(f.Since))
 	}
 	if f.Until > 0 {
-		q.Until = time.Now().Add(-time.Duration(f.Until))
+		q.Until.Time = time.Now().Add(-time.Duration(f.Until))
 	}
 	return q
 }

@@ -90,7 +90,7 @@ func OverrideOfState(e service.AuditEntry) (o service.Override, err error) {
 		}
 	}
 	if row.ExpiresAt != "" {
-		if o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt); err != nil {
+		if o.ExpiresAt.Time, err = time.Parse(time.DateTime, row.ExpiresAt); err != nil {
 			return o, errors.New("the audit has no end of the override")
 		}
 	}

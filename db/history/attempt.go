@@ -25,7 +25,7 @@ func (r *Reader) Attempt(ctx context.Context, id string) (service.Recall, error)
 	for i, v := range attempt.Decision.Verdicts {
 		ids[i] = v.TxnID
 	}
-	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt))
+	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt.Time))
 	if err != nil {
 		return service.Recall{}, fmt.Errorf("read the txns of an attempt: %w", err)
 	}
@@ -74,7 +74,7 @@ SELECT attempt_id, created_at, expires_at, answer
 			return nil, session.LookupError(err)
 		}
 		for _, row := range rows {
-			attempt := service.Attempt{Decision: service.Decision{CheckedAt: row.CreatedAt}, ExpiresAt: row.ExpiresAt}
+			attempt := service.Attempt{Decision: service.Decision{CheckedAt: service.At(row.CreatedAt)}, ExpiresAt: service.At(row.ExpiresAt)}
 			if err := ParseAnswer(row.Answer, &attempt.Decision); err != nil {
 				return nil, err
 			}

@@ -23,7 +23,7 @@ type bucketGround struct {
 	isUp   bool
 }
 
-func (g bucketGround) at(txn service.Txn) uint64 { return microseconds(txn.CreatedAt) }
+func (g bucketGround) at(txn service.Txn) uint64 { return microseconds(txn.CreatedAt.Time) }
 
 func (g bucketGround) readsNearest() bool { return !g.isUp }
 

@@ -50,7 +50,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 	shared := make([]Row, 0, len(txns))
 	for _, t := range txns {
 		isKnown[t.ID] = true
-		shared = append(shared, Row{ID: t.ID, CreatedAt: t.CreatedAt, CheckID: t.CheckID})
+		shared = append(shared, Row{ID: t.ID, CreatedAt: t.CreatedAt.Time, CheckID: t.CheckID})
 	}
 	checks, err := r.siblings(ctx, shared)
 	if err != nil {

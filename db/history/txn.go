@@ -47,10 +47,10 @@ func (r Row) Bucket() service.Bucket { return service.Bucket{ZoneID: r.ZoneID, K
 
 func (r Row) txn() service.Txn {
 	return service.Txn{
-		ID: r.ID, Bucket: r.Bucket(), CreatedAt: r.CreatedAt,
+		ID: r.ID, Bucket: r.Bucket(), CreatedAt: service.At(r.CreatedAt),
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
-		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
-		UncountedAt: r.UncountedAt.V, CheckID: r.CheckID,
+		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: service.At(r.LastAt),
+		UncountedAt: service.At(r.UncountedAt.V), CheckID: r.CheckID,
 	}
 }
 
@@ -72,13 +72,13 @@ func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
 		CheckID: uint64(session.AsInt(row[14])),
 	}
-	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
+	if txn.CreatedAt.Time, err = session.AsInstant(row[1]); err != nil {
 		return txn, err
 	}
-	if txn.LastAt, err = session.AsInstant(row[12]); err != nil || row[13] == nil {
+	if txn.LastAt.Time, err = session.AsInstant(row[12]); err != nil || row[13] == nil {
 		return txn, err
 	}
-	txn.UncountedAt, err = session.AsInstant(row[13])
+	txn.UncountedAt.Time, err = session.AsInstant(row[13])
 	return txn, err
 }
 

@@ -57,8 +57,8 @@ func (r credentialRow) credential() (access.Credential, error) {
 	c := access.Credential{
 		ID: r.ID, Kind: access.Kind(r.Kind), Digest: access.Digest(r.Digest),
 		Caller: access.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
-		ExpiresAt: r.ExpiresAt.V, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
-		LastUsedAt: r.LastUsedAt.V, RevokedAt: r.RevokedAt.V, RevokedBy: r.RevokedBy.V,
+		ExpiresAt: service.At(r.ExpiresAt.V), CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
+		LastUsedAt: service.At(r.LastUsedAt.V), RevokedAt: service.At(r.RevokedAt.V), RevokedBy: r.RevokedBy.V,
 	}
 	for scope := range strings.SplitSeq(r.Scopes, ",") {
 		c.Scopes = append(c.Scopes, access.Scope(scope))

@@ -230,7 +230,7 @@ func (c *Cache) newRing(live []Credential, at, began time.Time, old *ring) *ring
 		}
 		useAt := began.Sub(c.began)
 		if !credential.LastUsedAt.IsZero() {
-			useAt += usePause - at.Sub(credential.LastUsedAt)
+			useAt += usePause - at.Sub(credential.LastUsedAt.Time)
 		}
 		if before := old.keys[credential.Digest]; before != nil {
 			useAt = max(useAt, time.Duration(before.useAt.Load())) // it was tried and failed, or is under way

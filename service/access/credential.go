@@ -41,11 +41,11 @@ type Credential struct {
 	Subject string
 	// ExpiresAt is the first instant, by the engine's clock, at which the credential does
 	// not hold any more. The zero time means never. The other times are set by the store.
-	ExpiresAt  time.Time
-	CreatedAt  time.Time
+	ExpiresAt  service.Instant
+	CreatedAt  service.Instant
 	CreatedBy  string
-	LastUsedAt time.Time // to about a minute; zero if never
-	RevokedAt  time.Time // zero if not revoked
+	LastUsedAt service.Instant // to about a minute; zero if never
+	RevokedAt  service.Instant // zero if not revoked
 	RevokedBy  string
 }
 
@@ -81,7 +81,7 @@ func (c Credential) Validate() error {
 	if c.ExpiresAt.IsZero() {
 		return nil
 	}
-	return service.ValidateExpiry(c.ExpiresAt)
+	return service.ValidateExpiry(c.ExpiresAt.Time)
 }
 
 // subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte. Another
@@ -99,5 +99,5 @@ func subjectForm() *regexp.Regexp {
 
 // IsLive reports whether the credential holds at an instant, by the engine's clock.
 func (c Credential) IsLive(now time.Time) bool {
-	return c.RevokedAt.IsZero() && !service.HasExpired(c.ExpiresAt, now)
+	return c.RevokedAt.IsZero() && !service.HasExpired(c.ExpiresAt.Time, now)
 }

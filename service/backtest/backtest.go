@@ -204,11 +204,11 @@ func (s Setup) everyZone() iter.Seq[service.Zone] {
 // longestOverride returns the longest window of the overrides.
 func (s Setup) longestOverride() (longest time.Duration) {
 	for _, o := range s.Overrides {
-		longest = max(longest, o.Window)
+		longest = max(longest, o.Window.Duration)
 	}
 	for _, e := range s.Edits {
 		if e.OverrideAfter != nil {
-			longest = max(longest, e.OverrideAfter.Window)
+			longest = max(longest, e.OverrideAfter.Window.Duration)
 		}
 	}
 	return longest

@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"slices"
-	"time"
 
 	"velocityd/service"
 )
@@ -101,7 +100,7 @@ func (r *Replay) end(b *bucket) {
 // Demand is how many attempts the buckets of the tested zone made, without any limit. A burst is a run of attempts of one
 // bucket without a pause as long as the window; it stands where the busiest window of it does.
 type Demand struct {
-	Window time.Duration
+	Window service.Duration
 	Period service.Period
 	// Counts is CountsFailures if attempts with a success are left out.
 	Counts service.Counts
@@ -128,7 +127,7 @@ const exactBins = 10
 
 // answer returns the demand for people.
 func (d *demand) answer() Demand {
-	answer := Demand{Window: d.term.Window, Period: d.term.Calendar.Period, Counts: d.counts}
+	answer := Demand{Window: service.Lasting(d.term.Window), Period: d.term.Calendar.Period, Counts: d.counts}
 	sizes := make([]int, 0, len(d.bursts))
 	for most, count := range d.bursts {
 		sizes = append(sizes, most)

@@ -47,10 +47,10 @@ type Job struct {
 	Query Query
 	By    string // principal; may be empty
 	// BeganAt and EndedAt are its begin and end; EndedAt is zero while it runs.
-	BeganAt, EndedAt time.Time
+	BeganAt, EndedAt service.Instant
 	// Rows are the txns that were read, and At is the instant of the last one.
 	Rows int64
-	At   time.Time
+	At   service.Instant
 	// Fault says why it failed or was cancelled. It holds no key.
 	Fault string
 	// Result is there when it is done. Its samples name txns and no keys, so that no key is kept with a job.
@@ -164,7 +164,7 @@ func (d *Desk) make(job Job) {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	beats.Wait()
-	job.Rows, job.At = at.Load().Rows, at.Load().At
+	job.Rows, job.At.Time = at.Load().Rows, at.Load().At
 	switch {
 	case errors.Is(cause, errCancelled):
 		job.State, job.Fault = JobCancelled, errCancelled.Error()

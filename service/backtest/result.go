@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"velocityd/service"
 )
@@ -16,7 +15,7 @@ type Result struct {
 	ZoneID int64
 	// From is the first instant whose attempts are counted, and First and Last those of the first and last attempt. They are
 	// zero if there is none.
-	From, First, Last time.Time
+	From, First, Last service.Instant
 	// Rows are the txns that were read, of all zones and with those before From. IsCut says that there are more: attempts
 	// after Last were not replayed.
 	Rows  int64
@@ -65,7 +64,7 @@ type Proposal struct {
 type Sample struct {
 	TxnID   uint64 // in the tested zone
 	Key     string
-	At      time.Time
+	At      service.Instant
 	Blocked bool // by the proposal
 	Reason  service.Reason
 	Outcome service.Outcome
@@ -134,9 +133,9 @@ func mark(set map[uint64]uint64, of, plans uint64) {
 // note counts an attempt as it was recorded.
 func (c *counts) note(r *Replay, a Attempt) {
 	if c.result.First.IsZero() {
-		c.result.First = a.At
+		c.result.First.Time = a.At
 	}
-	c.result.Last = a.At
+	c.result.Last.Time = a.At
 	c.result.Attempts++
 	switch a.Outcome {
 	case service.OutcomeSuccess:
@@ -223,7 +222,7 @@ func (c *counts) differ(p *Proposal, a Attempt, j int, d service.Decision) {
 	}
 	*number++
 	sample := Sample{
-		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: a.At, Blocked: d.Blocked, Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
+		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: service.At(a.At), Blocked: d.Blocked, Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
 	}
 	if *number <= samples {
 		p.Samples = append(p.Samples, sample)
@@ -257,10 +256,10 @@ func (r *Replay) Result() Result {
 	c.spread(c.touched, func(n *Numbers) *int64 { return &n.Buckets })
 	c.spread(c.hurt, func(n *Numbers) *int64 { return &n.People })
 	result := c.result
-	result.ZoneID, result.From, result.Happened = r.setup.ZoneID, r.setup.From, c.plans[0].Numbers
+	result.ZoneID, result.From.Time, result.Happened = r.setup.ZoneID, r.setup.From, c.plans[0].Numbers
 	for i, proposal := range c.plans[1:] {
 		proposal.Zone = r.settings.proposals[i]
-		slices.SortFunc(proposal.Samples, func(x, y Sample) int { return x.At.Compare(y.At) })
+		slices.SortFunc(proposal.Samples, func(x, y Sample) int { return x.At.Compare(y.At.Time) })
 		result.Proposals = append(result.Proposals, proposal)
 	}
 	for i := range r.demands {

@@ -5,7 +5,6 @@ package barred
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"velocityd/service"
 )
@@ -21,7 +20,7 @@ const (
 type Lockout struct {
 	Key string // as it is recorded
 	// Since and Until are its begin and its end, by the engine's clock.
-	Since, Until time.Time
+	Since, Until service.Instant
 	Reason       service.Reason // of the attempt with which it began
 	TxnID        uint64         // of that attempt
 }
@@ -44,7 +43,7 @@ func (q Query) Validate() error {
 // Page is the lockouts of a zone at an instant, or some of them.
 type Page struct {
 	ZoneID   int64
-	At       time.Time
+	At       service.Instant
 	Lockouts []Lockout
 	// Next is the Cursor of the next page, and 0 behind the last one. A page with a Next may be short, or empty.
 	Next uint64

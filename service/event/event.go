@@ -4,7 +4,6 @@ package event
 
 import (
 	"encoding/json"
-	"time"
 
 	"velocityd/service"
 )
@@ -40,7 +39,7 @@ func Types() []Type {
 type Event struct {
 	ID   uint64
 	Type Type
-	At   time.Time // when it was written, by the engine's clock
+	At   service.Instant // when it was written, by the engine's clock
 	// Bucket is the bucket that the event is about. It has no key if the event is about a zone, and no zone either if
 	// it is about a token.
 	Bucket service.Bucket

@@ -25,8 +25,8 @@ type Explanation struct {
 	// Rate and Window are the limit: the zone's or the override's. Since is the instant after which txns counted.
 	// Unmetered says that no limit decided.
 	Rate      int
-	Window    time.Duration
-	Since     time.Time
+	Window    service.Duration
+	Since     service.Instant
 	Unmetered bool
 	// Velocity is how many txns counted before this attempt, at most Rate.
 	Velocity int
@@ -36,7 +36,7 @@ type Explanation struct {
 	Counted []service.Txn
 	// OpensAt is the instant from which on an attempt would have passed if nothing else had happened, or the zero time if
 	// the attempt passed or no such instant is known.
-	OpensAt time.Time
+	OpensAt service.Instant
 	// Others are the txns of the other buckets of the check.
 	Others         []service.Txn
 	Previous, Next *service.Txn
@@ -70,8 +70,8 @@ type decided struct {
 // Of explains the attempt of the evidence.
 func Of(e Evidence) Explanation {
 	own := slices.IndexFunc(e.Check, func(t service.Txn) bool { return t.ID == e.Txn.ID && t.Bucket == e.Txn.Bucket })
-	begins := e.Records.begins(e.Txn.CreatedAt)
-	if _, isKnown := e.Records.at(e.Txn.CreatedAt); !isKnown {
+	begins := e.Records.begins(e.Txn.CreatedAt.Time)
+	if _, isKnown := e.Records.at(e.Txn.CreatedAt.Time); !isKnown {
 		begins = nil
 	}
 	lockouts := make([]lockedOut, len(e.Check))
@@ -88,7 +88,7 @@ func Of(e Evidence) Explanation {
 			}
 		}
 	}
-	d := e.decide(view{settings: e.Txn.CreatedAt}, lockouts)
+	d := e.decide(view{settings: e.Txn.CreatedAt.Time}, lockouts)
 	return d.explain(own, false)
 }
 
@@ -105,16 +105,16 @@ func (e *Evidence) decide(v view, lockouts []lockedOut) decided {
 		rows := e.Buckets[i].counted(own, v)
 		state := service.BucketState{Lockout: lockouts[i].Lockout, Imprints: v.imprints(own)}
 		for _, row := range rows {
-			state.Counted = append(state.Counted, row.CreatedAt)
+			state.Counted = append(state.Counted, row.CreatedAt.Time)
 			if v.isOpen(row) {
-				state.Open = append(state.Open, row.CreatedAt)
+				state.Open = append(state.Open, row.CreatedAt.Time)
 			}
 		}
 		check.Buckets = append(check.Buckets, own.Bucket)
 		ledger.Buckets, ledger.Places[0] = append(ledger.Buckets, state), append(ledger.Places[0], i)
 		d.past = append(d.past, rows)
 	}
-	ruling := service.Decide(e.Txn.CreatedAt, ledger, []service.Check{check})
+	ruling := service.Decide(e.Txn.CreatedAt.Time, ledger, []service.Check{check})
 	d.decision, d.begun = ruling.Decisions[0], ruling.Lockouts
 	for _, txn := range ruling.Txns {
 		d.counted = append(d.counted, txn.Counted)
@@ -158,7 +158,7 @@ func (d *decided) explain(i int, agrees bool) Explanation {
 			x.Others = append(x.Others, t)
 		}
 	}
-	if _, isKnown := d.Records.at(d.Txn.CreatedAt); isKnown && d.decision.Err == nil {
+	if _, isKnown := d.Records.at(d.Txn.CreatedAt.Time); isKnown && d.decision.Err == nil {
 		d.tell(&x, i)
 	}
 	x.Unknown = d.gaps(x, i)
@@ -172,8 +172,8 @@ func (d *decided) tell(x *Explanation, i int) {
 	v, lead := d.decision.Verdicts[i], d.lead(i)
 	x.Zone, x.Override = &zone, d.override(i)
 	term := zone.TermUnder(x.Override)
-	x.Rate, x.Window, x.Since, x.Unmetered = v.Rate, v.Window, term.Since(d.Txn.CreatedAt), v.Unmetered
-	x.OpensAt = d.opensAt(i)
+	x.Rate, x.Window, x.Since.Time, x.Unmetered = v.Rate, v.Window, term.Since(d.Txn.CreatedAt.Time), v.Unmetered
+	x.OpensAt.Time = d.opensAt(i)
 	if l, applies := d.applied(i); applies {
 		x.Lockout = &Lockout{Lockout: l.Lockout, TxnID: l.by.ID}
 	}
@@ -186,7 +186,7 @@ func (d *decided) tell(x *Explanation, i int) {
 }
 
 func newestFirst(a, b service.Txn) int {
-	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+	if c := b.CreatedAt.Compare(a.CreatedAt.Time); c != 0 {
 		return c
 	}
 	if a.ID < b.ID {
@@ -222,7 +222,7 @@ func (d *decided) lead(i int) int {
 
 // placed returns the txns that took the places of a bucket of the check, the newest first. o is the override in force for it.
 func (d *decided) placed(i int, o *service.Override) (rows []service.Txn) {
-	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt)
+	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt.Time)
 	for _, row := range d.past[i] {
 		if row.CreatedAt.After(since) {
 			rows = append(rows, row)
@@ -243,7 +243,7 @@ func (d *decided) override(i int) *service.Override {
 	for j, t := range d.Check {
 		buckets[j] = t.Bucket
 	}
-	index := service.IndexOverrides(d.Txn.CreatedAt, d.world.overrides).Spread([]service.Check{{Buckets: buckets, Named: d.named}})
+	index := service.IndexOverrides(d.Txn.CreatedAt.Time, d.world.overrides).Spread([]service.Check{{Buckets: buckets, Named: d.named}})
 	return index.Of(zone, bucket)
 }
 
@@ -253,7 +253,7 @@ func (d *decided) applied(i int) (l lockedOut, applies bool) {
 	case service.ReasonLockout:
 		own := d.Check[i]
 		l = lockedOut{Lockout: d.begun[own.Bucket], by: own, isKnown: d.lockouts[i].isKnown}
-		if last := d.Buckets[i].Last; last.Length > 0 && last.Until.Add(-last.Length).Equal(own.CreatedAt) {
+		if last := d.Buckets[i].Last; last.Length > 0 && last.Until.Add(-last.Length).Equal(own.CreatedAt.Time) {
 			l.Lockout, l.isKnown = last, true // as it was recorded
 		}
 		return l, true
@@ -300,7 +300,7 @@ func (d *decided) opensBucket(i int) (opens time.Time, isKnown bool) {
 	}
 	o := d.override(i)
 	if v.Reason == service.ReasonDenied {
-		return o.ExpiresAt, !o.ExpiresAt.IsZero()
+		return o.ExpiresAt.Time, !o.ExpiresAt.IsZero()
 	}
 	if opens, isKnown = d.placeAt(i, o); !isKnown {
 		return opens, false
@@ -352,5 +352,5 @@ func (d *decided) placeAt(i int, o *service.Override) (at time.Time, isKnown boo
 	if rate == 0 {
 		return time.Time{}, false
 	}
-	return term.Until(rows[rate-1].CreatedAt), true
+	return term.Until(rows[rate-1].CreatedAt.Time), true
 }

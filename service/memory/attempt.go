@@ -10,7 +10,7 @@ import (
 // attempt returns what is remembered under an attempt id.
 func (m *Store) attempt(now time.Time, id string) (service.Attempt, error) {
 	attempt, known := m.attempts[id]
-	if !known || !now.Before(attempt.ExpiresAt) {
+	if !known || !now.Before(attempt.ExpiresAt.Time) {
 		return service.Attempt{}, service.NoAttempt()
 	}
 	return attempt, nil

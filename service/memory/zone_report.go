@@ -36,7 +36,7 @@ func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (
 	}
 	var kept time.Time
 	if len(m.txns) > 0 {
-		kept = m.txns[0].CreatedAt
+		kept = m.txns[0].CreatedAt.Time
 	}
 	return reporter.Report(kept), nil
 }

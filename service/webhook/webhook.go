@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"velocityd/service"
 	"velocityd/service/event"
@@ -39,7 +38,7 @@ type Webhook struct {
 	Zones       []int64
 	Description string
 	CreatedBy   string
-	CreatedAt   time.Time
+	CreatedAt   service.Instant
 	State       State
 }
 
@@ -51,9 +50,9 @@ type State struct {
 	Waiting, Dead int
 	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0 if
 	// there is none. It is some seconds for a while after each event.
-	Lag time.Duration
+	Lag service.Duration
 	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
-	SucceededAt, FailedAt time.Time
+	SucceededAt, FailedAt service.Instant
 	// Error is the reason of the last failure, or empty after a success.
 	Error string
 }
@@ -124,7 +123,7 @@ type Delivery struct {
 	Bucket  service.Bucket
 	Tries   int
 	// NextAt is when it is tried again at the earliest, or zero for one that is tried no more.
-	NextAt time.Time
+	NextAt service.Instant
 	Error  string
 }
 

@@ -53,7 +53,7 @@ func (w *Writer) Write(t service.Txn) (err error) {
 		}
 		w.line = append(w.line, '\n')
 	default:
-		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), api.Instant(t.CreatedAt), fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
+		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), api.Instant(t.CreatedAt.Time), fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
 	}
 	_, err = w.to.Write(w.line)
 	return err
