@@ -165,7 +165,9 @@ func percent(part, whole int64) string {
 }
 
 // lengthOf is Length of a time.Duration or a service.Duration.
-func lengthOf(d interface{ Nanoseconds() int64 }) string { return Length(time.Duration(d.Nanoseconds())) }
+func lengthOf(d interface{ Nanoseconds() int64 }) string {
+	return Length(time.Duration(d.Nanoseconds()))
+}
 
 // Length returns a duration in the largest unit that it is whole in.
 func Length(d time.Duration) string {
