@@ -20,6 +20,11 @@ import (
 //go:embed openapi.yaml
 var Description []byte
 
+// EventSchema is the JSON Schema of events. It is one copy for all requests, and must not be changed.
+//
+//go:embed events.schema.json
+var EventSchema []byte
+
 // Media types of the bodies.
 const (
 	MediaJSON    = "application/json"

@@ -65,13 +65,13 @@ func listCredentials(held []heldCredential) ([]access.Credential, error) {
 	live := make([]access.Credential, len(held))
 	for i, h := range held {
 		c := access.Credential{
-			ID: h.ID, Kind: h.Kind, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: service.At(h.ExpiresAt),
+			ID: h.ID, Kind: h.Kind, Name: h.Name, Scopes: h.Scopes, Zones: h.Zones, ExpiresAt: service.At(h.ExpiresAt),
 		}
 		digest, err := hex.DecodeString(h.Digest)
 		if err == nil && len(digest) != len(c.Digest) {
 			err = errors.New("its digest has another length")
 		}
-		if err = errors.Join(err, c.Caller.Validate()); err != nil {
+		if err = errors.Join(err, c.Caller().Validate()); err != nil {
 			return nil, fmt.Errorf("credential %d: %w", h.ID, err)
 		}
 		copy(c.Digest[:], digest)

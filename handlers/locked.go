@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/barred"
 	"velocityd/service/firewall"
@@ -35,8 +34,7 @@ func (s *server) showLocked(x *exchange) error {
 		return err
 	}
 	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
-		found, err := s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
-		return api.NewLocked(found), err
+		return s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
 	})
 }
 

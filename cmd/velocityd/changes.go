@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -80,7 +79,7 @@ func allChanges(ctx context.Context, from service.AuditReader, q service.AuditQu
 func printEntriesJSON(w io.Writer, found []service.AuditEntry) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	for _, e := range api.NewAudit(service.AuditPage{Entries: found}).Entries {
+	for _, e := range found {
 		if err := out.Encode(e); err != nil {
 			return err
 		}

@@ -358,7 +358,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
-		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
+		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.Caller().ZoneList(), "all")
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, expiryOf(c.ExpiresAt.Time, now),
 			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy), revocationOf(c))
 	}

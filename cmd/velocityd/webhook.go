@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -88,7 +87,7 @@ func (c *webhookListCmd) Run(ctx context.Context, p *shell.Process) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewWebhooks(list))
+		return shell.JSON(p.Stdout, api.Webhooks{Webhooks: list})
 	case len(list) == 0:
 		fmt.Fprintln(p.Stdout, "no webhooks; 'velocityd webhook add' makes one")
 	default:
@@ -141,7 +140,7 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewDeliveries(list))
+		return shell.JSON(p.Stdout, api.Deliveries{Deliveries: list})
 	case len(list) == 0:
 		fmt.Fprintln(p.Stdout, "the webhook has received everything")
 		return nil

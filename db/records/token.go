@@ -56,7 +56,7 @@ const isLive = `
 func (r credentialRow) credential() (access.Credential, error) {
 	c := access.Credential{
 		ID: r.ID, Kind: access.Kind(r.Kind), Digest: access.Digest(r.Digest),
-		Caller: access.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
+		Name: r.Name, Shown: r.Shown.V, Subject: r.Subject.V,
 		ExpiresAt: service.At(r.ExpiresAt.V), CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
 		LastUsedAt: service.At(r.LastUsedAt.V), RevokedAt: service.At(r.RevokedAt.V), RevokedBy: r.RevokedBy.V,
 	}
@@ -231,7 +231,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		sql.Null[string]{V: c.Shown, Valid: c.Kind == access.KindToken},
 		sql.Null[string]{V: c.Subject, Valid: c.Kind == access.KindCertificate},
 		strings.Join(access.ScopeNames(c.Scopes), ","),
-		sql.Null[string]{V: c.ZoneList(), Valid: c.IsBound()},
+		sql.Null[string]{V: c.Caller().ZoneList(), Valid: c.Caller().IsBound()},
 		sql.Null[time.Time]{V: c.ExpiresAt.UTC(), Valid: !c.ExpiresAt.IsZero()},
 		principal)
 	if err != nil {

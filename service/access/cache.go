@@ -137,7 +137,7 @@ func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known
 		return Caller{}, false, nil
 	}
 	c.use(found, now)
-	return found.credential.Caller, true, nil
+	return found.credential.Caller(), true, nil
 }
 
 // Credential returns the credential of a digest as it was read last, and does NOT read it anew: it is for callers

@@ -10,7 +10,6 @@ import (
 	"iter"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/event"
 	"velocityd/service/feed"
@@ -87,7 +86,7 @@ func (l Local) recorded(ctx context.Context, query event.Query) (event.Query, er
 
 // Write writes an event as a line of JSON.
 func Write(to io.Writer, e event.Event) error {
-	line, err := json.Marshal(api.NewEvent(e))
+	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode event %d: %w", e.ID, err)
 	}
