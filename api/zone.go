@@ -1,135 +1,20 @@
 package api
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"math"
-	"time"
+import "velocityd/service"
 
-	"velocityd/service"
-)
+// ZoneSettings are all settings of a zone: the body of PUT /v1/zones/{id}.
+type ZoneSettings = service.ZoneSettings
 
-// ZoneSettings are all settings of a zone: the body of PUT /v1/zones/{id}, and the part of an
-// answer that a writer decides. A request may leave out settings that have defaults:
-// DefaultSettings has these.
-type ZoneSettings struct {
-	Description    string               `json:"description"`
-	Rate           int                  `json:"rate"`
-	Window         int64                `json:"window"`
-	Period         service.Period       `json:"period"`
-	PeriodOffset   int                  `json:"period_offset"`
-	PeriodAnchor   int                  `json:"period_anchor"`
-	Mode           service.Mode         `json:"mode"`
-	Counts         service.Counts       `json:"counts"`
-	ReserveTTL     int64                `json:"reserve_ttl"`
-	ResetOnSuccess bool                 `json:"reset_on_success"`
-	Concurrent     int                  `json:"concurrent"`
-	RepeatSecret   service.RepeatSecret `json:"repeat_secret"`
-	Lockout        int64                `json:"lockout"`
-	LockoutFactor  float64              `json:"lockout_factor"`
-	LockoutMax     int64                `json:"lockout_max"`
-	LockoutDecay   int64                `json:"lockout_decay"`
-	KeyKind        service.KeyKind      `json:"key_kind"`
-	KeyForm        service.KeyForm      `json:"key_form"`
-	IPv4Prefix     int                  `json:"ipv4_prefix"`
-	IPv6Prefix     int                  `json:"ipv6_prefix"`
-	OnFailure      service.OnFailure    `json:"on_failure"`
-	RecordBlocked  int                  `json:"record_blocked"`
-	KeepDays       int                  `json:"keep_days"`
-	Totals         bool                 `json:"totals"`
-}
-
-// Zone is a use case with a limit, with all its settings.
-type Zone struct {
-	ID int64 `json:"id"`
-	ZoneSettings
-	Revision uint64 `json:"revision"`
-}
+// Setting is one setting of a zone: its name and its value in JSON.
+type Setting = service.Setting
 
 // Zones is the answer of GET /v1/zones.
 type Zones struct {
-	Zones []Zone `json:"zones"`
+	Zones []service.Zone `json:"zones"`
 }
 
 // NewZoneSettings returns the settings of a zone, with all defaults filled in.
-func NewZoneSettings(z service.Zone) ZoneSettings {
-	z = z.WithDefaults()
-	return ZoneSettings{
-		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
-		Period: z.Calendar.Period, PeriodOffset: z.Calendar.Offset, PeriodAnchor: z.Calendar.Anchor,
-		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Concurrent: z.Concurrent, RepeatSecret: z.RepeatSecret,
-		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
-		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked, KeepDays: z.KeepDays, Totals: z.Totals,
-	}
-}
+func NewZoneSettings(z service.Zone) ZoneSettings { return service.NewZoneSettings(z) }
 
-// DefaultSettings returns the settings of a zone that a request leaves out. Rate, which it may not leave out, is 0;
-// so are Window, which it may leave out beside a Period alone, and ReserveTTL, whose default is the window.
-func DefaultSettings() ZoneSettings { return NewZoneSettings(service.Zone{}) }
-
-// Zone converts settings to the type of package service. It does NOT validate them.
-func (s ZoneSettings) Zone(id int64) service.Zone {
-	return service.Zone{
-		ID: id, Description: s.Description, Rate: s.Rate, Window: length(s.Window),
-		Calendar: service.Calendar{Period: s.Period, Offset: s.PeriodOffset, Anchor: s.PeriodAnchor},
-		Mode:     s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
-		Concurrent: s.Concurrent, RepeatSecret: s.RepeatSecret,
-		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
-		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
-		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
-		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked, KeepDays: s.KeepDays, Totals: s.Totals,
-	}
-}
-
-// length is service.Seconds for any number: a number that a time.Duration cannot hold stays out of the
-// bounds of all settings.
-func length(seconds int64) time.Duration {
-	const longest = int64(math.MaxInt64 / time.Second)
-	return service.Seconds(min(max(seconds, -longest), longest))
-}
-
-// Setting is one setting of a zone: its name and its value in JSON.
-type Setting struct{ Name, Value string }
-
-// List returns all settings in the order in which they are written.
-func (s ZoneSettings) List() []Setting {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil // the LockoutFactor is no number
-	}
-	var list []Setting
-	members := json.NewDecoder(bytes.NewReader(text))
-	_, _ = members.Token() // the brace; our JSON can be read
-	for members.More() {
-		name, _ := members.Token()
-		var value json.RawMessage
-		_ = members.Decode(&value)
-		list = append(list, Setting{fmt.Sprint(name), string(value)})
-	}
-	return list
-}
-
-// NewZone returns the answer for a zone, with all defaults filled in.
-func NewZone(z service.Zone) Zone {
-	return Zone{ID: z.ID, ZoneSettings: NewZoneSettings(z), Revision: z.Revision}
-}
-
-// NewZones returns the list of zones in their order.
-func NewZones(zones []service.Zone) Zones {
-	list := Zones{Zones: make([]Zone, len(zones))}
-	for i, z := range zones {
-		list.Zones[i] = NewZone(z)
-	}
-	return list
-}
-
-// Zone converts the answer to the type of package service.
-func (z Zone) Zone() service.Zone {
-	zone := z.ZoneSettings.Zone(z.ID)
-	zone.Revision = z.Revision
-	return zone
-}
+// DefaultSettings returns the settings of a zone that a request leaves out.
+func DefaultSettings() ZoneSettings { return service.DefaultSettings() }

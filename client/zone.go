@@ -12,14 +12,7 @@ import (
 // Zones implements service.ZoneLister: it returns all zones by id.
 func (c *Client) Zones(ctx context.Context) ([]service.Zone, error) {
 	answer, err := ask[api.Zones](ctx, c, request{action: "list zones", method: http.MethodGet, path: "/v1/zones"})
-	if err != nil {
-		return nil, err
-	}
-	zones := make([]service.Zone, len(answer.Zones))
-	for i, z := range answer.Zones {
-		zones[i] = z.Zone()
-	}
-	return zones, nil
+	return answer.Zones, err
 }
 
 // Zone returns one zone with every setting spelt out, or an error that wraps
@@ -53,14 +46,14 @@ func (c *Client) DeleteZone(ctx context.Context, id int64, match service.Match, 
 // zone sends a request whose answer is a zone.
 func (c *Client) zone(ctx context.Context, id int64, r request) (service.Zone, error) {
 	r.path = zonePath(id)
-	answer, err := ask[api.Zone](ctx, c, r)
+	answer, err := ask[service.Zone](ctx, c, r)
 	if err == nil && answer.ID != id {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return service.Zone{}, err
 	}
-	return answer.Zone(), nil
+	return answer, nil
 }
 
 func zonePath(id int64) string { return fmt.Sprintf("/v1/zones/%d", id) }

@@ -160,7 +160,7 @@ func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error
 }
 
 // IsPair reports whether there are two zones, so that sprays can be seen.
-func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.Query.UsersZone != 0 }
+func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.UsersZone != 0 }
 
 // First is the report that the page's first sentence is about.
 func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
@@ -192,7 +192,7 @@ func (a *attacks) Which() string {
 func (a *attacks) Most() int { return manyRows }
 
 // Until is the first instant behind the time of the page, as an address has it.
-func (a *attacks) Until() string { return addressTime(a.First().Query.Until.Time) }
+func (a *attacks) Until() string { return addressTime(a.First().Until.Time) }
 
 // amount says how many there are of something, of which at most attackKeys are listed.
 func (a *attacks) amount(n int, one, many string) string {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/api"
 	"velocityd/console/figure"
 	"velocityd/console/words"
 	"velocityd/service"
@@ -85,7 +84,7 @@ func jsonOf(x explain.Explanation) (string, error) {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false) // the template escapes it
 	e.SetIndent("", "  ")
-	err := e.Encode(api.NewExplanation(x))
+	err := e.Encode(x)
 	return words.Escaped(text.String()), err
 }
 

@@ -123,19 +123,19 @@ func (v *visit) showPreview() error {
 
 // progressOf returns how much of its time a back-test has read, in per cent. It is 0 while that is not known.
 func progressOf(job backtest.Job) int {
-	whole := job.Query.Until.Sub(job.Query.Since.Time)
-	if job.At.Before(job.Query.Since.Time) || whole <= 0 {
+	whole := job.Until.Sub(job.Since.Time)
+	if job.At.Before(job.Since.Time) || whole <= 0 {
 		return 0
 	}
-	return min(99, int(100*job.At.Sub(job.Query.Since.Time)/whole))
+	return min(99, int(100*job.At.Sub(job.Since.Time)/whole))
 }
 
 // fill fills in the result of a back-test.
 func (p *preview) fill(result backtest.Result) {
 	var rates []int
 	for i, proposal := range result.Proposals {
-		rates = append(rates, proposal.Zone.Rate)
-		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Zone.Rate == p.Zone.Rate, IsAsked: proposal.Zone.Rate == p.Wanted.Rate}
+		rates = append(rates, proposal.Rate)
+		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Rate == p.Zone.Rate, IsAsked: proposal.Rate == p.Wanted.Rate}
 		if c.IsAsked {
 			p.First = i
 		}

@@ -63,7 +63,7 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 func result() *backtest.Result {
 	numbers := func(rate int, people int64) backtest.Proposal {
 		return backtest.Proposal{
-			Zone: service.Zone{Rate: rate, Window: time.Minute}, Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
+			Rate: rate, Window: service.Lasting(time.Minute), Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
 		}
 	}
 	strict := numbers(5, 17)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"velocityd/api"
 	"velocityd/db/records"
 	"velocityd/service"
 )
@@ -57,14 +56,14 @@ func (m *zoneMemory) renew(ctx context.Context, known records.ZoneList) ([]servi
 	m.seen = now
 	if !isSame { // many zones cost much to learn and to write
 		m.learn(now.Zones)
-		m.file.remember(api.NewZones(now.Zones).Zones)
+		m.file.remember(now.Zones)
 	}
 	return now.Zones, nil
 }
 
 // recall learns the zones of the file. They hold until the database has been read.
 func (m *zoneMemory) recall() {
-	var held []api.Zone
+	var held []service.Zone
 	m.file.recall(&held, func() error {
 		zones, err := listZones(held)
 		if err == nil {
@@ -92,10 +91,10 @@ func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 }
 
 // listZones returns the zones that the file holds, or an error that names the first wrong one.
-func listZones(held []api.Zone) ([]service.Zone, error) {
+func listZones(held []service.Zone) ([]service.Zone, error) {
 	zones := make([]service.Zone, len(held))
 	for i, z := range held {
-		zones[i] = z.Zone().WithDefaults()
+		zones[i] = z.WithDefaults()
 		if err := zones[i].Validate(); err != nil {
 			return nil, fmt.Errorf("zone %d: %w", z.ID, err)
 		}

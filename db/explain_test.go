@@ -88,7 +88,7 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 			x := wantExplained(t, by, locks, "Blocked: 2 of 2 attempts since ")
 			if len(x.Counted) != 2 || x.Counted[1].ID != first || !x.Counted[1].UncountedAt.Equal(succeeded) ||
 				!x.Counted[0].UncountedAt.Equal(released) || x.Zone.Rate != 2 || x.Lockout == nil ||
-				x.Lockout.Length != time.Minute || len(x.Others) != 1 {
+				x.Lockout.Until.Sub(x.Lockout.BeganAt.Time) != time.Minute || len(x.Others) != 1 {
 				t.Errorf("got %+v, lockout %+v", x, x.Lockout)
 			}
 			wantExplained(t, by, locked, "Blocked: locked out since ")

@@ -205,7 +205,7 @@ func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 		}
 	}
 	found, err := store.Attempt(t.Context(), pair)
-	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome() != service.OutcomeSuccess {
+	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome != service.OutcomeSuccess {
 		t.Errorf("recalled %+v, %v", found, err)
 	}
 	twice := fmt.Sprintf("%x", rand.Uint64())

@@ -41,8 +41,7 @@ func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 				want.Results = append(want.Results, api.Result{Problem: &p})
 				continue
 			}
-			answer := api.NewDecision(d)
-			want.Results = append(want.Results, api.Result{Decision: &answer})
+			want.Results = append(want.Results, api.Result{Decision: &d})
 		}
 		text, err := json.Marshal(want)
 		got, gotErr := appendResults([]byte("before"), decisions)

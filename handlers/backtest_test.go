@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -101,7 +100,7 @@ func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	r := startBacktests(t)
 	begun := r.post(t, "/v1/zones/1/backtest", `{"rates":[3,5],"windows":[60],"since":"2026-08-17T00:00:00Z"}`)
-	var job api.BacktestJob
+	var job backtest.Job
 	if err := json.Unmarshal([]byte(begun.body), &job); err != nil || begun.status != http.StatusAccepted || job.State != backtest.JobRunning {
 		t.Fatalf("%d %s", begun.status, begun.body)
 	}

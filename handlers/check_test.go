@@ -63,18 +63,18 @@ func TestCheckBlocksWithStatus200(t *testing.T) {
 	r := start(t, nil)
 	r.zones(t)
 	both := `{"buckets":[` + bucketJSON(1, "alice") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
-	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Buckets) != 2 || d.TxnID != d.Buckets[0].TxnID {
+	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Verdicts) != 2 || d.TxnID() != d.Verdicts[0].TxnID {
 		t.Errorf("first: %+v", d)
 	}
 	got := r.post(t, "/v1/check", both)
 	d := got.decision(t)
-	if !d.Blocked || d.Buckets[0].Blocked || !d.Buckets[1].Blocked || d.RetryAfter != d.Buckets[1].RetryAfter {
+	if !d.Blocked || d.Verdicts[0].Blocked || !d.Verdicts[1].Blocked || d.RetryAfter() != d.Verdicts[1].RetryAfter.Duration {
 		t.Errorf("second: %+v", d)
 	}
-	if *d.Buckets[0].Remaining != 1 {
-		t.Errorf("the user's bucket was charged: %+v", d.Buckets[0])
+	if d.Verdicts[0].Remaining() != 1 {
+		t.Errorf("the user's bucket was charged: %+v", d.Verdicts[0])
 	}
-	if want := fmt.Sprint(d.RetryAfter); d.RetryAfter < 1 || got.header.Get("Retry-After") != want {
+	if want := fmt.Sprint(service.WholeSeconds(d.RetryAfter())); d.RetryAfter() < time.Second || got.header.Get("Retry-After") != want {
 		t.Errorf("Retry-After = %q, want %q", got.header.Get("Retry-After"), want)
 	}
 }
@@ -175,12 +175,12 @@ func TestCheckTakesEveryGoodKey(t *testing.T) {
 		strings.Repeat("🔑", 255), "%00", "../etc",
 	} {
 		d := r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
-		if d.Buckets[0].BucketKey != key || *d.Buckets[0].Remaining != 1 {
-			t.Errorf("key %q came back as %+v", key, d.Buckets[0])
+		if d.Verdicts[0].Key != key || d.Verdicts[0].Remaining() != 1 {
+			t.Errorf("key %q came back as %+v", key, d.Verdicts[0])
 		}
 	}
-	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Buckets[0].BucketKey != "🔑" {
-		t.Errorf("an escaped pair came back as %q", d.Buckets[0].BucketKey)
+	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Verdicts[0].Key != "🔑" {
+		t.Errorf("an escaped pair came back as %q", d.Verdicts[0].Key)
 	}
 }
 

@@ -79,7 +79,7 @@ func FuzzDecodeZone(f *testing.F) {
 			t.Fatalf("decoded as %+v, by the standard library as %+v", wanted, same)
 		}
 		// What is answered, without what a writer may not say, means the same zone.
-		text, err := json.Marshal(api.NewZone(wanted).ZoneSettings)
+		text, err := json.Marshal(service.NewZoneSettings(wanted))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func FuzzDecodeOverride(f *testing.F) {
 			if at := wanted.ExpiresAt.Time; wanted.Validate() != nil || at != at.UTC().Truncate(time.Microsecond) {
 				t.Fatalf("accepted %+v", wanted)
 			}
-			text, err := json.Marshal(api.NewOverrideRequest(wanted))
+			text, err := json.Marshal(service.OverrideRequest(wanted))
 			if err != nil {
 				t.Fatal(err)
 			}

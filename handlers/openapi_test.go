@@ -1,11 +1,8 @@
 package handlers
 
 import (
-	"encoding"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/access"
 	"velocityd/service/backtest"
 )
 
@@ -61,185 +57,6 @@ func TestDescriptionNamesEveryCode(t *testing.T) {
 	slices.Sort(documented)
 	if !slices.Equal(slices.Compact(coded), documented) {
 		t.Errorf("codes are\n%q\ndescribed are\n%q", coded, documented)
-	}
-}
-
-func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		schema string
-		value  any
-	}{
-		{"Bucket", bucketRequest{}},
-		{"Bucket", api.Bucket{}},
-		{"Checks", checksRequest{}},
-		{"ListCheck", api.Check{}},
-		{"Decision", api.Decision{}},
-		{"Verdict", api.Verdict{}},
-		{"Results", api.Results{}},
-		{"Result", api.Result{}},
-		{"OutcomeRequest", outcomeRequest{}},
-		{"OutcomeRequest", api.OutcomeRequest{}},
-		{"Reports", reportsRequest{}},
-		{"Reports", api.Reports{}},
-		{"ReportRequest", reportRequest{}},
-		{"Report", api.Report{}},
-		{"Receipts", api.Receipts{}},
-		{"Receipt", api.Receipt{}},
-		{"Zone", api.Zone{}},
-		{"Zones", api.Zones{}},
-		{"ZoneRequest", api.ZoneSettings{}},
-		{"Override", api.Override{}},
-		{"Overrides", api.Overrides{}},
-		{"OverrideRequest", overrideRequest{}},
-		{"OverrideRequest", api.OverrideRequest{}},
-		{"Peek", api.Peek{}},
-		{"ReleaseRequest", releaseRequest{}},
-		{"ReleaseRequest", api.ReleaseRequest{}},
-		{"Txn", api.Txn{}},
-		{"Explanation", api.Explanation{}},
-		{"Txns", api.Txns{}},
-		{"Totals", api.Totals{}},
-		{"SpanTotals", api.SpanTotals{}},
-		{"ZoneTotals", api.ZoneTotals{}},
-		{"BucketTotals", api.BucketTotals{}},
-		{"Retention", service.Retention{}},
-		{"RetentionTask", service.RetentionTask{}},
-		{"Attempt", api.Attempt{}},
-		{"Caller", access.Identity{}},
-		{"Audit", service.AuditPage{}},
-		{"Diagnosis", api.Diagnosis{}},
-		{"Tokens", api.Tokens{}},
-		{"Token", access.Credential{}},
-		{"ZoneReport", api.ZoneReport{}},
-		{"BacktestRequest", backtestRequest{}},
-		{"BacktestRequest", api.BacktestOrder{}},
-		{"BacktestJob", api.BacktestJob{}},
-		{"Backtest", api.Backtest{}},
-		{"Health", health{}},
-		{"Problem", api.Problem{}},
-	} {
-		described(t).sameType(t, reflect.TypeOf(test.value), "components", "schemas", test.schema)
-	}
-	// A check is described as one of two forms; its type has the members of both.
-	d := described(t)
-	members := map[string]bool{}
-	for _, schema := range []string{"ShortCheck", "ListCheck"} {
-		properties, _ := d.part("components", "schemas", schema, "properties")
-		for _, member := range names(properties) {
-			d.sameMember(t, reflect.TypeFor[checkRequest](), schema, member)
-			members[member] = true
-		}
-	}
-	if fields := reflect.TypeFor[checkRequest]().NumField(); fields != len(members) {
-		t.Errorf("checkRequest has %d fields, the description %d members", fields, len(members))
-	}
-}
-
-// sameType compares a Go type with the schema at a path of names.
-func (d *description) sameType(t *testing.T, typ reflect.Type, at ...string) {
-	t.Helper()
-	schema, pointer := d.part(at...)
-	// A reference with words of its own beside it.
-	if ref, ok := schema.(map[string]any)["$ref"].(string); ok {
-		d.sameType(t, typ, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
-		return
-	}
-	if typ.Kind() == reflect.Pointer {
-		typ = typ.Elem()
-	}
-	if typ == reflect.TypeFor[checkRequest]() {
-		return // compared by itself
-	}
-	at = strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	inSchema, _ := d.part(append(at, "type")...)
-	if either, _ := d.part(append(at, "oneOf")...); either != nil && typ == reflect.TypeFor[api.ID]() {
-		inSchema = either.([]any)[0].(map[string]any)["type"] // an id in a request is a number, too
-	}
-	if want := jsonType(typ); inSchema != want {
-		t.Errorf("%s is %v, but %s is encoded as %s", pointer, inSchema, typ, want)
-		return
-	}
-	switch {
-	case inSchema == "string", typ == reflect.TypeFor[json.RawMessage]():
-	case typ.Kind() == reflect.Slice:
-		d.sameType(t, typ.Elem(), append(at, "items")...)
-	case typ.Kind() == reflect.Struct:
-		d.sameMembers(t, typ, at)
-	}
-}
-
-func (d *description) sameMembers(t *testing.T, typ reflect.Type, at []string) {
-	t.Helper()
-	var members, required []string
-	for _, field := range reflect.VisibleFields(typ) {
-		if field.Anonymous {
-			continue // its fields are visible, too
-		}
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "-" {
-			continue
-		}
-		members = append(members, name)
-		isOfBucket := len(field.Index) > 1 && (name == "zone_id" || name == "bucket_key")
-		if !strings.Contains(options, "omitzero") || isOfBucket {
-			required = append(required, name)
-		}
-		if found, _ := d.part(append(at, "properties", name)...); found != nil && !strings.Contains(options, "string") {
-			d.sameType(t, field.Type, append(slices.Clone(at), "properties", name)...)
-		}
-	}
-	properties, _ := d.part(append(at, "properties")...)
-	listed, _ := d.part(append(at, "required")...)
-	var inSchema []string
-	if listed != nil {
-		for _, name := range listed.([]any) {
-			inSchema = append(inSchema, name.(string))
-		}
-	}
-	slices.Sort(members)
-	if !slices.Equal(members, names(properties)) {
-		t.Errorf("%v has members %q, %s has %q", at, names(properties), typ, members)
-	}
-	if typ == reflect.TypeFor[api.ZoneSettings]() {
-		required = []string{"rate"} // as a request, it is decoded over the defaults; window is required without a period
-	}
-	if !slices.Equal(required, inSchema) {
-		t.Errorf("%v requires %q, %s always writes %q", at, inSchema, typ, required)
-	}
-}
-
-func (d *description) sameMember(t *testing.T, typ reflect.Type, schema, member string) {
-	t.Helper()
-	for i := range typ.NumField() {
-		if typ.Field(i).Tag.Get("json") == member {
-			d.sameType(t, typ.Field(i).Type, "components", "schemas", schema, "properties", member)
-			return
-		}
-	}
-	t.Errorf("%s has no member %s", typ, member)
-}
-
-func jsonType(typ reflect.Type) string {
-	if typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || typ == reflect.TypeFor[api.ID]() {
-		return "string" // an instant, a network, an id
-	}
-	if typ == reflect.TypeFor[json.RawMessage]() {
-		return "object"
-	}
-	switch typ.Kind() {
-	case reflect.String:
-		return "string"
-	case reflect.Bool:
-		return "boolean"
-	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint32:
-		return "integer"
-	case reflect.Float64:
-		return "number"
-	case reflect.Slice:
-		return "array"
-	default:
-		return "object"
 	}
 }
 

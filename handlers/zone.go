@@ -17,7 +17,7 @@ func (s *server) listZones(x *exchange) error {
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Zones(ctx)
 		found = slices.DeleteFunc(found, func(z service.Zone) bool { return !x.caller.Reaches(z.ID) })
-		return api.NewZones(found), err
+		return api.Zones{Zones: found}, err
 	})
 }
 
@@ -91,7 +91,7 @@ func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
 
 func respondZone(x *exchange, status int, z service.Zone) error {
 	x.Response().Header().Set("ETag", api.EntityTag(z.Revision))
-	return x.respondJSON(status, api.MediaJSON, api.NewZone(z))
+	return x.respondJSON(status, api.MediaJSON, z)
 }
 
 // zone decodes a zone's settings. Those that are left out have their defaults. The error is

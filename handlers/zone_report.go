@@ -43,7 +43,7 @@ func (s *server) showReport(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneReport(report))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, report)
 }
 
 // makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's own.

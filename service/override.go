@@ -39,27 +39,27 @@ const (
 // of addresses. Of several that fit, the exact key wins, then the longest
 // prefix.
 type Override struct {
-	ID     uint64 // set by the store
-	ZoneID int64
+	ID     uint64 `json:"id,string"` // set by the store
+	ZoneID int64  `json:"zone_id"`
 	// Key is the normalised key of one bucket. Exactly one of Key and Prefix is
 	// set.
-	Key string
+	Key string `json:"bucket_key,omitzero"`
 	// Prefix is a masked network of several buckets, in zones whose keys are addresses: see
 	// KeyRule.Target.
-	Prefix netip.Prefix
-	Action OverrideAction
+	Prefix netip.Prefix   `json:"prefix,omitzero"`
+	Action OverrideAction `json:"action"`
 	// Rate, Window and PeriodAnchor belong to OverrideLimit alone. With a Window the limit slides, whatever the
 	// zone does. Without one it counts as the zone does, in its window or period.
-	Rate   int
-	Window Duration
+	Rate   int      `json:"rate"`
+	Window Duration `json:"window,omitzero"`
 	// PeriodAnchor is the day on which the bucket's months begin, 1 to 31, such as that of a subscription. 0 is the
 	// zone's. It has an effect in zones with PeriodMonth alone, and belongs to a limit without Window.
-	PeriodAnchor int
+	PeriodAnchor int `json:"period_anchor,omitzero"`
 	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
 	// effect any more. The zero time means that it never expires.
-	ExpiresAt Instant
-	Reason    string
-	CreatedBy string
+	ExpiresAt Instant `json:"expires_at,omitzero"`
+	Reason    string  `json:"reason"`
+	CreatedBy string  `json:"created_by"`
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.

@@ -10,6 +10,7 @@ import (
 type ZoneReporter struct {
 	zone    Zone
 	zones   []int64 // of the txns that are looked at
+	query   ZoneReportQuery
 	report  ZoneReport
 	hours   map[time.Time]*Totals
 	keys    map[string]*seenKey
@@ -32,7 +33,7 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 	query = query.WithDefaults()
 	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
 	return &ZoneReporter{
-		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), report: ZoneReport{ZoneID: zone.ID, Query: query, From: query.Since},
+		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newZoneReport(zone.ID, query),
 		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
 	}, nil
 }
@@ -40,11 +41,11 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
 // other may be in any order. Those outside of the query's time and zones are left out.
 func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
-	query := r.report.Query
+	query := r.query
 	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) || !txn.CreatedAt.Before(query.Until.Time) {
 		return true
 	}
-	if r.report.Rows == r.report.Query.MostRows {
+	if r.report.Rows == r.report.MostRows {
 		r.CutAt(r.oldest)
 		return false
 	}
@@ -97,11 +98,11 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	if r.report.Rows > 0 && r.oldest.Before(kept) {
 		kept = r.oldest
 	}
-	if kept.After(report.From.Time) && kept.Before(report.Query.Until.Time) {
+	if kept.After(report.From.Time) && kept.Before(report.Until.Time) {
 		report.From.Time = kept
 	}
-	for hour := SpanHour.Begin(begin); hour.Before(report.Query.Until.Time); hour = SpanHour.End(hour) {
-		span := SpanTotals{BeginsAt: At(hour)}
+	for hour := SpanHour.Begin(begin); hour.Before(report.Until.Time); hour = SpanHour.End(hour) {
+		span := HourTotals{BeginsAt: At(hour)}
 		if totals := r.hours[hour]; totals != nil {
 			span.Totals = *totals
 		}
@@ -114,7 +115,7 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 			report.Near = append(report.Near, near)
 		}
 	}
-	most := report.Query.Keys
+	most := report.Keys
 	report.Stopped = topOf(most, report.Stopped, func(x, y KeyTotals) int {
 		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -76,7 +75,7 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(result.Attempts), "attempt"))
 	}
-	return errors.Join(err, shell.Print(p.Stdout, c.JSON, api.NewBacktest(result)))
+	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }
 
 // ofDatabase replays the attempts of a database.

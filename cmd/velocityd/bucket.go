@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
@@ -72,7 +70,7 @@ func (f bucketFlags) show(ctx context.Context, w io.Writer, store ask.Endpoint, 
 		return err
 	}
 	if f.JSON {
-		return json.NewEncoder(w).Encode(api.NewPeek(peek))
+		return shell.JSON(w, peek)
 	}
 	printPeek(w, peek)
 	return nil

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -56,7 +54,7 @@ func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 		return explainCheck(err)
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.Stdout).Encode(api.NewDecision(decisions[0])); err != nil {
+		if err := shell.JSON(p.Stdout, decisions[0]); err != nil {
 			return err
 		}
 	} else {

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/client"
 	"velocityd/db/dbtest"
 	"velocityd/service"
@@ -221,7 +220,7 @@ func (l *moveLoad) askWithAnswer(ctx context.Context) {
 }
 
 func (l *moveLoad) noteWithAnswer(r reply, err error) {
-	var d api.Decision
+	var d service.Decision
 	if err == nil && r.status == http.StatusOK {
 		err = json.Unmarshal([]byte(r.body), &d)
 	}
@@ -236,7 +235,7 @@ func (l *moveLoad) noteWithAnswer(r reply, err error) {
 		l.now.withAnswer["without the database"]++
 	default:
 		l.now.withAnswer["decided"]++
-		l.note(uint64(d.TxnID), service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
+		l.note(uint64(d.TxnID()), service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
 	}
 }
 

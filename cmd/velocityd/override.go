@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (c *overrideListCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewOverrides(overrides))
+		return shell.JSON(p.Stdout, api.Overrides{Overrides: overrides})
 	case len(overrides) == 0:
 		fmt.Fprintln(p.Stdout, "no overrides; 'velocityd override set' makes one")
 	default:

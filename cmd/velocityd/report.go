@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -83,5 +82,5 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewZoneReport(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }

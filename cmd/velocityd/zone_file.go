@@ -77,7 +77,11 @@ func zoneOf(members map[string]any) (service.Zone, error) {
 	if err != nil {
 		return service.Zone{}, err
 	}
-	read := api.Zone{ZoneSettings: api.DefaultSettings()}
+	read := struct {
+		ID int64 `json:"id"`
+		api.ZoneSettings
+		Revision uint64 `json:"revision"`
+	}{ZoneSettings: api.DefaultSettings()}
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&read); err != nil {
@@ -97,7 +101,8 @@ func zoneOf(members map[string]any) (service.Zone, error) {
 	if members["reserve_ttl"] == nil {
 		read.ReserveTTL = read.Window
 	}
-	zone := read.Zone()
+	zone := read.Zone(read.ID)
+	zone.Revision = read.Revision
 	return zone, zone.ValidateAsGiven()
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -56,7 +55,7 @@ func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return ask.ExplainNoZone(err)
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewZoneTotals(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }
 
 type bucketTotalsCmd struct {
@@ -84,5 +83,5 @@ func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewBucketTotals(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }

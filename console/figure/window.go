@@ -43,8 +43,8 @@ func NewWindow(x explain.Explanation) *Window {
 	}
 	at := x.Txn.CreatedAt.Time
 	from, to := x.Since.Time, at
-	if l := x.Lockout; l != nil && l.Began().Before(from) {
-		from = l.Began()
+	if l := x.Lockout; l != nil && l.BeganAt.Before(from) {
+		from = l.BeganAt.Time
 	}
 	length := to.Sub(from)
 	if opens := x.OpensAt.Time; opens.After(to) && opens.Sub(at) <= length {
@@ -114,7 +114,7 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 	}
 	w.Hit = bar{X: w.End, Y: windowAxis - hitHeight, Width: binWidth, Height: hitHeight, Class: classOf(x.Txn), Title: "this attempt"}
 	if l := x.Lockout; l != nil {
-		from, to := s.x(l.Began()), s.x(l.Until)
+		from, to := s.x(l.BeganAt.Time), s.x(l.Until.Time)
 		w.Lock = &bar{X: from, Y: windowTop, Width: max(2, to-from), Height: windowAxis - windowTop, Class: "lock", Title: "locked"}
 	}
 }

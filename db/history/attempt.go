@@ -42,7 +42,7 @@ func (r *Reader) AttemptZones(ctx context.Context, ids []string) (map[string][]i
 	zones := make(map[string][]int64, len(remembered))
 	for id, attempts := range remembered {
 		for _, attempt := range attempts {
-			zones[id] = append(zones[id], attempt.Zones()...)
+			zones[id] = append(zones[id], attempt.Decision.Zones()...)
 		}
 	}
 	return zones, nil

@@ -96,7 +96,7 @@ func (w *world) awaitOverride(t *testing.T, target string, wanted func(*service.
 			t.Fatal(err)
 		}
 		for _, o := range list.Overrides {
-			if o := o.Override(); o.Key == target || o.Prefix.String() == target {
+			if o.Key == target || o.Prefix.String() == target {
 				return wanted(&o)
 			}
 		}

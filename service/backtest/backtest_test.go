@@ -61,7 +61,7 @@ func TestManyAttemptsInAWindowAreCountedOneByOne(t *testing.T) {
 	}
 	for i, p := range r.Result().Proposals {
 		if p.Blocked != blocked[i] {
-			t.Errorf("rate %d in %v blocks %d, want %d", p.Zone.Rate, p.Zone.Window, p.Blocked, blocked[i])
+			t.Errorf("rate %d in %v blocks %d, want %d", p.Rate, p.Window, p.Blocked, blocked[i])
 		}
 	}
 }

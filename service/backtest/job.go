@@ -42,19 +42,24 @@ const (
 
 // Job is a back-test that an instance makes for a caller. All instants are by the engine's clock.
 type Job struct {
-	ID    string
-	State JobState
-	Query Query
-	By    string // principal; may be empty
+	ID     string   `json:"id"`
+	ZoneID int64    `json:"zone_id"`
+	State  JobState `json:"state"`
+	// Since and Until are those of the Query.
+	Since service.Instant `json:"since"`
+	Until service.Instant `json:"until"`
+	Query Query           `json:"-"`
+	By    string          `json:"-"` // principal; may be empty
 	// BeganAt and EndedAt are its begin and end; EndedAt is zero while it runs.
-	BeganAt, EndedAt service.Instant
+	BeganAt service.Instant `json:"began_at"`
+	EndedAt service.Instant `json:"ended_at,omitzero"`
 	// Rows are the txns that were read, and At is the instant of the last one.
-	Rows int64
-	At   service.Instant
+	Rows int64           `json:"rows"`
+	At   service.Instant `json:"read_to,omitzero"`
 	// Fault says why it failed or was cancelled. It holds no key.
-	Fault string
+	Fault string `json:"fault,omitzero"`
 	// Result is there when it is done. Its samples name txns and no keys, so that no key is kept with a job.
-	Result *Result
+	Result *Result `json:"result,omitzero"`
 }
 
 // JobStore keeps jobs, so that any instance can tell their state.

@@ -18,12 +18,13 @@ const (
 
 // Query asks for a back-test of one zone.
 type Query struct {
-	ZoneID int64
-	Grid   Grid
+	ZoneID int64 `json:"-"` // the path names it
+	Grid
 	// Since is the first instant whose attempts are counted, and Until the first one behind it, by the engine's clock.
-	Since, Until service.Instant
+	Since service.Instant `json:"since,omitzero"`
+	Until service.Instant `json:"until,omitzero"`
 	// MostRows bounds the txns that are read, of all zones and with those before Since. 0 is DefaultRows.
-	MostRows int
+	MostRows int `json:"most_rows,omitzero"`
 }
 
 // Validate returns an ErrInvalid that names the field, or nil. It does NOT look at the grid, which depends on the zone.

@@ -10,47 +10,47 @@ import (
 // Explanation says why a recorded attempt was decided as it was in one bucket.
 type Explanation struct {
 	// Summary says it in one sentence or two. It names no bucket key.
-	Summary string
-	Txn     service.Txn
+	Summary string `json:"summary"`
 	// Agrees says that service.Decide decides the attempt again as it is recorded, by the rows and settings below.
-	Agrees bool
+	Agrees bool `json:"agrees"`
 	// Unknown are the parts that are not known any more. It is empty if everything is.
-	Unknown []Gap
+	Unknown []Gap       `json:"unknown,omitempty"`
+	Txn     service.Txn `json:"txn"`
 	// Zone is the zone as it was, or nil if that is not known.
-	Zone *service.Zone
+	Zone *service.Zone `json:"zone,omitzero"`
 	// Override is the one that was in force for the bucket, or nil.
-	Override *service.Override
+	Override *service.Override `json:"override,omitzero"`
 	// Lockout is the one that locked the bucket or began with this attempt, or nil.
-	Lockout *Lockout
+	Lockout *Lockout `json:"lockout,omitzero"`
 	// Rate and Window are the limit: the zone's or the override's. Since is the instant after which txns counted.
-	// Unmetered says that no limit decided.
-	Rate      int
-	Window    service.Duration
-	Since     service.Instant
-	Unmetered bool
+	// Unmetered says that no limit decided. Then JSON leaves them out.
+	Rate      int              `json:"rate"`
+	Window    service.Duration `json:"window,omitzero"`
+	Since     service.Instant  `json:"since,omitzero"`
+	Unmetered bool             `json:"-"`
 	// Velocity is how many txns counted before this attempt, at most Rate.
-	Velocity int
+	Velocity int `json:"velocity"`
 	// Counted are the txns that counted, the newest first, at most MostListed, as they are now: UncountedAt says which of
 	// them gave their places back since. It is not recorded when an outcome came that gave none back. If the
 	// bucket has several pseudonyms, they are those of one.
-	Counted []service.Txn
+	Counted []service.Txn `json:"counted"`
 	// OpensAt is the instant from which on an attempt would have passed if nothing else had happened, or the zero time if
 	// the attempt passed or no such instant is known.
-	OpensAt service.Instant
+	OpensAt service.Instant `json:"opens_at,omitzero"`
 	// Others are the txns of the other buckets of the check.
-	Others         []service.Txn
-	Previous, Next *service.Txn
+	Others   []service.Txn `json:"others"`
+	Previous *service.Txn  `json:"previous,omitzero"`
+	Next     *service.Txn  `json:"next,omitzero"`
 }
 
 // Lockout is one lockout of a bucket.
 type Lockout struct {
-	service.Lockout
+	BeganAt service.Instant `json:"began_at"`
+	Until   service.Instant `json:"until"`
+	Shadow  bool            `json:"shadow,omitzero"`
 	// TxnID is the attempt with which it began, or 0 if that is not there any more.
-	TxnID uint64
+	TxnID uint64 `json:"txn_id,string,omitzero"`
 }
-
-// Began returns the first instant of the lockout.
-func (l Lockout) Began() time.Time { return l.Until.Add(-l.Length) }
 
 // decided is the check as it is decided again.
 type decided struct {
@@ -175,7 +175,9 @@ func (d *decided) tell(x *Explanation, i int) {
 	x.Rate, x.Window, x.Since.Time, x.Unmetered = v.Rate, v.Window, term.Since(d.Txn.CreatedAt.Time), v.Unmetered
 	x.OpensAt.Time = d.opensAt(i)
 	if l, applies := d.applied(i); applies {
-		x.Lockout = &Lockout{Lockout: l.Lockout, TxnID: l.by.ID}
+		x.Lockout = &Lockout{
+			BeganAt: service.At(l.Until.Add(-l.Length)), Until: service.At(l.Until), Shadow: l.Shadow, TxnID: l.by.ID,
+		}
 	}
 	if v.Unmetered {
 		return

@@ -22,8 +22,8 @@ const (
 
 // Gap is a part that is not known any more, and why, in a sentence.
 type Gap struct {
-	Part Part
-	Why  string
+	Part Part   `json:"part"`
+	Why  string `json:"why"`
 }
 
 // gaps returns the parts that are not known.

@@ -61,7 +61,7 @@ func (m *Store) AttemptZones(_ context.Context, ids []string) (map[string][]int6
 	zones := map[string][]int64{}
 	for _, id := range ids {
 		if attempt, err := m.attempt(m.now(), id); err == nil {
-			zones[id] = attempt.Zones()
+			zones[id] = attempt.Decision.Zones()
 		}
 	}
 	return zones, nil

@@ -13,8 +13,7 @@ func (m *Store) ZoneReport(ctx context.Context, zone service.Zone, query service
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	q := report.Query
-	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
+	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
 	if err != nil {
 		return service.ZoneReport{}, err
 	}

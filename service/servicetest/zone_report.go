@@ -266,9 +266,9 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 		hours += hour.Attempts
 	}
 	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || hours != 9 || len(report.Hours) < 5 ||
-		report.Hours[0].BeginsAt.Before(report.Query.Since.Time) {
+		report.Hours[0].BeginsAt.Before(report.Since.Time) {
 		t.Errorf("cut %v, %d rows, %d attempts, and %d in hours %+v; want 2, and 9 in hours from %v on", report.IsCut, report.Rows,
-			report.Total.Attempts, hours, report.Hours, report.Query.Since.Time)
+			report.Total.Attempts, hours, report.Hours, report.Since.Time)
 	}
 }
 
@@ -301,8 +301,8 @@ func reportOfKept(t *testing.T, b reportSubject) {
 	b.check(t, at(1, "alice"))
 	for length, isPart := range map[time.Duration]bool{time.Hour: false, 4 * time.Hour: true} {
 		report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(service.ZoneReportQuery{}, length))
-		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Query.Since.Time) || report.Rows != 1 {
-			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From.Time, report.Query.Since.Time, report.Rows, err)
+		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Since.Time) || report.Rows != 1 {
+			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From.Time, report.Since.Time, report.Rows, err)
 		}
 	}
 }
