@@ -63,7 +63,7 @@ func byHand() map[string]struct{ optional, always, computed []string } {
 		"Peek": {optional: []string{"velocity", "remaining"}}, "Explanation": {optional: []string{"rate", "velocity"}},
 		"Override": {optional: []string{"rate"}}, "Event": {optional: []string{"zone_id", "bucket_key"}},
 		"Delivery": {optional: []string{"zone_id", "bucket_key"}},
-		"Report": {always: []string{"outcome"}}, "Webhook": {computed: []string{"secret"}},
+		"Report":   {always: []string{"outcome"}}, "Webhook": {computed: []string{"secret"}},
 	}
 }
 

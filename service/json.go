@@ -28,18 +28,21 @@ type OverrideRequest Override
 // MarshalJSON implements json.Marshaler.
 func (o OverrideRequest) MarshalJSON() ([]byte, error) {
 	type plain Override
-	request := struct {
+	type request struct {
 		plain
 		ID        *int   `json:"id,omitzero"`
 		ZoneID    *int   `json:"zone_id,omitzero"`
-		Rate      *int   `json:"rate,omitzero"`
 		Reason    string `json:"reason,omitzero"`
 		CreatedBy string `json:"created_by,omitzero"`
-	}{plain: plain(o), Reason: o.Reason, CreatedBy: o.CreatedBy}
-	if o.Action == OverrideLimit {
-		request.Rate = &o.Rate
 	}
-	return json.Marshal(request)
+	asked := request{plain: plain(o), Reason: o.Reason, CreatedBy: o.CreatedBy}
+	if o.Action == OverrideLimit {
+		return json.Marshal(asked)
+	}
+	return json.Marshal(struct {
+		request
+		Rate *int `json:"rate,omitzero"`
+	}{request: asked})
 }
 
 // MarshalJSON implements json.Marshaler.

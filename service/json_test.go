@@ -3,9 +3,13 @@ package service_test
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	strict "github.com/go-json-experiment/json"
 
 	"velocityd/service"
 )
@@ -80,4 +84,45 @@ func TestIDsAreWrittenAsStrings(t *testing.T) {
 	if !strings.HasPrefix(text, `{"id":"9007199254740993",`) || !strings.Contains(text, `"override_id":"18446744073709551615"`) || again != answer {
 		t.Errorf("%s came back as %+v", text, again)
 	}
+}
+
+// FuzzDecisionsAreReadAsTheyAreWritten holds the encoder, which is written by hand, against the reader, which goes by the tags.
+func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
+	f.Add(int64(1), "1_42", false, false, false, uint64(981), 5, int64(60), 1, int64(0), int64(1756034102120000))
+	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t\x1f", true, true, true, uint64(math.MaxUint64), 0, int64(31622400), 0, int64(42), int64(-1))
+	f.Add(int64(1), "\xff", false, false, false, uint64(1), 1, int64(1), 1, int64(1), int64(1))
+	f.Fuzz(func(
+		t *testing.T, zone int64, key string, blocked, degraded, unmetered bool, txn uint64, rate int, window int64, velocity int, retry, at int64,
+	) {
+		if window > math.MaxInt32 || retry > math.MaxInt32 || window < 0 || retry < 0 {
+			return // no number of seconds that a Duration holds
+		}
+		one := service.Verdict{
+			Bucket: service.Bucket{ZoneID: zone, Key: key}, Blocked: blocked, WouldBlock: !blocked, TxnID: txn, OverrideID: txn / 2, Rate: rate,
+			Window: service.Lasting(time.Duration(window) * time.Second), RetryAfter: service.Lasting(time.Duration(retry) * time.Second),
+			ResetAfter: service.Lasting(time.Duration(window/2) * time.Second), Reason: service.ReasonFull, Unmetered: unmetered && !degraded,
+		}
+		switch {
+		case degraded:
+			one.Velocity = rate
+		case !one.Unmetered:
+			one.Velocity = velocity
+		}
+		other := one
+		other.Bucket.Key, other.Blocked = "x", !blocked
+		want := service.Decision{
+			Blocked: blocked, WouldBlock: true, Degraded: degraded, CheckedAt: service.At(time.UnixMicro(at).UTC()), Verdicts: []service.Verdict{one, other},
+		}
+		text, err := want.AppendJSON([]byte("before"))
+		if (err == nil) != utf8.ValidString(key) {
+			t.Fatalf("%q is written with %v", key, err)
+		}
+		if err != nil {
+			return
+		}
+		var got service.Decision
+		if err := strict.Unmarshal(text[len("before"):], &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s came back as %+v, %v; want %+v", text, got, err, want)
+		}
+	})
 }
