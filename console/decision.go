@@ -1,12 +1,13 @@
 package console
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/console/figure"
 	"velocityd/console/words"
@@ -80,12 +81,8 @@ func (v *visit) stand(d *decision) error {
 
 // jsonOf returns an explanation as the HTTP interface answers it, in several lines.
 func jsonOf(x explain.Explanation) (string, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // the template escapes it
-	e.SetIndent("", "  ")
-	err := e.Encode(x)
-	return words.Escaped(text.String()), err
+	text, err := json.Marshal(x, jsontext.WithIndent("  ")) // the template escapes it for HTML
+	return words.Escaped(string(text) + "\n"), err
 }
 
 // ZoneName returns the name of a zone by its number.
