@@ -32,7 +32,7 @@ type Totals struct {
 	WouldBlock int64 `json:"would_block"`
 	// Successes and Failures are the reported outcomes of allowed attempts.
 	Successes int64 `json:"successes"`
-	Failures  int64 `json:"failurez"`
+	Failures  int64 `json:"failures"`
 }
 
 // Add counts the attempts of a txn.
