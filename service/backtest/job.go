@@ -45,7 +45,7 @@ type Job struct {
 	ID     string   `json:"id"`
 	ZoneID int64    `json:"zone_id"`
 	State  JobState `json:"state"`
-	// Since and Until are those of the Query.
+	// ZoneID, Since and Until are those of the Query, which only the service itself knows.
 	Since service.Instant `json:"since"`
 	Until service.Instant `json:"until"`
 	Query Query           `json:"-"`
@@ -129,7 +129,9 @@ func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, erro
 	if err := d.places.Take(holder, 1); err != nil {
 		return Job{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
-	job := Job{ID: strings.ToLower(rand.Text()[:idChars]), State: JobRunning, Query: q, By: by}
+	job := Job{
+		ID: strings.ToLower(rand.Text()[:idChars]), ZoneID: q.ZoneID, State: JobRunning, Since: q.Since, Until: q.Until, Query: q, By: by,
+	}
 	if err := d.store.AddJob(ctx, job); err != nil {
 		d.places.GiveBack(holder, 1)
 		return Job{}, err
