@@ -20,7 +20,7 @@ type studio struct {
 
 func (s *studio) Begin(_ context.Context, q backtest.Query, _, _ string) (backtest.Job, error) {
 	s.asked = q
-	s.job.ID, s.job.Query = "job1", q
+	s.job.ID, s.job.ZoneID, s.job.Since, s.job.Until = "job1", q.ZoneID, q.Since, q.Until
 	return s.job, s.err
 }
 
@@ -82,7 +82,7 @@ func result() *backtest.Result {
 func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
-	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, Query: backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now())}, Result: result()}
+	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
 	_, page := b.get(t, "zones/1/preview/job1?rate=8")
 	contains(t, page, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")

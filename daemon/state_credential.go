@@ -54,7 +54,8 @@ func holdCredentials(live []access.Credential) []heldCredential {
 	held := make([]heldCredential, len(live))
 	for i, c := range live {
 		held[i] = heldCredential{
-			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt.Time,
+			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones,
+			ExpiresAt: c.ExpiresAt.Time,
 		}
 	}
 	return held

@@ -49,7 +49,8 @@ func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
 			}
 			want, attempts := 0, int64(0)
 			for id := uint64(3 * pastTxns); id >= 3; id -= 3 {
-				if instant := at(id); instant.Before(q.Since.Time) || !instant.Before(q.Until.Time) || want == q.MostRows && q.MostRows > 0 || (id/3-1)%2 == 0 {
+				if instant := at(id); instant.Before(q.Since.Time) || !instant.Before(q.Until.Time) || want == q.MostRows &&
+					q.MostRows > 0 || (id/3-1)%2 == 0 {
 					continue
 				}
 				want, attempts = want+1, attempts+1

@@ -152,7 +152,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := handlerstest.Pipes(make(chan net.Conn))
 			s := newServer(Options{
-				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute}),
+				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
+					service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
 			})
 			server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)

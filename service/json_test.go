@@ -92,7 +92,8 @@ func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
 	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t\x1f", true, true, true, uint64(math.MaxUint64), 0, int64(31622400), 0, int64(42), int64(-1))
 	f.Add(int64(1), "\xff", false, false, false, uint64(1), 1, int64(1), 1, int64(1), int64(1))
 	f.Fuzz(func(
-		t *testing.T, zone int64, key string, blocked, degraded, unmetered bool, txn uint64, rate int, window int64, velocity int, retry, at int64,
+		t *testing.T, zone int64, key string, blocked, degraded, unmetered bool, txn uint64, rate int, window int64,
+		velocity int, retry, at int64,
 	) {
 		if window > math.MaxInt32 || retry > math.MaxInt32 || window < 0 || retry < 0 {
 			return // no number of seconds that a Duration holds
@@ -111,7 +112,8 @@ func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
 		other := one
 		other.Bucket.Key, other.Blocked = "x", !blocked
 		want := service.Decision{
-			Blocked: blocked, WouldBlock: true, Degraded: degraded, CheckedAt: service.At(time.UnixMicro(at).UTC()), Verdicts: []service.Verdict{one, other},
+			Blocked: blocked, WouldBlock: true, Degraded: degraded, CheckedAt: service.At(time.UnixMicro(at).UTC()),
+			Verdicts: []service.Verdict{one, other},
 		}
 		text, err := want.AppendJSON([]byte("before"))
 		if (err == nil) != utf8.ValidString(key) {

@@ -259,7 +259,8 @@ func (c Check) level(verdicts []Verdict) {
 			strictest.Blocked, strictest.WouldBlock = strictest.Blocked || v.Blocked, strictest.WouldBlock || v.WouldBlock
 			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason), cmp.Or(strictest.OverrideID, v.OverrideID)
 			strictest.ResetAfter.Duration = max(strictest.ResetAfter.Duration, v.ResetAfter.Duration)
-			strictest.RetryAfter.Duration, strictest.Velocity = max(strictest.RetryAfter.Duration, v.RetryAfter.Duration), max(strictest.Velocity, v.Velocity)
+			strictest.RetryAfter.Duration, strictest.Velocity = max(strictest.RetryAfter.Duration, v.RetryAfter.Duration),
+				max(strictest.Velocity, v.Velocity)
 		}
 		for i := first; i < end; i++ {
 			v := &verdicts[i]

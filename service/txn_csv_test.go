@@ -67,8 +67,9 @@ func TestCSVHasTheMembersOfATxn(t *testing.T) {
 	full := service.Txn{
 		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: service.At(time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC)), Blocked: true,
 		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure, AttemptID: "x",
-		Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)), UncountedAt: service.At(time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC)),
-		Origin: &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
+		Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)),
+		UncountedAt: service.At(time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC)),
+		Origin:      &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
 	}
 	lines, err := csv.NewReader(bytes.NewReader(full.AppendCSV(service.AppendTxnHeader(nil)))).ReadAll()
 	if err != nil || len(lines) != 2 || !reflect.DeepEqual(lines[0], members) {

@@ -77,7 +77,8 @@ SELECT id, zone_id, state, question, asked_by, began_at, ended_at, txns_read, re
 // job returns the job of a row.
 func (r jobRow) job() (backtest.Job, error) {
 	job := backtest.Job{
-		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: service.At(r.BeganAt), EndedAt: service.At(r.EndedAt.V), Rows: r.Rows, At: service.At(r.At.V), Fault: r.Fault,
+		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: service.At(r.BeganAt),
+		EndedAt: service.At(r.EndedAt.V), Rows: r.Rows, At: service.At(r.At.V), Fault: r.Fault,
 	}
 	if job.State == backtest.JobRunning && r.IsSilent {
 		job.State, job.Fault = backtest.JobLost, "its instance gives no sign any more"

@@ -85,8 +85,9 @@ func stateOf(task Task, rows []row) State {
 			continue
 		}
 		s := State{Position: found.Position, RetentionTask: service.RetentionTask{
-			Name: found.Name, BeganAt: service.At(found.BeganAt), EndedAt: service.At(known(found.EndedAt)), SucceededAt: service.At(known(found.SucceededAt)),
-			Removed: found.Removed, Backlog: found.Backlog, Error: found.Error,
+			Name: found.Name, BeganAt: service.At(found.BeganAt), EndedAt: service.At(known(found.EndedAt)),
+			SucceededAt: service.At(known(found.SucceededAt)),
+			Removed:     found.Removed, Backlog: found.Backlog, Error: found.Error,
 		}}
 		s.NextAt.Time = s.BeganAt.Add(task.Every())
 		switch {

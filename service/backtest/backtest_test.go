@@ -165,11 +165,13 @@ func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
 	got := r.Result().Demands
 	want := []backtest.Demand{
 		{
-			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsAttempts, Bursts: 1001, Succeeded: 1000, Proposed: 2,
+			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsAttempts, Bursts: 1001,
+			Succeeded: 1000, Proposed: 2,
 			Bins: []backtest.Bin{{2, 2, 999, 999}, {5, 5, 1, 1}, {101, 200, 1, 0}},
 		},
 		{
-			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsFailures, Bursts: 1001, Succeeded: 1000, Proposed: 1,
+			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsFailures, Bursts: 1001,
+			Succeeded: 1000, Proposed: 1,
 			Bins: []backtest.Bin{{1, 1, 999, 999}, {4, 4, 1, 1}, {101, 200, 1, 0}},
 		},
 	}

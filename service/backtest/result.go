@@ -236,7 +236,8 @@ func (c *counts) differ(p *Proposal, a Attempt, j int, d service.Decision) {
 	}
 	*number++
 	sample := Sample{
-		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: service.At(a.At), Blocked: d.Blocked, Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
+		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: service.At(a.At), Blocked: d.Blocked,
+		Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
 	}
 	if sample.TxnID != 0 {
 		sample.Explanation = fmt.Sprintf("/v1/txns/%d/explanation", sample.TxnID)

@@ -54,7 +54,8 @@ func firstAreTxns(t *testing.T, b subject) {
 		d = b.check(t, alice)
 	}
 	txns := b.wantAttempts(t, alice, 1, 1, 1, 3)
-	if last := txns[3]; d.TxnID() != last.ID || !last.LastAt.Equal(d.CheckedAt.Time) || !d.Blocked || d.Verdicts[0].Reason != service.ReasonFull {
+	if last := txns[3]; d.TxnID() != last.ID || !last.LastAt.Equal(d.CheckedAt.Time) || !d.Blocked ||
+		d.Verdicts[0].Reason != service.ReasonFull {
 		t.Errorf("answered %+v, want the txn that counts the attempt: %+v", d, last)
 	}
 	for _, d := range b.all(t, one(1, "alice"), one(1, "bob"), one(1, "alice"), one(1, "bob")) { // in a batch

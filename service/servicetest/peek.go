@@ -39,7 +39,8 @@ func peekConsumesNothing(t *testing.T, b subject) {
 	}
 	for range 5 {
 		// It tells of the lockout to come, and does not bring it about.
-		if peek := b.peek(t, alice); peek.Velocity != 1 || peek.Remaining != 0 || peek.RetryAfter.Duration != time.Hour || !peek.LockedUntil.IsZero() {
+		if peek := b.peek(t, alice); peek.Velocity != 1 || peek.Remaining != 0 ||
+			peek.RetryAfter.Duration != time.Hour || !peek.LockedUntil.IsZero() {
 			t.Errorf("a full bucket: %+v", peek)
 		}
 	}
@@ -126,8 +127,10 @@ func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 	network.ExpiresAt.Time = until.Add(24 * time.Hour)
 	b.SetOverride(t, network)
 	peek = b.peek(t, addr)
-	if o := peek.Override; o == nil || o.Prefix != network.Prefix || o.Action != network.Action || o.Rate != 7 || o.Window.Duration != time.Hour ||
-		!o.ExpiresAt.Equal(network.ExpiresAt.Time) || o.Reason != network.Reason || o.CreatedBy != network.CreatedBy || o.ID == 0 || o.ZoneID != 1 {
+	if o := peek.Override; o == nil || o.Prefix != network.Prefix || o.Action != network.Action || o.Rate != 7 ||
+		o.Window.Duration != time.Hour ||
+		!o.ExpiresAt.Equal(network.ExpiresAt.Time) || o.Reason != network.Reason || o.CreatedBy != network.CreatedBy ||
+		o.ID == 0 || o.ZoneID != 1 {
 		t.Errorf("peek shows override %+v, want %+v", o, network)
 	}
 	if peek.Rate != 7 || peek.Window.Duration != time.Hour || peek.Velocity != 1 || peek.Remaining != 0 {
@@ -140,7 +143,8 @@ func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 		t.Errorf("allowed: %+v", peek)
 	}
 	b.SetOverride(t, deny(1, addr.Key))
-	if peek := b.peek(t, addr); peek.RetryAfter.Duration != time.Minute || !peek.Unmetered || peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
+	if peek := b.peek(t, addr); peek.RetryAfter.Duration != time.Minute || !peek.Unmetered || peek.Remaining != 0 ||
+		!peek.LockedUntil.IsZero() {
 		t.Errorf("denied: %+v", peek)
 	}
 	b.DeleteOverrides(t, 1)

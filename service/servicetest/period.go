@@ -112,7 +112,8 @@ func periodsBesideWindows(t *testing.T, b subject) {
 		if d.Blocked != (i >= 2) || d.Verdicts[0].Velocity != min(i+1, 2) {
 			t.Errorf("attempt %d: %+v", i+1, d)
 		}
-		if v := d.Verdicts; v[0].ResetAfter.Duration != 0 || v[1].ResetAfter.Duration == 0 || v[2].ResetAfter.Duration == 0 || v[1].ResetAfter.Duration < v[2].ResetAfter.Duration {
+		if v := d.Verdicts; v[0].ResetAfter.Duration != 0 || v[1].ResetAfter.Duration == 0 ||
+			v[2].ResetAfter.Duration == 0 || v[1].ResetAfter.Duration < v[2].ResetAfter.Duration {
 			t.Errorf("attempt %d: periods end after %v, %v and %v", i+1, v[0].ResetAfter.Duration, v[1].ResetAfter.Duration, v[2].ResetAfter.Duration)
 		}
 	}
@@ -188,7 +189,8 @@ func periodsShowTheirEnd(t *testing.T, b subject) {
 		if i >= 1 {
 			wait = left
 		}
-		if peek.ResetAfter.Duration != left || peek.RetryAfter.Duration != wait || peek.Remaining != max(0, 1-i) || peek.Window.Duration != service.PeriodMonth.Length() {
+		if peek.ResetAfter.Duration != left || peek.RetryAfter.Duration != wait || peek.Remaining != max(0, 1-i) ||
+			peek.Window.Duration != service.PeriodMonth.Length() {
 			t.Errorf("after %d attempts: %+v, want the end in %v", i+1, peek, left)
 		}
 	}

@@ -107,7 +107,8 @@ func reportCountsHours(t *testing.T, b reportSubject) {
 			busy++
 		}
 		sum = sum.Plus(hour.Totals)
-		if i > 0 && hour.BeginsAt.Sub(report.Hours[i-1].BeginsAt.Time) != time.Hour || hour.BeginsAt.Time != hour.BeginsAt.UTC().Truncate(time.Hour) {
+		if i > 0 && hour.BeginsAt.Sub(report.Hours[i-1].BeginsAt.Time) != time.Hour ||
+			hour.BeginsAt.Time != hour.BeginsAt.UTC().Truncate(time.Hour) {
 			t.Errorf("hour %d is %v", i, hour.BeginsAt.Time)
 		}
 	}
@@ -257,7 +258,8 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 		b.check(t, at(1, fmt.Sprint("user", i)))
 	}
 	until := time.Now().Add(time.Minute)
-	report, err := b.of.ZoneReport(t.Context(), b.user, service.ZoneReportQuery{Since: service.At(until.Add(-5 * time.Hour)), Until: service.At(until), MostRows: 2})
+	report, err := b.of.ZoneReport(t.Context(), b.user,
+		service.ZoneReportQuery{Since: service.At(until.Add(-5 * time.Hour)), Until: service.At(until), MostRows: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
