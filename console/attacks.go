@@ -123,8 +123,10 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 // zones, so the second one has no more to look at in the time to which the first came.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	until := v.Now().UTC()
-	query := service.ZoneReportQuery{Since: service.At(until.Add(-lengths()[a.Within])), Until: service.At(until),
-		Keys: attackKeys, MostRows: a.Rows}
+	query := service.ZoneReportQuery{
+		Since: service.At(until.Add(-lengths()[a.Within])), Until: service.At(until),
+		Keys: attackKeys, MostRows: a.Rows,
+	}
 	if a.Users != nil && a.Addresses != nil && a.Users.ID != a.Addresses.ID {
 		query.UsersZone, query.AddressesZone = a.Users.ID, a.Addresses.ID
 	}

@@ -10,7 +10,7 @@ type Origin struct {
 	Organization string `json:"organization,omitzero"` // of the autonomous system
 }
 
-// String says the origin in a few words, such as "DE, AS3320 Deutsche Telekom AG".
+// Text says the origin in a few words, such as "DE, AS3320 Deutsche Telekom AG".
 func (o Origin) Text() string {
 	switch {
 	case o.ASN == 0:

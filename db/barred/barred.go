@@ -60,8 +60,10 @@ SELECT bucket_key, locked_at, locked_until, reason, txn_id
 	}
 	for _, r := range rows {
 		if page.At.Before(r.Until) {
-			page.Lockouts = append(page.Lockouts, barred.Lockout{Key: r.Key, Since: service.At(r.Since),
-				Until: service.At(r.Until), Reason: r.Reason, TxnID: r.TxnID})
+			page.Lockouts = append(page.Lockouts, barred.Lockout{
+				Key: r.Key, Since: service.At(r.Since),
+				Until: service.At(r.Until), Reason: r.Reason, TxnID: r.TxnID,
+			})
 		}
 	}
 	return page, nil

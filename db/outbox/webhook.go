@@ -141,8 +141,10 @@ type deliveryRow struct {
 
 // delivery returns the delivery of an event, which is zero if it is no longer kept.
 func (r deliveryRow) delivery(of event.Event) webhook.Delivery {
-	return webhook.Delivery{EventID: r.EventID, Type: of.Type, Bucket: of.Bucket, Tries: r.Tries,
-		NextAt: service.At(r.NextAt.V), Error: r.Error}
+	return webhook.Delivery{
+		EventID: r.EventID, Type: of.Type, Bucket: of.Bucket, Tries: r.Tries,
+		NextAt: service.At(r.NextAt.V), Error: r.Error,
+	}
 }
 
 const selectDeliveries = `

@@ -33,8 +33,10 @@ func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.Totals
 	if query, err = query.At(now); err != nil {
 		return t, err
 	}
-	t = service.ZoneTotals{ZoneID: zoneID, TotalsQuery: query,
-		CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)}}
+	t = service.ZoneTotals{
+		ZoneID: zoneID, TotalsQuery: query,
+		CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)},
+	}
 	keys := map[time.Time]map[string]bool{}
 	var lists [][]service.SpanTotals
 	for bucket, places := range m.indexes {
