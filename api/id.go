@@ -8,10 +8,7 @@ import (
 // ErrNoID says that a JSON value is no id.
 var ErrNoID = errors.New("no id")
 
-// maxID is as long as the text of an id can be, with its quotes.
-const maxID = len(`"18446744073709551615"`)
-
-// ID names a txn, a check or an override: 1 to 18446744073709551615, or 0 if there is none. In JSON it is a
+// ID is an id in a request, of a txn, a check or an override: 1 to 18446744073709551615, or 0 if there is none. In JSON it is a
 // string, such as "981". JavaScript and many other readers of JSON make a number a float of 64 bits, which
 // changes an id above 2^53 to another one, and so names another txn. The mapping of protobuf to JSON writes
 // its integers of 64 bits likewise.
@@ -19,13 +16,10 @@ const maxID = len(`"18446744073709551615"`)
 // The ids of zones and of access tokens are far smaller, and stay numbers.
 type ID uint64
 
-// AppendTo appends the id as JSON writes it.
-func (id ID) AppendTo(b []byte) []byte {
-	return append(strconv.AppendUint(append(b, '"'), uint64(id), 10), '"')
-}
-
 // MarshalJSON implements json.Marshaler. It never fails.
-func (id ID) MarshalJSON() ([]byte, error) { return id.AppendTo(make([]byte, 0, maxID)), nil }
+func (id ID) MarshalJSON() ([]byte, error) {
+	return append(strconv.AppendUint([]byte{'"'}, uint64(id), 10), '"'), nil
+}
 
 // UnmarshalJSON implements json.Unmarshaler. It accepts decimal digits without sign, leading zero, fraction,
 // exponent or escapes, as a string or as a number. Its error is ErrNoID, and does not quote the value.

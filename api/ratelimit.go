@@ -31,7 +31,7 @@ func RateLimit(d service.Decision) (policy, limit string) {
 		switch {
 		case i < 0:
 			strictest = append(strictest, v)
-		case v.RetryAfter > strictest[i].RetryAfter,
+		case v.RetryAfter.Duration > strictest[i].RetryAfter.Duration,
 			v.RetryAfter == strictest[i].RetryAfter && v.Remaining() < strictest[i].Remaining():
 			strictest[i] = v
 		}
@@ -56,7 +56,7 @@ func RateLimit(d service.Decision) (policy, limit string) {
 func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";q="...), int64(v.Rate), 10)
-	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window), 10)
+	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window.Duration), 10)
 }
 
 // appendLimit appends a zone's item of RateLimit: what remains, and the time until there is more: until the bucket
@@ -64,9 +64,9 @@ func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
-	until := v.ResetAfter
+	until := v.ResetAfter.Duration
 	if v.Blocked {
-		until = v.RetryAfter
+		until = v.RetryAfter.Duration
 	}
 	if until > 0 {
 		text = strconv.AppendInt(append(text, ";t="...), service.WholeSeconds(until), 10)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -16,14 +15,14 @@ func (c *Client) Attempt(ctx context.Context, id string) (service.Recall, error)
 	if err := service.ValidateAttemptID(id); err != nil {
 		return service.Recall{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	answer, err := ask[api.Attempt](ctx, c, r)
+	answer, err := ask[service.Recall](ctx, c, r)
 	if err == nil && answer.AttemptID != id {
 		err = c.unreadable(r, "the answer is about another attempt")
 	}
 	if err != nil {
 		return service.Recall{}, err
 	}
-	return answer.Recall(), nil
+	return answer, nil
 }
 
 func attemptPath(id string) string { return "/v1/attempts/" + url.PathEscape(id) }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -43,6 +42,5 @@ func (c *Client) AuditEntries(ctx context.Context, q service.AuditQuery) (servic
 		values.Set("before", strconv.FormatUint(q.Cursor, 10))
 	}
 	r.path = "/v1/audit?" + values.Encode()
-	answer, err := ask[api.Audit](ctx, c, r)
-	return answer.Page(), err
+	return ask[service.AuditPage](ctx, c, r)
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"velocityd/api"
 	"velocityd/service/backtest"
 )
 
@@ -15,7 +14,7 @@ import (
 func (c *Client) BeginBacktest(ctx context.Context, query backtest.Query, principal string) (backtest.Job, error) {
 	return c.backtest(ctx, query.ZoneID, request{
 		action: fmt.Sprintf("begin a back-test of zone %d", query.ZoneID), method: http.MethodPost, path: zonePath(query.ZoneID) + "/backtest",
-		body: api.NewBacktestOrder(query), principal: principal,
+		body: query, principal: principal,
 	})
 }
 
@@ -37,12 +36,12 @@ func (c *Client) CancelBacktest(ctx context.Context, zoneID int64, id string) (b
 
 // backtest sends a request whose answer is the state of a back-test.
 func (c *Client) backtest(ctx context.Context, zoneID int64, r request) (backtest.Job, error) {
-	answer, err := ask[api.BacktestJob](ctx, c, r)
+	answer, err := ask[backtest.Job](ctx, c, r)
 	if err == nil && answer.ZoneID != zoneID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return backtest.Job{}, err
 	}
-	return answer.Job(), nil
+	return answer, nil
 }

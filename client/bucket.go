@@ -66,38 +66,38 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 		return service.Peek{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + verb
-	answer, err := ask[api.Peek](ctx, c, r)
+	answer, err := ask[service.Peek](ctx, c, r)
 	if err == nil && answer.ZoneID != bucket.ZoneID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return service.Peek{}, err
 	}
-	return answer.Peek(), nil
+	return answer, nil
 }
 
 // Explain says why a recorded attempt was decided as it was, or returns an error that wraps service.ErrNotFound.
 func (c *Client) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
 	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
-	answer, err := ask[api.Explanation](ctx, c, r)
-	if err == nil && uint64(answer.Txn.ID) != txnID {
+	answer, err := ask[explain.Explanation](ctx, c, r)
+	if err == nil && answer.Txn.ID != txnID {
 		err = c.unreadable(r, "the answer is about another txn")
 	}
 	if err != nil {
 		return explain.Explanation{}, err
 	}
-	return answer.Explanation(), nil
+	return answer, nil
 }
 
 // Txn returns one recorded attempt, or an error that wraps service.ErrNotFound.
 func (c *Client) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 	r := request{action: fmt.Sprintf("read txn %d", id), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d", id)}
-	answer, err := ask[api.Txn](ctx, c, r)
-	if err == nil && uint64(answer.ID) != id {
+	answer, err := ask[service.Txn](ctx, c, r)
+	if err == nil && answer.ID != id {
 		err = c.unreadable(r, "the answer is about another txn")
 	}
 	if err != nil {
 		return service.Txn{}, err
 	}
-	return answer.Txn(), nil
+	return answer, nil
 }

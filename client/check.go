@@ -84,15 +84,15 @@ func checkRequest() request {
 // askOne asks a check alone.
 func (c *Client) askOne(ctx context.Context, check service.Check) (service.Decision, error) {
 	r := checkRequest()
-	r.body = api.NewCheck(check)
-	answer, err := ask[api.Decision](ctx, c, r)
+	r.body = check
+	answer, err := ask[service.Decision](ctx, c, r)
 	if err == nil && !fits(answer, check) {
 		err = c.unreadable(r, "the answer does not fit the check")
 	}
 	if err != nil {
 		return service.Decision{}, err
 	}
-	return answer.Decision(), nil
+	return answer, nil
 }
 
 // askParty asks checks of several callers, which are valid, and returns an answer for each.
@@ -139,7 +139,7 @@ func (c *Client) checkAll(ctx context.Context, checks []service.Check) ([]servic
 			decisions[i].Err = err
 			continue
 		}
-		question.Checks, asked = append(question.Checks, api.NewCheck(check)), append(asked, i)
+		question.Checks, asked = append(question.Checks, check), append(asked, i)
 	}
 	if len(asked) == 0 {
 		return decisions, nil
@@ -170,18 +170,18 @@ func decisionOf(result api.Result, check service.Check) (service.Decision, error
 	case !fits(*result.Decision, check):
 		return service.Decision{}, errors.New("it does not fit its check")
 	}
-	return result.Decision.Decision(), nil
+	return *result.Decision, nil
 }
 
 // fits reports whether an answer is a decision about the buckets of check. Their keys may differ, because
 // the service answers them normalised. A decision that is not degraded was recorded, and says so.
-func fits(answer api.Decision, check service.Check) bool {
-	isRecorded := answer.TxnID != 0 && !answer.CheckedAt.IsZero()
-	if len(answer.Buckets) != len(check.Buckets) || isRecorded == answer.Degraded {
+func fits(answer service.Decision, check service.Check) bool {
+	isRecorded := answer.TxnID() != 0 && !answer.CheckedAt.IsZero()
+	if len(answer.Verdicts) != len(check.Buckets) || isRecorded == answer.Degraded {
 		return false
 	}
 	for i, b := range check.Buckets {
-		if answer.Buckets[i].ZoneID != b.ZoneID {
+		if answer.Verdicts[i].ZoneID != b.ZoneID {
 			return false
 		}
 	}

@@ -12,8 +12,5 @@ import (
 // needs the scope admin.
 func (c *Client) Diagnose(ctx context.Context) ([]service.Diagnosis, error) {
 	answer, err := ask[api.Diagnosis](ctx, c, request{action: "ask for a diagnosis", method: http.MethodGet, path: "/v1/diagnosis"})
-	if err != nil {
-		return nil, err
-	}
-	return answer.List(), nil
+	return answer.Findings, err
 }

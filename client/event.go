@@ -36,11 +36,7 @@ func (c *Client) Events(ctx context.Context, query event.Query) (event.Page, err
 		values.Set(cursor, strconv.FormatUint(query.Cursor, 10))
 	}
 	r.path = pathEvents + "?" + values.Encode()
-	answer, err := ask[api.Events](ctx, c, r)
-	if err != nil {
-		return event.Page{}, err
-	}
-	return answer.Page(), nil
+	return ask[event.Page](ctx, c, r)
 }
 
 // FollowEvents yields the events of a query that are written from now on, or behind the query's Cursor if it is not 0, as
@@ -49,9 +45,9 @@ func (c *Client) FollowEvents(ctx context.Context, query event.Query) iter.Seq2[
 	r := request{action: "follow events", method: http.MethodGet, accept: api.MediaEvents}
 	r.path = pathEvents + "/follow?" + choiceOf(query).Encode()
 	return follow(ctx, c, r, query.Cursor, func(text []byte) (event.Event, bool, error) {
-		var e api.Event
+		var e event.Event
 		err := json.Unmarshal(text, &e)
-		return e.Event(), e.ID != 0, err
+		return e, e.ID != 0, err
 	})
 }
 

@@ -90,7 +90,7 @@ func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
 		"busy":       {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
 		"too few":    {answer("application/json", `{"results":[]}`), service.ErrUndecided, "0 answers to 1"},
 		"empty":      {answer("application/json", `{"results":[{}]}`), service.ErrUndecided, "does not fit"},
-		"of another": {answer("application/json", `{"results":[{"txn_id":8,"outcome":"success"}]}`), service.ErrUndecided, "does not fit"},
+		"of another": {answer("application/json", `{"results":[{"txn_id":"8","outcome":"success"}]}`), service.ErrUndecided, "does not fit"},
 		"no JSON":    {answer("application/json", `hello`), service.ErrUndecided, "invalid JSON"},
 	} {
 		_, err := connect(t, serve(t, c.answer)).ReportAll(t.Context(), []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}})

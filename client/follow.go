@@ -28,9 +28,9 @@ func (c *Client) Follow(ctx context.Context, query service.HistoryQuery) iter.Se
 	r := request{action: "follow the history", method: http.MethodGet, accept: api.MediaEvents}
 	r.path = pathTxns + "/follow?" + filtersOf(query).Encode()
 	return follow(ctx, c, r, query.Cursor, func(text []byte) (service.Txn, bool, error) {
-		var txn api.Txn
+		var txn service.Txn
 		err := json.Unmarshal(text, &txn)
-		return txn.Txn(), txn.ID != 0, err
+		return txn, txn.ID != 0, err
 	})
 }
 

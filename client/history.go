@@ -30,11 +30,7 @@ func (c *Client) History(ctx context.Context, query service.HistoryQuery) (servi
 		values.Set("others", "true")
 	}
 	r.path = pathTxns + "?" + values.Encode()
-	answer, err := ask[api.Txns](ctx, c, r)
-	if err != nil {
-		return service.HistoryPage{}, err
-	}
-	return answer.Page(), nil
+	return ask[service.HistoryPage](ctx, c, r)
 }
 
 // filtersOf returns the parameters that choose among txns.
@@ -70,7 +66,7 @@ func HistoryValues(query service.HistoryQuery) url.Values {
 	values := filtersOf(query)
 	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
 		if !at.IsZero() {
-			values.Set(name, api.Instant(at).String())
+			values.Set(name, service.At(at).String())
 		}
 	}
 	cursor := "before"

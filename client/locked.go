@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"velocityd/api"
 	"velocityd/service/barred"
 )
 
@@ -21,12 +20,9 @@ func (c *Client) Locked(ctx context.Context, q barred.Query) (barred.Page, error
 	if err := q.Validate(); err != nil {
 		return barred.Page{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	answer, err := ask[api.Locked](ctx, c, r)
+	answer, err := ask[barred.Page](ctx, c, r)
 	if err == nil && answer.ZoneID != q.ZoneID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
-	if err != nil {
-		return barred.Page{}, err
-	}
-	return answer.Page(), nil
+	return answer, err
 }

@@ -26,8 +26,8 @@ func (c *Client) Report(ctx context.Context, report service.Report) (err error) 
 		r.action, r.path = "report outcome of an attempt", attemptPath(report.AttemptID)+"/outcome"
 	}
 	return c.insist(ctx, &o, func(ctx context.Context) error {
-		answer, err := ask[api.Report](ctx, c, r)
-		if err == nil && answer.Report() != report {
+		answer, err := ask[service.Report](ctx, c, r)
+		if err == nil && answer != report {
 			err = c.unreadable(r, "the answer does not fit the report")
 		}
 		return err
@@ -41,7 +41,7 @@ func (c *Client) ReportAll(ctx context.Context, reports []service.Report) (errs 
 	defer func() { c.observe(ctx, began, o, err) }()
 	r := request{
 		action: fmt.Sprintf("report %d outcomes", len(reports)), method: http.MethodPost, path: "/v1/outcomes",
-		body: api.NewReports(reports),
+		body: api.Reports{Reports: reports},
 	}
 	answer, err := ask[api.Receipts](ctx, c, r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Client) ReportAll(ctx context.Context, reports []service.Report) (errs 
 		switch {
 		case receipt.Problem != nil:
 			errs[i] = receipt.Problem
-		case receipt.Report() != reports[i]:
+		case receipt.Report != reports[i]:
 			return nil, c.unreadable(r, fmt.Sprintf("answer %d does not fit its report", i))
 		}
 	}

@@ -24,16 +24,14 @@ func (c *Client) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range page.Overrides {
-			all = append(all, o.Override())
-		}
+		all = append(all, page.Overrides...)
 		switch {
 		case page.Next == 0:
 			return all, nil
-		case uint64(page.Next) <= after || len(page.Overrides) == 0:
+		case page.Next <= after || len(page.Overrides) == 0:
 			return nil, c.unreadable(r, "the next page does not come after this one")
 		}
-		after = uint64(page.Next)
+		after = page.Next
 	}
 	return all, nil
 }
@@ -97,20 +95,20 @@ func (c *Client) writeOverride(ctx context.Context, o service.Override, r reques
 	if err := o.Validate(); err != nil {
 		return service.Override{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	r.body = api.NewOverrideRequest(o)
+	r.body = service.OverrideRequest(o)
 	return c.override(ctx, r, o.ZoneID)
 }
 
 // override sends a request whose answer is an override.
 func (c *Client) override(ctx context.Context, r request, zoneID int64) (service.Override, error) {
-	answer, err := ask[api.Override](ctx, c, r)
+	answer, err := ask[service.Override](ctx, c, r)
 	if err == nil && (answer.ZoneID != zoneID || answer.ID == 0) {
 		err = c.unreadable(r, "the answer is about another override")
 	}
 	if err != nil {
 		return service.Override{}, err
 	}
-	return answer.Override(), nil
+	return answer, nil
 }
 
 func overridePath(zoneID int64, id uint64) string {

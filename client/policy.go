@@ -39,7 +39,7 @@ func (c *Client) decideWithout(ctx context.Context, check service.Check, err err
 	for i, b := range check.Buckets {
 		d.Verdicts[i] = service.Verdict{Bucket: b, Blocked: blocked, WouldBlock: blocked}
 		if blocked {
-			d.Verdicts[i].RetryAfter = service.BusyRetryAfter
+			d.Verdicts[i].RetryAfter.Duration = service.BusyRetryAfter
 		}
 	}
 	return d, nil

@@ -73,7 +73,7 @@ func txnOfLine(line string) (service.Txn, error) {
 	case read.Txn == nil || read.ID == 0:
 		return service.Txn{}, formError{"a line is neither a txn nor a problem"}
 	}
-	return read.Txn.Txn(), nil
+	return *read.Txn, nil
 }
 
 // formError says that a stream is not what a velocityd writes.

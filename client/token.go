@@ -22,10 +22,7 @@ func (c *Client) Tokens(ctx context.Context, l access.Listing) (page []access.Cr
 		values.Set("live", "true")
 	}
 	answer, err := ask[api.Tokens](ctx, c, request{action: "list tokens", method: http.MethodGet, path: pathTokens + "?" + values.Encode()})
-	for _, t := range answer.Tokens {
-		page = append(page, t.Credential())
-	}
-	return page, answer.Next, err
+	return answer.Tokens, answer.Next, err
 }
 
 // RevokeToken ends a token or a registered client certificate for good: every instance refuses it within five seconds. It may be

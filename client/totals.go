@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -16,14 +15,14 @@ func (c *Client) ZoneTotals(ctx context.Context, zoneID int64, query service.Tot
 	r := request{
 		action: fmt.Sprintf("read the totals of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + totalsPath(query),
 	}
-	answer, err := ask[api.ZoneTotals](ctx, c, r)
+	answer, err := ask[service.ZoneTotals](ctx, c, r)
 	if err == nil && answer.ZoneID != zoneID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return service.ZoneTotals{}, err
 	}
-	return answer.ZoneTotals(), nil
+	return answer, nil
 }
 
 // BucketTotals implements service.TotalsStore. The key may be in any spelling that the zone accepts; the answer has it
@@ -34,14 +33,14 @@ func (c *Client) BucketTotals(ctx context.Context, bucket service.Bucket, query 
 		return service.BucketTotals{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + totalsPath(query)
-	answer, err := ask[api.BucketTotals](ctx, c, r)
+	answer, err := ask[service.BucketTotals](ctx, c, r)
 	if err == nil && answer.ZoneID != bucket.ZoneID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return service.BucketTotals{}, err
 	}
-	return answer.BucketTotals(), nil
+	return answer, nil
 }
 
 // totalsPath is the end of the path of totals, with its query.
@@ -50,7 +49,7 @@ func totalsPath(query service.TotalsQuery) string {
 	if query.By != "" {
 		values.Set("by", string(query.By))
 	}
-	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
+	for name, at := range map[string]time.Time{"since": query.Since.Time, "until": query.Until.Time} {
 		if !at.IsZero() {
 			values.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}

@@ -20,21 +20,14 @@ func (c *Client) AddWebhook(ctx context.Context, w webhook.Webhook, principal st
 		return made, "", fmt.Errorf("%s: %w", r.action, err)
 	}
 	r.body = api.WebhookRequest{URL: w.URL, Types: w.Types, Zones: w.Zones, Description: w.Description}
-	answer, err := ask[api.Webhook](ctx, c, r)
-	return answer.Webhook(), answer.Secret, err
+	answer, err := ask[api.MadeWebhook](ctx, c, r)
+	return answer.Webhook, answer.Secret, err
 }
 
 // Webhooks returns all webhooks by id.
 func (c *Client) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	answer, err := ask[api.Webhooks](ctx, c, request{action: "list webhooks", method: http.MethodGet, path: pathWebhooks})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]webhook.Webhook, len(answer.Webhooks))
-	for i, w := range answer.Webhooks {
-		list[i] = w.Webhook()
-	}
-	return list, nil
+	return answer.Webhooks, err
 }
 
 // RemoveWebhook forgets a webhook. principal is the caller's name, or empty. The error wraps service.ErrNotFound if there
@@ -53,10 +46,7 @@ func (c *Client) Deliveries(ctx context.Context, id, after uint64) ([]webhook.De
 		action: fmt.Sprintf("list the deliveries of webhook %d", id), method: http.MethodGet,
 		path: fmt.Sprintf("%s/%d/deliveries?after=%d", pathWebhooks, id, after),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.List(), nil
+	return answer.Deliveries, err
 }
 
 // Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. principal is the caller's

@@ -12,10 +12,7 @@ import (
 // Zones implements service.ZoneLister: it returns all zones by id.
 func (c *Client) Zones(ctx context.Context) ([]service.Zone, error) {
 	answer, err := ask[api.Zones](ctx, c, request{action: "list zones", method: http.MethodGet, path: "/v1/zones"})
-	if err != nil {
-		return nil, err
-	}
-	return answer.Zones, nil
+	return answer.Zones, err
 }
 
 // Zone returns one zone with every setting spelt out, or an error that wraps

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -21,23 +20,23 @@ func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query servic
 		return service.ZoneReport{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	query = query.WithDefaults()
-	values := url.Values{"since": {api.Instant(query.Since).String()}, "until": {api.Instant(query.Until).String()}}
+	values := url.Values{"since": {query.Since.String()}, "until": {query.Until.String()}}
 	for name, n := range map[string]int64{
 		"users_zone": query.UsersZone, "addresses_zone": query.AddressesZone, "keys": int64(query.Keys), "most_rows": int64(query.MostRows),
-		"spray_users": int64(query.Spray.Least), "spray_within": service.WholeSeconds(query.Spray.Within),
-		"sources": int64(query.Sources.Least), "sources_within": service.WholeSeconds(query.Sources.Within),
+		"spray_users": int64(query.Spray.Least), "spray_within": service.WholeSeconds(query.Spray.Within.Duration),
+		"sources": int64(query.Sources.Least), "sources_within": service.WholeSeconds(query.Sources.Within.Duration),
 	} {
 		if n != 0 {
 			values.Set(name, strconv.FormatInt(n, 10))
 		}
 	}
 	r.path = zonePath(zone.ID) + "/report?" + values.Encode()
-	answer, err := ask[api.ZoneReport](ctx, c, r)
+	answer, err := ask[service.ZoneReport](ctx, c, r)
 	if err == nil && answer.ZoneID != zone.ID {
 		err = c.unreadable(r, "the answer is about another zone")
 	}
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	return answer.Report(), nil
+	return answer, nil
 }

@@ -123,7 +123,10 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 // zones, so the second one has no more to look at in the time to which the first came.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	until := v.Now().UTC()
-	query := service.ZoneReportQuery{Since: until.Add(-lengths()[a.Within]), Until: until, Keys: attackKeys, MostRows: a.Rows}
+	query := service.ZoneReportQuery{
+		Since: service.At(until.Add(-lengths()[a.Within])), Until: service.At(until),
+		Keys: attackKeys, MostRows: a.Rows,
+	}
 	if a.Users != nil && a.Addresses != nil && a.Users.ID != a.Addresses.ID {
 		query.UsersZone, query.AddressesZone = a.Users.ID, a.Addresses.ID
 	}
@@ -151,7 +154,7 @@ func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error) {
 	until := service.SpanHour.Begin(v.Now())
 	totals, err := v.api.ZoneTotals(ctx, zone.ID, service.TotalsQuery{
-		Since: until.AddDate(0, 0, -7*figure.HeatWeeks), Until: until, By: service.SpanHour,
+		Since: service.At(until.AddDate(0, 0, -7*figure.HeatWeeks)), Until: service.At(until), By: service.SpanHour,
 	})
 	if err != nil {
 		return figure.Heat{}, err
@@ -160,7 +163,7 @@ func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error
 }
 
 // IsPair reports whether there are two zones, so that sprays can be seen.
-func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.Query.UsersZone != 0 }
+func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.UsersZone != 0 }
 
 // First is the report that the page's first sentence is about.
 func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
@@ -192,7 +195,7 @@ func (a *attacks) Which() string {
 func (a *attacks) Most() int { return manyRows }
 
 // Until is the first instant behind the time of the page, as an address has it.
-func (a *attacks) Until() string { return addressTime(a.First().Query.Until) }
+func (a *attacks) Until() string { return addressTime(a.First().Until.Time) }
 
 // amount says how many there are of something, of which at most attackKeys are listed.
 func (a *attacks) amount(n int, one, many string) string {

@@ -49,7 +49,7 @@ func besideOf(page service.HistoryPage) beside {
 		isCounted := map[service.Bucket]bool{}
 		for _, t := range check {
 			if found.Since.IsZero() || t.CreatedAt.Before(found.Since) {
-				found.Since = t.CreatedAt
+				found.Since = t.CreatedAt.Time
 			}
 			if isCounted[t.Bucket] || own[t.Bucket] {
 				continue
@@ -59,15 +59,15 @@ func besideOf(page service.HistoryPage) beside {
 			if !isKnown {
 				place = len(found.All)
 				places[t.Bucket] = place
-				found.All = append(found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt, LastAt: t.CreatedAt, Origin: t.Origin})
+				found.All = append(found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
 			}
 			n := &found.All[place]
 			n.Checks++
 			if t.CreatedAt.Before(n.FirstAt) {
-				n.FirstAt = t.CreatedAt
+				n.FirstAt = t.CreatedAt.Time
 			}
 			if t.CreatedAt.After(n.LastAt) {
-				n.LastAt = t.CreatedAt
+				n.LastAt = t.CreatedAt.Time
 			}
 		}
 	}

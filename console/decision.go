@@ -1,14 +1,14 @@
 package console
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
-	"velocityd/api"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"velocityd/console/figure"
 	"velocityd/console/words"
 	"velocityd/service"
@@ -81,12 +81,8 @@ func (v *visit) stand(d *decision) error {
 
 // jsonOf returns an explanation as the HTTP interface answers it, in several lines.
 func jsonOf(x explain.Explanation) (string, error) {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // the template escapes it
-	e.SetIndent("", "  ")
-	err := e.Encode(api.NewExplanation(x))
-	return words.Escaped(text.String()), err
+	text, err := json.Marshal(x, jsontext.WithIndent("  ")) // the template escapes it for HTML
+	return words.Escaped(string(text) + "\n"), err
 }
 
 // ZoneName returns the name of a zone by its number.
@@ -99,11 +95,11 @@ func (d decision) ZoneName(id int64) string {
 
 // LeavesAt returns when a txn that counted leaves the window by itself.
 func (d decision) LeavesAt(t service.Txn) time.Time {
-	return d.Zone.TermUnder(d.Override).Until(t.CreatedAt)
+	return d.Zone.TermUnder(d.Override).Until(t.CreatedAt.Time)
 }
 
 // IsShort reports whether the time of the day is enough to tell the instants of the window.
-func (d decision) IsShort() bool { return d.Window <= figure.ShortWindow }
+func (d decision) IsShort() bool { return d.Window.Duration <= figure.ShortWindow }
 
 // IsCut reports whether more txns counted than are listed.
 func (d decision) IsCut() bool { return len(d.Counted) == explain.MostListed }

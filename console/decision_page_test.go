@@ -23,7 +23,7 @@ func TestADecisionNamesThePartsThatAreNotKnownAnyMore(t *testing.T) {
 	}
 	c.keys = newSealer(make([]byte, keyLength), "key")
 	x := explain.Explanation{
-		Summary: "Blocked.", Txn: service.Txn{ID: 7, Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, CreatedAt: time.Unix(0, 0), Blocked: true},
+		Summary: "Blocked.", Txn: service.Txn{ID: 7, Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, CreatedAt: service.At(time.Unix(0, 0)), Blocked: true},
 		Unknown: []explain.Gap{{Part: explain.PartSettings, Why: "the record of changes begins later"}},
 	}
 	parsed, err := c.pages["decision"]()

@@ -18,8 +18,8 @@ func TestHealthTellsHowEachTaskGoes(t *testing.T) {
 	p := open(t)
 	began := time.Now().Add(-time.Minute)
 	p.SetRetention(
-		service.RetentionTask{Name: "old_txns", BeganAt: began, EndedAt: began, Error: "the disk is full: " + hostile},
-		service.RetentionTask{Name: "old_events", BeganAt: began, EndedAt: began, SucceededAt: began, Backlog: true, Removed: 1234},
+		service.RetentionTask{Name: "old_txns", BeganAt: service.At(began), EndedAt: service.At(began), Error: "the disk is full: " + hostile},
+		service.RetentionTask{Name: "old_events", BeganAt: service.At(began), EndedAt: service.At(began), SucceededAt: service.At(began), Backlog: true, Removed: 1234},
 		service.RetentionTask{Name: "old_audit"},
 	)
 	_, page := p.browser(t).get(t, "health")

@@ -80,11 +80,11 @@ func (v *visit) tell(k *keyPage) (err error) {
 		}
 		k.Txns = append(k.Txns, k.Zones[i].History.Txns...)
 	}
-	slices.SortStableFunc(k.Txns, func(a, b service.Txn) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(k.Txns, func(a, b service.Txn) int { return b.CreatedAt.Compare(a.CreatedAt.Time) })
 	if len(k.Txns) > 0 {
 		k.Spans = figure.Spans()
-		now := k.Zones[0].Peek.At
-		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt))
+		now := k.Zones[0].Peek.At.Time
+		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt.Time), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt.Time))
 		k.Line = figure.NewTimeline(now, k.Span, k.drawn())
 	}
 	k.Beside = k.beside()
@@ -134,7 +134,7 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 
 // IsBehind reports whether the newest attempts are not in the totals yet.
 func (z keyZone) IsBehind() bool {
-	return z.Totals != nil && z.Peek.At.Sub(z.Totals.CountedTo.CountedTo) > service.TotalsLag
+	return z.Totals != nil && z.Peek.At.Sub(z.Totals.CountedTo.CountedTo.Time) > service.TotalsLag
 }
 
 // Origin is the network of the key, if it is an address and the service knows it.

@@ -32,7 +32,7 @@ func (v *visit) locks(s standing) (locks []figure.Span, err error) {
 		}
 		switch {
 		case e.Type == event.BucketLocked:
-			locks = append(locks, figure.Span{From: e.At, To: data.LockedUntil})
+			locks = append(locks, figure.Span{From: e.At.Time, To: data.LockedUntil})
 		case len(locks) > 0:
 			locks[len(locks)-1].To = data.EndedAt
 		default:

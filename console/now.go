@@ -101,7 +101,10 @@ func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 // compareDay compares the last day of zones with the days before.
 func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*figure.Comparison, error) {
 	until := service.SpanHour.Begin(v.Now())
-	query := service.TotalsQuery{Since: until.Add(-(figure.ComparedDays + 1) * 24 * time.Hour), Until: until, By: service.SpanHour}
+	query := service.TotalsQuery{
+		Since: service.At(until.Add(-(figure.ComparedDays + 1) * 24 * time.Hour)),
+		Until: service.At(until), By: service.SpanHour,
+	}
 	var lists [][]service.SpanTotals
 	for _, zone := range zones {
 		totals, err := v.api.ZoneTotals(ctx, zone.ID, query)

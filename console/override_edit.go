@@ -17,7 +17,7 @@ import (
 // overrideOf returns the override that a form asks for, of a key or network that was given before. The error is a
 // service.ErrInvalid that names the field.
 func overrideOf(form url.Values, o service.Override, now time.Time) (service.Override, error) {
-	o.Action, o.Rate, o.Window = service.OverrideAction(form.Get("action")), 0, 0
+	o.Action, o.Rate, o.Window.Duration = service.OverrideAction(form.Get("action")), 0, 0
 	o.Reason = strings.TrimSpace(form.Get("reason"))
 	if err := service.ValidateReason(o.Reason); err != nil {
 		return o, err
@@ -31,12 +31,12 @@ func overrideOf(form url.Values, o service.Override, now time.Time) (service.Ove
 		if err != nil && strings.TrimSpace(form.Get("window")) != "" {
 			return o, service.NewFieldError("window", "must be whole seconds, or empty for that of the zone")
 		}
-		o.Rate, o.Window = rate, service.Seconds(seconds)
+		o.Rate, o.Window.Duration = rate, service.Seconds(seconds)
 	} else {
 		o.PeriodAnchor = 0
 	}
 	var err error
-	o.ExpiresAt, err = expiryOf(form, o.ExpiresAt, now)
+	o.ExpiresAt.Time, err = expiryOf(form, o.ExpiresAt.Time, now)
 	return o, err
 }
 
@@ -77,8 +77,8 @@ func formOf(o service.Override) overrideForm {
 	if o.Rate != 0 || o.Action == service.OverrideLimit {
 		f.Set("rate", strconv.Itoa(o.Rate))
 	}
-	if o.Window != 0 {
-		f.Set("window", strconv.FormatInt(service.WholeSeconds(o.Window), 10))
+	if o.Window.Duration != 0 {
+		f.Set("window", strconv.FormatInt(service.WholeSeconds(o.Window.Duration), 10))
 	}
 	return f
 }

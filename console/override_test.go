@@ -38,7 +38,7 @@ func TestOverridesThatEndSoonestComeFirst(t *testing.T) {
 	for key, lasts := range map[string]time.Duration{"late": 48 * time.Hour, "soon": time.Hour, "never": 0} {
 		o := service.Override{ZoneID: 1, Key: key, Action: service.OverrideAllow, Reason: "r"}
 		if lasts > 0 {
-			o.ExpiresAt = time.Now().Add(lasts)
+			o.ExpiresAt.Time = time.Now().Add(lasts)
 		}
 		if _, err := p.AddOverride(t.Context(), o, "carol"); err != nil {
 			t.Fatal(err)

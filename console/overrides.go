@@ -86,8 +86,8 @@ func endsSooner(a, b service.Override) int {
 			return 1
 		}
 		return -1
-	case !a.ExpiresAt.Equal(b.ExpiresAt):
-		return a.ExpiresAt.Compare(b.ExpiresAt)
+	case !a.ExpiresAt.Equal(b.ExpiresAt.Time):
+		return a.ExpiresAt.Compare(b.ExpiresAt.Time)
 	}
 	return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(a.ID, b.ID))
 }

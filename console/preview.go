@@ -72,7 +72,7 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 		days = 7
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
-	query := backtest.Query{ZoneID: zone.ID, Since: since, Grid: backtest.Grid{
+	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
 		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []time.Duration{zone.Lockout}, Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
@@ -120,19 +120,19 @@ func (v *visit) showPreview() error {
 
 // progressOf returns how much of its time a back-test has read, in per cent. It is 0 while that is not known.
 func progressOf(job backtest.Job) int {
-	whole := job.Query.Until.Sub(job.Query.Since)
-	if job.At.Before(job.Query.Since) || whole <= 0 {
+	whole := job.Until.Sub(job.Since.Time)
+	if job.At.Before(job.Since.Time) || whole <= 0 {
 		return 0
 	}
-	return min(99, int(100*job.At.Sub(job.Query.Since)/whole))
+	return min(99, int(100*job.At.Sub(job.Since.Time)/whole))
 }
 
 // fill fills in the result of a back-test.
 func (p *preview) fill(result backtest.Result) {
 	var rates []int
 	for i, proposal := range result.Proposals {
-		rates = append(rates, proposal.Zone.Rate)
-		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Zone.Rate == p.Zone.Rate, IsAsked: proposal.Zone.Rate == p.Wanted.Rate}
+		rates = append(rates, proposal.Rate)
+		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Rate == p.Zone.Rate, IsAsked: proposal.Rate == p.Wanted.Rate}
 		if c.IsAsked {
 			p.First = i
 		}

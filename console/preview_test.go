@@ -20,7 +20,7 @@ type studio struct {
 
 func (s *studio) Begin(_ context.Context, q backtest.Query, _, _ string) (backtest.Job, error) {
 	s.asked = q
-	s.job.ID, s.job.Query = "job1", q
+	s.job.ID, s.job.ZoneID, s.job.Since, s.job.Until = "job1", q.ZoneID, q.Since, q.Until
 	return s.job, s.err
 }
 
@@ -52,7 +52,7 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 		grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
 		t.Errorf("the question is %+v", s.asked)
 	}
-	if length := s.asked.Until.Sub(s.asked.Since); length < 29*24*time.Hour {
+	if length := s.asked.Until.Sub(s.asked.Since.Time); length < 29*24*time.Hour {
 		t.Errorf("it is about %s", length)
 	}
 	_, page = b.post(t, "zones/1/preview/job1/cancel", url.Values{"query": {"rate=8"}})
@@ -63,16 +63,16 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 func result() *backtest.Result {
 	numbers := func(rate int, people int64) backtest.Proposal {
 		return backtest.Proposal{
-			Zone: service.Zone{Rate: rate, Window: time.Minute}, Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
+			Rate: rate, Window: service.Lasting(time.Minute), Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
 		}
 	}
 	strict := numbers(5, 17)
 	strict.Samples = []backtest.Sample{
-		{TxnID: 4711, At: time.Now(), Blocked: true, Reason: service.ReasonFull, Outcome: service.OutcomeSuccess},
+		{TxnID: 4711, At: service.At(time.Now()), Blocked: true, Reason: service.ReasonFull, Outcome: service.OutcomeSuccess},
 	}
 	return &backtest.Result{
 		ZoneID: 1, Attempts: 1000, Failures: 300, Proposals: []backtest.Proposal{strict, numbers(8, 0)},
-		Demands: []backtest.Demand{{Window: time.Minute, Bursts: 90, Succeeded: 80, Bins: []backtest.Bin{
+		Demands: []backtest.Demand{{Window: service.Lasting(time.Minute), Bursts: 90, Succeeded: 80, Bins: []backtest.Bin{
 			{Least: 1, Most: 1, Bursts: 80, Succeeded: 79}, {Least: 7, Most: 7, Bursts: 9, Succeeded: 1}, {Least: 21, Most: 50, Bursts: 1},
 		}}},
 		Assumptions: []string{"Nobody knows more."},
@@ -82,7 +82,7 @@ func result() *backtest.Result {
 func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
-	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, Query: backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, Result: result()}
+	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
 	_, page := b.get(t, "zones/1/preview/job1?rate=8")
 	contains(t, page, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")

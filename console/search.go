@@ -128,7 +128,7 @@ func (v *visit) findForgotten(text string) (txns []service.Txn, scannedUntil tim
 	}
 	page, err := v.api.History(v.r.Context(), service.HistoryQuery{AttemptID: ids[0], Order: service.NewestFirst, Limit: service.MaxBuckets})
 	if err == nil && page.Next != 0 && len(page.Txns) == 0 {
-		scannedUntil = page.ScannedUntil
+		scannedUntil = page.ScannedUntil.Time
 	}
 	return page.Txns, scannedUntil, err
 }

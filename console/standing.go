@@ -118,10 +118,10 @@ func (s standing) whyFolded() string {
 
 // OpensAt returns when an attempt would pass, if nothing else happens, or the zero time if it would pass now.
 func (s standing) OpensAt() time.Time {
-	if s.Peek.RetryAfter == 0 {
+	if s.Peek.RetryAfter.Duration == 0 {
 		return time.Time{}
 	}
-	return s.Peek.At.Add(s.Peek.RetryAfter)
+	return s.Peek.At.Add(s.Peek.RetryAfter.Duration)
 }
 
 // IsLocked reports whether a lockout locks the key out, or would in a zone that only watches.

@@ -89,7 +89,7 @@ func (v *visit) day(zone int64) (d day, err error) {
 		return d, nil
 	}
 	d.Since = v.dayBegins()
-	totals, err := v.api.ZoneTotals(v.r.Context(), zone, service.TotalsQuery{Since: d.Since})
+	totals, err := v.api.ZoneTotals(v.r.Context(), zone, service.TotalsQuery{Since: service.At(d.Since)})
 	if err != nil {
 		return d, err
 	}
@@ -98,8 +98,8 @@ func (v *visit) day(zone int64) (d day, err error) {
 		found[span.BeginsAt.UTC()] = span
 		d.Totals = d.Plus(span.Totals)
 	}
-	for at := totals.Since.UTC(); at.Before(totals.Until); at = at.Add(time.Hour) {
-		d.Hours = append(d.Hours, cmp.Or(found[at], service.SpanTotals{BeginsAt: at}))
+	for at := totals.Since.UTC(); at.Before(totals.Until.Time); at = at.Add(time.Hour) {
+		d.Hours = append(d.Hours, cmp.Or(found[at], service.SpanTotals{BeginsAt: service.At(at)}))
 	}
 	return d, nil
 }

@@ -100,7 +100,7 @@ func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string,
 	if err != nil {
 		return nil, false, err
 	}
-	body, err := json.Marshal(api.NewEvent(e))
+	body, err := json.Marshal(e)
 	if err != nil {
 		return nil, false, fmt.Errorf("encode event %d: %w", e.ID, err)
 	}

@@ -22,7 +22,7 @@ import (
 
 func locked() event.Event {
 	return event.Event{
-		ID: 97, Type: event.BucketLocked, At: time.Date(2026, 11, 27, 10, 4, 12, 481_207_000, time.UTC),
+		ID: 97, Type: event.BucketLocked, At: service.At(time.Date(2026, 11, 27, 10, 4, 12, 481_207_000, time.UTC)),
 		Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, TxnID: 4711, Data: json.RawMessage(`{"reason":"lockout"}`),
 	}
 }

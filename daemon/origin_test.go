@@ -58,7 +58,10 @@ func TestEveryReaderOfAttemptsLearnsTheOriginOfAddresses(t *testing.T) {
 	if len(shown) < 12 {
 		t.Errorf("only %d txns were looked at", len(shown))
 	}
-	query := service.ZoneReportQuery{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour), Keys: 9, MostRows: 100}
+	query := service.ZoneReportQuery{
+		Since: service.At(time.Now().Add(-time.Hour)),
+		Until: service.At(time.Now().Add(time.Hour)), Keys: 9, MostRows: 100,
+	}
 	report, err := reader.ZoneReport(ctx, zone, query)
 	if err != nil || len(report.Stopped) != 1 || report.Origins[address.Key].ASN != 64500 {
 		t.Errorf("report: %+v, %v", report, err)

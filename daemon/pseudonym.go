@@ -195,7 +195,7 @@ func isStricter(peek, newer service.Peek) bool {
 		return peek.Override != nil
 	}
 	if peek.RetryAfter != newer.RetryAfter {
-		return peek.RetryAfter > newer.RetryAfter
+		return peek.RetryAfter.Duration > newer.RetryAfter.Duration
 	}
 	return peek.Remaining <= newer.Remaining
 }

@@ -50,7 +50,7 @@ func (s *Instance) measureWebhooks(ctx context.Context) error {
 	states := map[string]telemetry.WebhookState{}
 	for _, w := range list {
 		states[strconv.FormatUint(w.ID, 10)] = telemetry.WebhookState{
-			Waiting: w.State.Waiting, Dead: w.State.Dead, SucceededAt: w.State.SucceededAt, Lag: w.State.Lag,
+			Waiting: w.State.Waiting, Dead: w.State.Dead, SucceededAt: w.State.SucceededAt.Time, Lag: w.State.Lag.Duration,
 		}
 	}
 	s.metrics.NoteWebhooks(states)
@@ -105,9 +105,9 @@ func (s *Instance) measureRetention(ctx context.Context) error {
 		return err
 	}
 	for _, task := range state.Tasks {
-		s.metrics.NoteRetention(task.Name, task.SucceededAt, task.Backlog, task.Error != "")
+		s.metrics.NoteRetention(task.Name, task.SucceededAt.Time, task.Backlog, task.Error != "")
 	}
-	s.metrics.NoteOldestTxn(state.OldestTxn)
+	s.metrics.NoteOldestTxn(state.OldestTxn.Time)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -53,7 +54,8 @@ func holdCredentials(live []access.Credential) []heldCredential {
 	held := make([]heldCredential, len(live))
 	for i, c := range live {
 		held[i] = heldCredential{
-			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
+			ID: c.ID, Kind: c.Kind, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones,
+			ExpiresAt: c.ExpiresAt.Time,
 		}
 	}
 	return held
@@ -64,13 +66,13 @@ func listCredentials(held []heldCredential) ([]access.Credential, error) {
 	live := make([]access.Credential, len(held))
 	for i, h := range held {
 		c := access.Credential{
-			ID: h.ID, Kind: h.Kind, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
+			ID: h.ID, Kind: h.Kind, Name: h.Name, Scopes: h.Scopes, Zones: h.Zones, ExpiresAt: service.At(h.ExpiresAt),
 		}
 		digest, err := hex.DecodeString(h.Digest)
 		if err == nil && len(digest) != len(c.Digest) {
 			err = errors.New("its digest has another length")
 		}
-		if err = errors.Join(err, c.Caller.Validate()); err != nil {
+		if err = errors.Join(err, c.Caller().Validate()); err != nil {
 			return nil, fmt.Errorf("credential %d: %w", h.ID, err)
 		}
 		copy(c.Digest[:], digest)

@@ -201,7 +201,7 @@ func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing
 		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}}),
 		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "desk", Scopes: []access.Scope{access.ScopePeek}, Zones: []int64{1, 2}}),
 	}
-	callers[1].ExpiresAt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	callers[1].ExpiresAt.Time = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
 	remembered := func() *credentialMemory {
 		return &credentialMemory{Store: callers, file: newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler))}

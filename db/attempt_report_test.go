@@ -61,7 +61,7 @@ func TestAnAttemptIDStandsForTxnsThatNoFloatHolds(t *testing.T) {
 		}
 		found, err := store.History.Attempt(t.Context(), "id")
 		if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Txns[1].ID != decision.Verdicts[1].TxnID ||
-			found.Outcome() != service.OutcomeSuccess {
+			found.Outcome != service.OutcomeSuccess {
 			t.Errorf("recalled %+v, %v, want txn %d", found, err, decision.TxnID())
 		}
 		if f.engine == nil {
@@ -94,7 +94,7 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("without txns: %v, want ErrNotFound", err)
 		}
-		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome() != "" {
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome != "" {
 			t.Errorf("recalled %+v, %v", found, err)
 		}
 	})

@@ -34,7 +34,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 			t.Fatalf("retry: %+v, %v", first, err)
 		}
 		again, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("bob"), user("alice"))})
-		if err != nil || again[0].Verdicts[1] != first[0].Verdicts[0] || !again[0].CheckedAt.Equal(first[0].CheckedAt) {
+		if err != nil || again[0].Verdicts[1] != first[0].Verdicts[0] || !again[0].CheckedAt.Equal(first[0].CheckedAt.Time) {
 			t.Errorf("second retry: %+v, %v, want %+v", again, err, first)
 		}
 		p.BeforeAnswer("ROLLBACK", p.Cut) // it has nothing to record

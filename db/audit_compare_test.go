@@ -25,7 +25,7 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 		}
 		for _, key := range []string{"a", "b"} {
 			o, err := store.Records.AddOverride(t.Context(), service.Override{
-				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: time.Minute, ExpiresAt: time.Now().Add(time.Hour),
+				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: service.Lasting(time.Minute), ExpiresAt: service.At(time.Now().Add(time.Hour)),
 			}, "ann")
 			if err != nil {
 				t.Fatal(err)
@@ -76,7 +76,7 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, every(1), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
-		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)})
+		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(time.Hour))})
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_master WHERE id = 3")
 		if got, err := store.Records.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {

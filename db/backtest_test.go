@@ -33,7 +33,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 			}
 		}
 		now := time.Now().UTC()
-		query := backtest.Query{ZoneID: 1, Since: now.Add(-time.Hour), Until: now}
+		query := backtest.Query{ZoneID: 1, Since: service.At(now.Add(-time.Hour)), Until: service.At(now)}
 		for _, id := range []string{"dead", "alive", "done", "cancelled"} {
 			must(store.Jobs.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
 		}
@@ -79,7 +79,7 @@ func TestABacktestThatIsInterruptedHasAResultUntilThen(t *testing.T) {
 				"SELECT created_at, 1, 'alice', FALSE, FALSE, TRUE FROM zone_txn")
 		}
 		now := time.Now().UTC()
-		query := backtest.Query{ZoneID: 1, Since: now.Add(-time.Hour), Until: now.Add(time.Minute)}
+		query := backtest.Query{ZoneID: 1, Since: service.At(now.Add(-time.Hour)), Until: service.At(now.Add(time.Minute))}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		got, err := backtest.Run(ctx, store.Replays(), query, func(backtest.Progress) { cancel() })

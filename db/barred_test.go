@@ -52,7 +52,7 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 				t.Fatalf("%+v, %v", page, err)
 			}
 			for _, l := range page.Lockouts {
-				if seen[l.Key] || l.Until.Sub(l.Since) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 && l.TxnID >= q.Cursor {
+				if seen[l.Key] || l.Until.Sub(l.Since.Time) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 && l.TxnID >= q.Cursor {
 					t.Errorf("lockout %+v behind %d", l, q.Cursor)
 				}
 				seen[l.Key] = true

@@ -146,7 +146,7 @@ const (
 func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	o = service.Override{
 		ID: uint64(session.AsInt(row[0])), ZoneID: session.AsInt(row[1]), Action: service.OverrideAction(session.Text(row[4])),
-		Rate: int(session.AsInt(row[5])), Window: service.Seconds(session.AsInt(row[6])),
+		Rate: int(session.AsInt(row[5])), Window: service.Lasting(service.Seconds(session.AsInt(row[6]))),
 		PeriodAnchor: int(session.AsInt(row[7])),
 	}
 	if row[2] != nil {
@@ -154,7 +154,7 @@ func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	} else if o.Prefix, err = netip.ParsePrefix(session.Text(row[3])); err != nil {
 		return o, session.ErrMisfit
 	}
-	o.ExpiresAt, err = session.AsInstant(row[8])
+	o.ExpiresAt.Time, err = session.AsInstant(row[8])
 	return o, err
 }
 

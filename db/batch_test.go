@@ -91,7 +91,7 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 					for _, bucket := range answeredBuckets(answers) {
 						for _, txn := range d.Txns(t, bucket) {
 							// An answer holds no instants, and does not say whether the txn counts, and which check it is of.
-							txn.CreatedAt, txn.LastAt, txn.Counted, txn.CheckID = time.Time{}, time.Time{}, false, 0
+							txn.CreatedAt.Time, txn.LastAt.Time, txn.Counted, txn.CheckID = time.Time{}, time.Time{}, false, 0
 							if a := answers[txn.ID]; a != txn {
 								t.Errorf("row %+v was answered as %+v", txn, a)
 							}

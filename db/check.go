@@ -71,7 +71,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 		switch {
 		case err == nil:
 			for _, v := range decision.Verdicts {
-				if v.ResetAfter > 0 && v.Rate > mostListed {
+				if v.ResetAfter.Duration > 0 && v.Rate > mostListed {
 					s.hints.sawQuota(v.Bucket.ZoneID)
 				}
 			}

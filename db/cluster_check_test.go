@@ -331,7 +331,7 @@ func TestClusterAttemptIDsAreRemembered(t *testing.T) {
 		switch {
 		case tc.kind != nil && !errors.Is(err, tc.kind):
 			t.Errorf("%s: got %+v, %v, want %v", tc.id, again, err, tc.kind)
-		case tc.kind == nil && (err != nil || !again.CheckedAt.Equal(once.CheckedAt)):
+		case tc.kind == nil && (err != nil || !again.CheckedAt.Equal(once.CheckedAt.Time)):
 			t.Errorf("%s: got %+v, %v, want %+v", tc.id, again, err, once)
 		}
 		for _, v := range again.Verdicts {

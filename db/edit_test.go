@@ -117,12 +117,12 @@ func drawOverride(r *rand.Rand) service.Override {
 	o := service.Override{
 		ZoneID: oneOf[int64](r, firstEdited, firstEdited+1, firstEdited, firstEdited+1, lastEdited),
 		Action: oneOf(r, service.OverrideAllow, service.OverrideLimit), Reason: oneOf(r, "", "é 🔑 ' \" \\"),
-		CreatedBy: oneOf(r, "", "carol"), ExpiresAt: oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
-			time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC)),
+		CreatedBy: oneOf(r, "", "carol"), ExpiresAt: service.At(oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
+			time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC))),
 	}
 	if o.Action == service.OverrideLimit {
-		o.Rate, o.Window = r.IntN(3), oneOf(r, 0, time.Minute)
-		if o.Window == 0 {
+		o.Rate, o.Window.Duration = r.IntN(3), oneOf(r, 0, time.Minute)
+		if o.Window.Duration == 0 {
 			o.PeriodAnchor = oneOf(r, 0, 31)
 		}
 	}

@@ -104,7 +104,7 @@ func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
 			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
 			wantBlocked(t, store, false, bucket, other)
-			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2, Window: 2 * time.Hour})
+			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2, Window: service.Lasting(2 * time.Hour)})
 			wantBlocked(t, store, true, other, bucket)
 		}
 	})
@@ -128,8 +128,8 @@ func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
 		store := connect(t, d, session.Options{})
 		for range 2 {
 			got := wantBlocked(t, inBatches{store}, true, user("x"))
-			if got.Verdicts[0].RetryAfter < 29*time.Minute {
-				t.Errorf("retry after %s, when the bucket is still full", got.Verdicts[0].RetryAfter)
+			if got.Verdicts[0].RetryAfter.Duration < 29*time.Minute {
+				t.Errorf("retry after %s, when the bucket is still full", got.Verdicts[0].RetryAfter.Duration)
 			}
 		}
 	})
@@ -151,7 +151,7 @@ func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
 			for _, ahead := range []time.Duration{0, time.Minute, 100 * 24 * time.Hour, -time.Minute, -100 * 24 * time.Hour} {
 				store.hints.sawClock(time.Now().Add(ahead))
 				got := wantBlocked(t, inBatches{store}, true, user("x"))
-				if left := got.Verdicts[0].RetryAfter; left > time.Minute {
+				if left := got.Verdicts[0].RetryAfter.Duration; left > time.Minute {
 					t.Errorf("rate %d, taken for %s ahead: retry after %s", rate, ahead, left)
 				}
 			}

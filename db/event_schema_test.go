@@ -25,7 +25,7 @@ func eventsOf(tb testing.TB, d *dbtest.Database, bucket service.Bucket) []event.
 	schema := eventSchema(tb)
 	events := d.EventsOf(tb, bucket)
 	for _, e := range events {
-		text, err := json.Marshal(api.NewEvent(e))
+		text, err := json.Marshal(e)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -99,8 +99,8 @@ func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
 			if e.Type != event.BucketLockEnded {
 				continue
 			}
-			if err := json.Unmarshal(e.Data, &data); err != nil || data.Cause != "release" || !data.EndedAt.Equal(e.At) {
-				t.Errorf("the end by a release is told at %s: %s, %v", e.At, e.Data, err)
+			if err := json.Unmarshal(e.Data, &data); err != nil || data.Cause != "release" || !data.EndedAt.Equal(e.At.Time) {
+				t.Errorf("the end by a release is told at %s: %s, %v", e.At.Time, e.Data, err)
 			}
 		}
 	})

@@ -88,7 +88,7 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 			x := wantExplained(t, by, locks, "Blocked: 2 of 2 attempts since ")
 			if len(x.Counted) != 2 || x.Counted[1].ID != first || !x.Counted[1].UncountedAt.Equal(succeeded) ||
 				!x.Counted[0].UncountedAt.Equal(released) || x.Zone.Rate != 2 || x.Lockout == nil ||
-				x.Lockout.Length != time.Minute || len(x.Others) != 1 {
+				x.Lockout.Until.Sub(x.Lockout.BeganAt.Time) != time.Minute || len(x.Others) != 1 {
 				t.Errorf("got %+v, lockout %+v", x, x.Lockout)
 			}
 			wantExplained(t, by, locked, "Blocked: locked out since ")
@@ -190,8 +190,8 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 			// Only where the bucket was full does SQL know from when on an attempt would have passed.
 			x, err := store.Explainer.Explain(t.Context(), c.id)
 			isFull := x.Txn.Reason == service.ReasonFull
-			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt) {
-				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt, err)
+			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt.Time) {
+				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt.Time, err)
 			}
 		}
 		if _, err := d.SQL.Exec("CALL explain_txn(4711)"); !session.IsOneOf(err, []uint16{45404}) {

@@ -42,16 +42,16 @@ func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
 		if err := d.SQL.QueryRow("SELECT UTC_TIMESTAMP(6)").Scan(&now); err != nil {
 			t.Fatal(err)
 		}
-		return now.Add(-service.HistoryLag - time.Second).After(all[len(all)-1].CreatedAt)
+		return now.Add(-service.HistoryLag - time.Second).After(all[len(all)-1].CreatedAt.Time)
 	})
-	dbtest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt)
+	dbtest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt.Time)
 	isBlocked := true
 	for name, q := range map[string]service.HistoryQuery{
 		"zone":    {},
 		"blocked": {Blocked: &isBlocked},
-		"since":   {Since: all[9].CreatedAt, Until: all[33].CreatedAt},
+		"since":   {Since: all[9].CreatedAt.Time, Until: all[33].CreatedAt.Time},
 		"key":     {Keys: keys[:1]},
-		"keys":    {Keys: keys[1:4], Since: all[4].CreatedAt},
+		"keys":    {Keys: keys[1:4], Since: all[4].CreatedAt.Time},
 	} {
 		q.Zones = []int64{z.ID}
 		for _, q.Order = range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {

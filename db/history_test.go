@@ -122,7 +122,7 @@ func marksChangeNoPage(t *testing.T, d *dbtest.Database, begin time.Time, at fun
 						}
 						var want []uint64
 						for id := uint64(3); id <= 3*pastTxns; id += 3 {
-							txn := service.Txn{CreatedAt: at(id), Bucket: service.Bucket{
+							txn := service.Txn{CreatedAt: service.At(at(id)), Bucket: service.Bucket{
 								ZoneID: 1 + int64(id/3-1)%2, Key: fmt.Sprint("user", (id/3-1)%100),
 							}}
 							if q.Matches(txn) {

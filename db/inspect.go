@@ -156,7 +156,7 @@ func (i *Inspection) readings() []reading {
 		}, true},
 		{4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name", func(row []driver.Value) (err error) {
 			task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
-			task.SucceededAt, err = session.AsInstant(row[3])
+			task.SucceededAt.Time, err = session.AsInstant(row[3])
 			i.Tasks = append(i.Tasks, task)
 			return err
 		}, true},

@@ -112,12 +112,13 @@ func (mysqlDialect) decideAlone(ctx context.Context, conn *session.Conn, check s
 	r.SQL(",").Bool(waits).SQL(")")
 	r.Each(14, func(row []driver.Value) error {
 		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
-		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
-		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
+		v.Rate, v.Window.Duration = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
+		v.RetryAfter.Duration = service.Seconds(session.AsInt(row[7]))
+		v.WouldBlock, v.Velocity = session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
 		v.Unmetered = row[10] == nil
 		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
-		v.ResetAfter = service.Seconds(session.AsInt(row[13]))
-		d.CheckedAt, err = session.AsInstant(row[8])
+		v.ResetAfter.Duration = service.Seconds(session.AsInt(row[13]))
+		d.CheckedAt.Time, err = session.AsInstant(row[8])
 		return err
 	})
 	if err := r.Send(ctx, conn); err != nil {

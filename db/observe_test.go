@@ -78,8 +78,8 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 			"(1, 'alice', '2026-01-01', '2199-01-01', 1), (1, 'bob', '2026-01-01', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 2), "+
 			"(1, 'carol', '2026-01-01', UTC_TIMESTAMP(6), 3), (2, 'x', '2026-01-01', '2199-01-01', 4)")
 		for key, o := range map[string]service.Override{
-			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)},
-			"c": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)}, "d": {Action: service.OverrideAllow},
+			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(time.Hour))},
+			"c": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(-time.Hour))}, "d": {Action: service.OverrideAllow},
 		} {
 			o.ZoneID, o.Key = 2, key
 			d.SetOverride(t, o)

@@ -154,7 +154,8 @@ func TestClusterReleasesAndPeeksByNetworkAndKey(t *testing.T) {
 		}
 	}
 	peek, err := store.Peek(t.Context(), bucket)
-	if err != nil || peek.Rate != 1 || peek.Window != 2*time.Hour || peek.Velocity != 1 || peek.Remaining != 0 || len(peek.Txns) != 2 ||
+	if err != nil || peek.Rate != 1 || peek.Window.Duration != 2*time.Hour || peek.Velocity != 1 ||
+		peek.Remaining != 0 || len(peek.Txns) != 2 ||
 		peek.Override == nil || peek.Override.Prefix.String() != "203.0.0.0/8" || peek.LockedUntil.IsZero() || !peek.Txns[0].Blocked {
 		t.Errorf("full: %+v, %v", peek, err)
 	}
@@ -205,7 +206,7 @@ func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 		}
 	}
 	found, err := store.History.Attempt(t.Context(), pair)
-	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome() != service.OutcomeSuccess {
+	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome != service.OutcomeSuccess {
 		t.Errorf("recalled %+v, %v", found, err)
 	}
 	twice := fmt.Sprintf("%x", rand.Uint64())

@@ -63,7 +63,7 @@ func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]his
 		var named time.Time
 		for _, t := range found[id] {
 			if t.ID == id && (named.IsZero() || t.CreatedAt.Before(named)) {
-				named = t.CreatedAt
+				named = t.CreatedAt.Time
 			}
 		}
 		for _, t := range found[id] {
@@ -164,10 +164,10 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 			place, _ := e.placeOf(t.Bucket)
 			ids[place] = append(ids[place], t.ID)
 			if oldest.IsZero() || t.CreatedAt.Before(oldest) {
-				oldest = t.CreatedAt
+				oldest = t.CreatedAt.Time
 			}
 			if t.CreatedAt.After(newest) {
-				newest = t.CreatedAt
+				newest = t.CreatedAt.Time
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (e bucketWork) record(p *session.Packet, settled []service.SettledTxn, rese
 	wrong := map[service.Bucket]time.Time{} // since when tallies are
 	for _, txn := range settled {
 		if at, isKnown := wrong[txn.Bucket]; txn.GivenBack && (!isKnown || txn.CreatedAt.Before(at)) {
-			wrong[txn.Bucket] = txn.CreatedAt
+			wrong[txn.Bucket] = txn.CreatedAt.Time
 		}
 	}
 	for _, bucket := range e.buckets {
@@ -258,7 +258,7 @@ func (e bucketWork) recordOutcomes(p *session.Packet, settled []service.SettledT
 			p.SQL(", counted = FALSE, uncounted_at = ").Instant(e.now)
 		}
 		p.SQL(" WHERE id IN ").List(len(of), func(i int) { p.Uint(of[i].ID) }).
-			SQL(" AND created_at = ").Instant(of[0].CreatedAt).
+			SQL(" AND created_at = ").Instant(of[0].CreatedAt.Time).
 			SQL(" AND bucket_key IN ").List(len(of), func(i int) { p.Quote(of[i].Bucket.Key) }).SQL(";")
 	}
 }

@@ -41,8 +41,8 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 		var first uint64
 		for _, o := range []service.Override{
 			{
-				ZoneID: 1, Key: "192.0.2.1", Action: service.OverrideLimit, Rate: 0, Window: service.MaxWindow,
-				ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999999000, time.UTC), Reason: strings.Repeat("é", 255), CreatedBy: "bob",
+				ZoneID: 1, Key: "192.0.2.1", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(service.MaxWindow),
+				ExpiresAt: service.At(time.Date(2199, 12, 31, 23, 59, 59, 999999000, time.UTC)), Reason: strings.Repeat("é", 255), CreatedBy: "bob",
 			},
 			within("203.0.113.0/24"), within("2001:db8::/32"), within("0.0.0.0/0"), within("::/0"), deny("10.0.0.1"),
 		} {
@@ -54,7 +54,7 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 				t.Fatalf("added %+v, %v", added, err)
 			}
 			o.ID = added.ID
-			if !added.ExpiresAt.Equal(o.ExpiresAt) || !same(added, o) {
+			if !added.ExpiresAt.Equal(o.ExpiresAt.Time) || !same(added, o) {
 				t.Errorf("added %+v, want %+v", added, o)
 			}
 			if got, err := store.Records.Override(ctx, 1, o.ID); err != nil || !same(got, o) {
@@ -63,7 +63,7 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 			ids[o.ID], first = o, o.ID
 		}
 		changed := within("198.51.100.0/24")
-		changed.ID, changed.Action, changed.Rate, changed.Window = first, service.OverrideLimit, 3, time.Minute
+		changed.ID, changed.Action, changed.Rate, changed.Window.Duration = first, service.OverrideLimit, 3, time.Minute
 		set, err := store.Records.SetOverride(ctx, changed, "eve")
 		changed.CreatedBy = "ann" // who created it stays
 		if err != nil || !same(set, changed) {
@@ -85,10 +85,10 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 }
 
 func same(a, b service.Override) bool {
-	if !a.ExpiresAt.Equal(b.ExpiresAt) {
+	if !a.ExpiresAt.Equal(b.ExpiresAt.Time) {
 		return false
 	}
-	a.ExpiresAt, b.ExpiresAt = time.Time{}, time.Time{}
+	a.ExpiresAt.Time, b.ExpiresAt.Time = time.Time{}, time.Time{}
 	return a == b
 }
 
@@ -168,7 +168,7 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 func ban(o service.Override, reason string, hour int) service.Override {
 	o.Action, o.Reason = service.OverrideDeny, reason
 	if hour > 0 {
-		o.ExpiresAt = time.Date(2190, 1, 1, hour, 0, 0, 0, time.UTC)
+		o.ExpiresAt.Time = time.Date(2190, 1, 1, hour, 0, 0, 0, time.UTC)
 	}
 	return o
 }
@@ -337,7 +337,7 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := overridden(t, form{engine})
 		o := deny("192.0.2.1")
-		o.ExpiresAt = time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)
+		o.ExpiresAt.Time = time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)
 		d.SetOverride(t, o)
 		for name, question := range map[string]service.Check{
 			"single":  {Buckets: []service.Bucket{user("192.0.2.1")}},
@@ -346,8 +346,8 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 			"retry":   {Buckets: []service.Bucket{user("192.0.2.1")}, AttemptID: "a"},
 		} {
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{question}})
-			if err != nil || !decisions[0].Blocked || time.Until(o.ExpiresAt)-decisions[0].RetryAfter() > time.Hour {
-				t.Errorf("%s: retry after %v, %v, want %v", name, decisions, err, time.Until(o.ExpiresAt))
+			if err != nil || !decisions[0].Blocked || time.Until(o.ExpiresAt.Time)-decisions[0].RetryAfter() > time.Hour {
+				t.Errorf("%s: retry after %v, %v, want %v", name, decisions, err, time.Until(o.ExpiresAt.Time))
 			}
 		}
 	})

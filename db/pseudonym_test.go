@@ -133,7 +133,7 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		for key, o := range map[string]service.Override{
-			"raised":  {Action: service.OverrideLimit, Rate: 300, Window: 2 * time.Hour},
+			"raised":  {Action: service.OverrideLimit, Rate: 300, Window: service.Lasting(2 * time.Hour)},
 			"denied":  {Action: service.OverrideDeny},
 			"allowed": {Action: service.OverrideAllow},
 		} {

@@ -214,7 +214,7 @@ func record(ctx context.Context, conn *session.Conn) error {
 	written.SQL("INSERT INTO zone_txn (id, " + txnRowColumns + ") SELECT MAX(id), UTC_TIMESTAMP(6), ").Int(bucket.ZoneID).SQL(", ").
 		Quote(bucket.Key).SQL(", FALSE, FALSE, TRUE, NULL FROM zone_txn HAVING MAX(id) IS NOT NULL;")
 	b.rememberAttempts(written, &service.Ruling{Recorded: []int{0}, Decisions: []service.Decision{{
-		CheckedAt: b.now, Verdicts: []service.Verdict{{Bucket: bucket}},
+		CheckedAt: service.At(b.now), Verdicts: []service.Verdict{{Bucket: bucket}},
 	}}})
 	b.of[0].renewed = &tally{from: b.now, until: b.now, countedAt: b.now}
 	b.writeTallies(written, &service.Ruling{})

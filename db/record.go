@@ -89,7 +89,7 @@ func (b *batch) insertTxns(p *session.Packet, ruling *service.Ruling) {
 		p.SQL(imprintColumn)
 	}
 	p.SQL(") VALUES ")
-	created := string(new(session.Packet).Instant(ruling.Txns[0].CreatedAt).Text) // that of all txns of a batch
+	created := string(new(session.Packet).Instant(ruling.Txns[0].CreatedAt.Time).Text) // that of all txns of a batch
 	var checkID int64
 	var ofCheck, left int // how many txns the check has, and how many of them are to be written
 	for i, txn := range ruling.Txns {
@@ -183,20 +183,20 @@ func (b *batch) attemptBucket(check service.Check) service.Bucket {
 
 // writeAttempt writes the other columns of zone_attempt: see history.ParseAnswer.
 func (b *batch) writeAttempt(p *session.Packet, d service.Decision) {
-	p.Instant(d.CheckedAt).SQL(",").Instant(service.NewAttempt(d).ExpiresAt).SQL(",JSON_ARRAY")
+	p.Instant(d.CheckedAt.Time).SQL(",").Instant(service.NewAttempt(d).ExpiresAt.Time).SQL(",JSON_ARRAY")
 	p.List(len(d.Verdicts), func(j int) {
 		v := d.Verdicts[j]
 		p.SQL("JSON_ARRAY(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).
 			SQL(",").Bool(v.Blocked).SQL(",").Bool(v.WouldBlock).
 			SQL(",")
 		b.txnID(p, v.TxnID)
-		p.SQL(",").Int(int64(v.Rate)).SQL(",").Seconds(v.Window)
+		p.SQL(",").Int(int64(v.Rate)).SQL(",").Seconds(v.Window.Duration)
 		if v.Unmetered {
 			p.SQL(",NULL,NULL")
 		} else {
 			p.SQL(",").Int(int64(v.Velocity)).SQL(",").Int(int64(v.Remaining()))
 		}
-		p.SQL(",").Seconds(v.RetryAfter).SQL(",").Quote(string(v.Reason)).SQL(",").Int(int64(v.OverrideID)).
-			SQL(",").Seconds(v.ResetAfter).SQL(")")
+		p.SQL(",").Seconds(v.RetryAfter.Duration).SQL(",").Quote(string(v.Reason)).SQL(",").Int(int64(v.OverrideID)).
+			SQL(",").Seconds(v.ResetAfter.Duration).SQL(")")
 	})
 }

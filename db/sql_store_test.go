@@ -108,7 +108,7 @@ func (s sqlStore) once(ctx context.Context, check service.Check) (d service.Deci
 	defer rows.Close()
 	d.Verdicts = make([]service.Verdict, len(check.Buckets))
 	for rows.Next() {
-		v, err := verdictIn(rows, &d.CheckedAt)
+		v, err := verdictIn(rows, &d.CheckedAt.Time)
 		if err != nil {
 			return d, err
 		}
@@ -189,8 +189,8 @@ func verdictIn(rows *sql.Rows, checkedAt *time.Time) (v service.Verdict, err err
 	err = rows.Scan(&v.Blocked, &v.TxnID, &v.Bucket.ZoneID, &v.Bucket.Key, &v.Rate, &seconds, &remaining, &retryAfter,
 		checkedAt, &v.WouldBlock, &velocity, &reason, &overrideID, &resetAfter)
 	v.Reason, v.OverrideID, v.Unmetered, v.Velocity = reason.V, overrideID.V, !velocity.Valid, velocity.V
-	v.Window, v.RetryAfter = time.Duration(seconds)*time.Second, time.Duration(retryAfter)*time.Second
-	v.ResetAfter = time.Duration(resetAfter) * time.Second
+	v.Window.Duration, v.RetryAfter.Duration = time.Duration(seconds)*time.Second, time.Duration(retryAfter)*time.Second
+	v.ResetAfter.Duration = time.Duration(resetAfter) * time.Second
 	return v, err
 }
 

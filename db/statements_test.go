@@ -37,7 +37,7 @@ func (b byStatements) Peek(ctx context.Context, bucket service.Bucket) (service.
 func (b byStatements) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
 	tb.Helper()
 	return slices.CompactFunc(b.bench.EventsOf(tb, bucket), func(one, next event.Event) bool {
-		return one.Type == next.Type && one.At.Equal(next.At)
+		return one.Type == next.Type && one.At.Equal(next.At.Time)
 	})
 }
 

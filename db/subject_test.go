@@ -284,7 +284,8 @@ func TestAnErasureMovesNoCountInsideAWindow(t *testing.T) {
 		counted := totals("alice")
 		key := w.erase(t, "alice")[logins]
 		is, err := w.Peek(t.Context(), at(logins, key))
-		if err != nil || is.Velocity != was.Velocity || !is.LockedUntil.Equal(was.LockedUntil) || is.LockedUntil.IsZero() || len(is.Txns) != 4 {
+		if err != nil || is.Velocity != was.Velocity || !is.LockedUntil.Equal(was.LockedUntil.Time) ||
+			is.LockedUntil.IsZero() || len(is.Txns) != 4 {
 			t.Errorf("the bucket was %+v and is %+v, %v", was, is, err)
 		}
 		if got := totals(key); got != counted {

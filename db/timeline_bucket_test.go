@@ -91,7 +91,7 @@ func (l *timeline) peek(t *testing.T) {
 			if txn.CheckID != 0 {
 				peek.Txns[i].CheckID = uint64(nameOf(w.checkIDs, txn.CheckID))
 			}
-			peek.Txns[i].CreatedAt = txn.CreatedAt.UTC()
+			peek.Txns[i].CreatedAt.Time = txn.CreatedAt.UTC()
 			if txn.OverrideID != 0 {
 				peek.Txns[i].OverrideID = uint64(nameOf(w.overrideIDs, txn.OverrideID))
 			}
@@ -100,7 +100,7 @@ func (l *timeline) peek(t *testing.T) {
 			o.ID = uint64(nameOf(w.overrideIDs, o.ID))
 			seen[side], peek.Override = fmt.Sprintf("%+v ", *o), nil
 		}
-		peek.At, peek.LockedUntil = peek.At.UTC(), peek.LockedUntil.UTC()
+		peek.At.Time, peek.LockedUntil.Time = peek.At.UTC(), peek.LockedUntil.UTC()
 		seen[side] += fmt.Sprintf("%+v", peek)
 	}
 	if seen[0] != seen[1] {

@@ -334,9 +334,9 @@ func (l *timeline) check(t *testing.T) {
 			continue
 		}
 		if !d.CheckedAt.Equal(l.now) && checks[i].AttemptID == "" {
-			t.Errorf("decided at %s, the clock said %s", d.CheckedAt, l.now)
+			t.Errorf("decided at %s, the clock said %s", d.CheckedAt.Time, l.now)
 		}
-		l.instants = append(l.instants, d.CheckedAt)
+		l.instants = append(l.instants, d.CheckedAt.Time)
 		l.answered(checks[i])
 		for j, v := range d.Verdicts {
 			l.reported = append(l.reported, [2]uint64{v.TxnID, decisions[1][i].Verdicts[j].TxnID})
@@ -347,7 +347,7 @@ func (l *timeline) check(t *testing.T) {
 // isOfToday says that checks were decided by the true time.
 func isOfToday(decisions []service.Decision) bool {
 	return slices.ContainsFunc(decisions, func(d service.Decision) bool {
-		return d.Err == nil && time.Since(d.CheckedAt).Abs() < 24*time.Hour
+		return d.Err == nil && time.Since(d.CheckedAt.Time).Abs() < 24*time.Hour
 	})
 }
 

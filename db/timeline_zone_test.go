@@ -93,8 +93,8 @@ func (l *timeline) override(t *testing.T) {
 	if l.random.IntN(3) > 0 {
 		o.Action = service.OverrideLimit
 		o.Rate = pick(l.random, 0, 1, 2, 4, mostListed, mostListed+1)
-		o.Window = pick(l.random, 0, time.Second, time.Minute, 2*time.Hour)
-		if l.spans = append(l.spans, o.Window); o.Window == 0 {
+		o.Window.Duration = pick(l.random, 0, time.Second, time.Minute, 2*time.Hour)
+		if l.spans = append(l.spans, o.Window.Duration); o.Window.Duration == 0 {
 			o.PeriodAnchor = pick(l.random, 0, 0, 31, 1+l.random.IntN(service.MaxPeriodAnchor))
 		}
 	}
@@ -104,8 +104,8 @@ func (l *timeline) override(t *testing.T) {
 			"203.0.113.9/32", "::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"))
 	}
 	if l.random.IntN(3) > 0 {
-		o.ExpiresAt = l.now.Add(time.Duration(l.random.IntN(120)) * time.Second)
-		l.instants, l.spans = append(l.instants, o.ExpiresAt), append(l.spans, 0)
+		o.ExpiresAt.Time = l.now.Add(time.Duration(l.random.IntN(120)) * time.Second)
+		l.instants, l.spans = append(l.instants, o.ExpiresAt.Time), append(l.spans, 0)
 	}
 	l.note("override %+v", o)
 	for _, w := range l.twins {

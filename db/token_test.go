@@ -54,7 +54,7 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 			many.Zones = append(many.Zones, service.MaxZoneID-zone)
 		}
 		expiring := access.NewTokenCredential(access.NewToken(), callerOf("Till.2030"))
-		expiring.ExpiresAt = time.Date(2030, 1, 2, 3, 4, 5, 678_000, time.UTC)
+		expiring.ExpiresAt.Time = time.Date(2030, 1, 2, 3, 4, 5, 678_000, time.UTC)
 		for _, wanted := range []access.Credential{
 			access.NewTokenCredential(access.NewToken(), callerOf("plain")),
 			access.NewTokenCredential(access.NewToken(), many),
@@ -73,9 +73,9 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(made) {
 				t.Errorf("made %+v, and read %+v", made, got)
 			}
-			if got.ID == 0 || got.CreatedBy != "dba@host" || got.CreatedAt.After(at) || at.Sub(got.CreatedAt) > time.Hour ||
+			if got.ID == 0 || got.CreatedBy != "dba@host" || got.CreatedAt.After(at) || at.Sub(got.CreatedAt.Time) > time.Hour ||
 				!got.LastUsedAt.IsZero() || !got.RevokedAt.IsZero() {
-				t.Errorf("%s: made at %s by %s, read at %s: %+v", got.Name, got.CreatedAt, got.CreatedBy, at, got)
+				t.Errorf("%s: made at %s by %s, read at %s: %+v", got.Name, got.CreatedAt.Time, got.CreatedBy, at, got)
 			}
 			wanted.ID, wanted.CreatedAt, wanted.CreatedBy = got.ID, got.CreatedAt, got.CreatedBy
 			if fmt.Sprint(got) != fmt.Sprint(wanted) {
@@ -96,7 +96,7 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?", expired.ID)
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", expired.ID)
 		ended, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "other@host")
-		if err != nil || ended.RevokedBy != "other@host" || ended.RevokedAt.Before(ended.CreatedAt) {
+		if err != nil || ended.RevokedBy != "other@host" || ended.RevokedAt.Before(ended.CreatedAt.Time) {
 			t.Errorf("revoked: %+v, %v", ended, err)
 		}
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID}) {
@@ -198,7 +198,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 			if err != nil || len(list) != 1 {
 				t.Fatal(list, err)
 			}
-			return list[0].LastUsedAt
+			return list[0].LastUsedAt.Time
 		}
 		first := used()
 		if first.IsZero() || !used().Equal(first) {

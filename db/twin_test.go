@@ -156,7 +156,7 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 	w.each(t, func(rows *sql.Rows) error {
 		var id, expires, answer string
 		var d service.Decision
-		if err := rows.Scan(&id, &d.CheckedAt, &expires, &answer); err != nil {
+		if err := rows.Scan(&id, &d.CheckedAt.Time, &expires, &answer); err != nil {
 			return err
 		}
 		err := history.ParseAnswer([]byte(answer), &d)

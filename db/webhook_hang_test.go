@@ -10,11 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"velocityd/api"
 	"velocityd/courier"
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/event"
 	"velocityd/service/webhook"
 )
 
@@ -37,11 +37,11 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 				}
 			},
 			func(_ http.ResponseWriter, r *http.Request) {
-				var e api.Event
+				var e event.Event
 				if err := json.UnmarshalRead(r.Body, &e); err != nil {
 					t.Error(err)
 				}
-				got <- e.BucketKey
+				got <- e.Key
 			},
 		} {
 			receiver := httptest.NewServer(take)

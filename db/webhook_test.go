@@ -91,7 +91,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		box.refuses = true
 		box.deliver(t, d, store)
 		if list, err := store.Outbox.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
-			list[0].State.Error == "" || list[0].State.Lag < time.Minute {
+			list[0].State.Error == "" || list[0].State.Lag.Duration < time.Minute {
 			t.Fatalf("the states are %+v, %v", list, err)
 		}
 		dead, err := store.Outbox.Deliveries(ctx, made.ID, 0)
@@ -118,7 +118,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 			t.Errorf("got %v, want %v and two more", box.got, want)
 		}
 		list, err := store.Outbox.Webhooks(ctx)
-		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
+		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag.Duration != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
 			t.Errorf("the state is %+v, %v", s, err)
 		}
 		if err := store.Records.RemoveWebhook(ctx, made.ID, "bob"); err != nil {

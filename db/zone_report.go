@@ -15,8 +15,7 @@ func (s *Store) ZoneReport(ctx context.Context, zone service.Zone, query service
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	q := report.Query
-	totals, err := s.Totals.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
+	totals, err := s.Totals.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
 	switch {
 	case errors.Is(err, service.ErrNotFound): // the zone is gone
 		return report, nil

@@ -39,9 +39,9 @@ func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
 		mark(t, d, at, days...)
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
 		for _, q := range []service.ZoneReportQuery{
-			{Since: begin.AddDate(0, 0, 40), Until: begin.AddDate(0, 0, 41)},
-			{Since: begin.AddDate(0, 0, 40), Until: begin.AddDate(0, 0, 41), MostRows: 50},
-			{Since: begin.AddDate(0, 0, -9), Until: begin.AddDate(1, 0, -10)},
+			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41))},
+			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41)), MostRows: 50},
+			{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10))},
 		} {
 			report, err := store.ZoneReport(t.Context(), service.Zone{ID: 2, Rate: 5, Window: time.Minute}, q)
 			if err != nil {
@@ -49,7 +49,8 @@ func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
 			}
 			want, attempts := 0, int64(0)
 			for id := uint64(3 * pastTxns); id >= 3; id -= 3 {
-				if instant := at(id); instant.Before(q.Since) || !instant.Before(q.Until) || want == q.MostRows && q.MostRows > 0 || (id/3-1)%2 == 0 {
+				if instant := at(id); instant.Before(q.Since.Time) || !instant.Before(q.Until.Time) || want == q.MostRows &&
+					q.MostRows > 0 || (id/3-1)%2 == 0 {
 					continue
 				}
 				want, attempts = want+1, attempts+1
@@ -59,10 +60,10 @@ func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
 			}
 		}
 		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
-		q := service.ZoneReportQuery{Since: begin.AddDate(0, 0, -9), Until: begin.AddDate(1, 0, -10), MostRows: 1}
+		q := service.ZoneReportQuery{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)), MostRows: 1}
 		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
 		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) || !report.From.Before(at(3*pastTxns)) {
-			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From, report.Rows, err)
+			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From.Time, report.Rows, err)
 		}
 	})
 }

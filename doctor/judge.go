@@ -246,7 +246,7 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 	var last time.Time
 	for _, task := range i.Tasks {
 		if task.SucceededAt.After(last) {
-			last = task.SucceededAt
+			last = task.SucceededAt.Time
 		}
 	}
 	d.when(!last.IsZero() && i.Now.Sub(last) > longUnretained, Warning, "retention", "no task has succeeded since "+last.Format(time.DateTime)+" UTC",

@@ -49,13 +49,13 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"retention not yet due":   {func(*db.Inspection) {}, "retention", OK},
 		"retention never ran":     {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
 		"retention stands still": {func(i *db.Inspection) {
-			i.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: now.Add(-2 * day)}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", SucceededAt: service.At(now.Add(-2 * day))}}
 		}, "retention", Warning},
 		"a task fails": {func(i *db.Inspection) {
-			i.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Error: "no", SucceededAt: service.At(now)}}
 		}, "retention", Warning},
 		"a task has a backlog": {func(i *db.Inspection) {
-			i.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: now}}
+			i.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: service.At(now)}}
 		}, "retention", Note},
 		"keep_days too small": {func(i *db.Inspection) { i.KeepDays, i.MinimumDays = 10, 30 }, "retention", Note},
 		"many buckets":        {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_bucket_lock": 1e8} }, "growth", Note},

@@ -41,7 +41,7 @@ func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResp
 	state := &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK}
 	if v.Blocked {
 		state.Code = ratelimit.RateLimitResponse_OVER_LIMIT
-		state.DurationUntilReset = durationpb.New(v.RetryAfter)
+		state.DurationUntilReset = durationpb.New(v.RetryAfter.Duration)
 	}
 	if v.Unmetered || isDegraded {
 		return state
@@ -50,10 +50,10 @@ func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResp
 	state.LimitRemaining = uint32(max(v.Remaining(), 0))
 	switch {
 	case v.Blocked:
-	case v.ResetAfter > 0:
-		state.DurationUntilReset = durationpb.New(v.ResetAfter)
+	case v.ResetAfter.Duration > 0:
+		state.DurationUntilReset = durationpb.New(v.ResetAfter.Duration)
 	default:
-		state.DurationUntilReset = durationpb.New(v.Window)
+		state.DurationUntilReset = durationpb.New(v.Window.Duration)
 	}
 	return state
 }
@@ -61,7 +61,7 @@ func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResp
 // limitOf returns the limit of a verdict in Envoy's units, and otherwise as a multiple of seconds.
 func limitOf(v service.Verdict) *ratelimit.RateLimitResponse_RateLimit {
 	limit := &ratelimit.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(max(v.Rate, 0))}
-	switch v.Window {
+	switch v.Window.Duration {
 	case time.Second:
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
 	case time.Minute:
@@ -72,7 +72,7 @@ func limitOf(v service.Verdict) *ratelimit.RateLimitResponse_RateLimit {
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_DAY
 	default:
 		limit.Unit = ratelimit.RateLimitResponse_RateLimit_SECOND
-		limit.UnitMultiplier = wrapperspb.UInt32(uint32(service.WholeSeconds(v.Window)))
+		limit.UnitMultiplier = wrapperspb.UInt32(uint32(service.WholeSeconds(v.Window.Duration)))
 	}
 	return limit
 }

@@ -47,7 +47,7 @@ func TestTheOriginOfAnAddressComesFromAllFiles(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v", key, *got, want)
 		}
 	}
-	if text := db.Of("203.0.113.9").String(); text != "DE, AS64500 Example" {
+	if text := db.Of("203.0.113.9").Text(); text != "DE, AS64500 Example" {
 		t.Errorf("in words: %s", text)
 	}
 	var none *geoip.DB

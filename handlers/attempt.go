@@ -39,8 +39,8 @@ func (s *server) showAttempt(x *exchange) error {
 			return err
 		}
 		x.hideAttempts(found.Txns, id)
-		x.attrs = append(x.attrs, slog.Any("zone_ids", found.Zones()), slog.Bool("blocked", found.Decision.Blocked))
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewAttempt(found))
+		x.attrs = append(x.attrs, slog.Any("zone_ids", found.Decision.Zones()), slog.Bool("blocked", found.Decision.Blocked))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, found)
 	})
 }
 

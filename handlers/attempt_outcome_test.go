@@ -16,7 +16,7 @@ func TestOutcomeByAttemptIDNeedsNothingOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
-	check := func(id string) api.Decision {
+	check := func(id string) service.Decision {
 		t.Helper()
 		return r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"alice","attempt_id":`+quoted(id)+`}`).decision(t)
 	}
@@ -88,7 +88,7 @@ func TestOutcomesTakesAttemptIDsBesideTxns(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
 		t.Fatalf("got %d %s, %v", got.status, got.body, err)
 	}
-	if answer.Results[0] != (api.Receipt{AttemptID: "..", Outcome: "success"}) || answer.Results[1].TxnID != 1 {
+	if answer.Results[0] != (api.Receipt{Report: service.Report{AttemptID: "..", Outcome: "success"}}) || answer.Results[1].TxnID != 1 {
 		t.Errorf("got %s", got.body)
 	}
 	for i, want := range []string{
@@ -112,7 +112,7 @@ func TestAnAttemptIsShownWithItsAnswerAndOutcome(t *testing.T) {
 			r.post(t, "/v1/attempts/a/outcome", `{"outcome":"failure"}`)
 		}
 		got := r.get(t, "/v1/attempts/a")
-		var shown api.Attempt
+		var shown service.Recall
 		if err := json.Unmarshal([]byte(got.body), &shown); err != nil || got.status != http.StatusOK {
 			t.Fatalf("got %d %s, %v", got.status, got.body, err)
 		}
@@ -120,8 +120,8 @@ func TestAnAttemptIsShownWithItsAnswerAndOutcome(t *testing.T) {
 		if err != nil || string(answer) != first.body {
 			t.Errorf("the answer is shown as %s, want %s", answer, first.body)
 		}
-		if shown.AttemptID != "a" || shown.Outcome != outcome || len(shown.Txns) != 2 || shown.Txns[1].BucketKey != "203.0.113.9" ||
-			shown.Txns[0].Outcome != outcome || !shown.ExpiresAt.Time().After(shown.Decision.CheckedAt.Time()) {
+		if shown.AttemptID != "a" || shown.Outcome != outcome || len(shown.Txns) != 2 || shown.Txns[1].Key != "203.0.113.9" ||
+			shown.Txns[0].Outcome != outcome || !shown.ExpiresAt.After(shown.Decision.CheckedAt.Time) {
 			t.Errorf("shown as %s", got.body)
 		}
 		if caching := got.header.Get("Cache-Control"); caching != "no-store" {
@@ -155,8 +155,8 @@ func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
 		t.Errorf("reports: %s", got.body)
 	}
 	for _, id := range []string{"other", "both"} {
-		if found, err := g.Attempt(t.Context(), id); err != nil || found.Outcome() != "" {
-			t.Errorf("%s has outcome %q (%v), which a caller of another zone has reported", id, found.Outcome(), err)
+		if found, err := g.Attempt(t.Context(), id); err != nil || found.Outcome != "" {
+			t.Errorf("%s has outcome %q (%v), which a caller of another zone has reported", id, found.Outcome, err)
 		}
 	}
 }

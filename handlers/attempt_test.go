@@ -22,7 +22,7 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 		}
 	}
 	results := r.post(t, "/v1/checks", `{"checks":[`+body+`,{"buckets":[`+bucketJSON(1, "bob")+`],"attempt_id":"7f 3c"}]}`).results(t)
-	if results[0].Decision == nil || results[0].Decision.TxnID != 1 || word(results[1]) != "conflict" {
+	if results[0].Decision == nil || results[0].Decision.TxnID() != 1 || word(results[1]) != "conflict" {
 		t.Errorf("in a batch: %+v", results)
 	}
 	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 1 || txns[0].AttemptID != "7f 3c" {

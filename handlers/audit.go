@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -42,7 +41,7 @@ func (s *server) listAudit(x *exchange) error {
 				page.Entries[i].After = withoutAttempt(page.Entries[i].After)
 			}
 		}
-		return api.NewAudit(page), err
+		return page, err
 	})
 }
 

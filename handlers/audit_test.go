@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -27,10 +26,10 @@ func TestTheAuditIsListedByPagesForTheZonesOfTheCaller(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, bound := g.as("all", nil, access.ScopeHistory), g.as("bound", []int64{2}, access.ScopeHistory)
-	list := func(headers []string, query string) (ids string, next api.ID) {
+	list := func(headers []string, query string) (ids string, next uint64) {
 		t.Helper()
 		got := g.ask(t, http.MethodGet, "/v1/audit"+query, "", headers...)
-		var page api.Audit
+		var page service.AuditPage
 		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", query, got.status, got.body)
 		}

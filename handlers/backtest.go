@@ -41,13 +41,14 @@ type backtestRequest struct {
 
 // query returns the question about a zone.
 func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err error) {
-	order := api.BacktestOrder{Rates: r.Rates, Windows: r.Windows, Periods: r.Periods, Lockouts: r.Lockouts, Counts: r.Counts}
-	q = order.Query(zone)
-	q.Until = now.UTC().Truncate(time.Microsecond)
+	q.ZoneID, q.Grid = zone, backtest.Grid{
+		Rates: r.Rates, Windows: backtest.LengthsOf(r.Windows), Periods: r.Periods, Lockouts: backtest.LengthsOf(r.Lockouts), Counts: r.Counts,
+	}
+	q.Until.Time = now.UTC().Truncate(time.Microsecond)
 	for name, given := range map[string]struct {
 		text *string
 		into *time.Time
-	}{"since": {r.Since, &q.Since}, "until": {r.Until, &q.Until}} {
+	}{"since": {r.Since, &q.Since.Time}, "until": {r.Until, &q.Until.Time}} {
 		if given.text == nil {
 			continue
 		}
@@ -58,7 +59,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 		*given.into = at
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-defaultBacktestTime)
+		q.Since.Time = q.Until.Add(-defaultBacktestTime)
 	}
 	if r.MostRows != nil {
 		if q.MostRows = *r.MostRows; q.MostRows < 1 {
@@ -94,7 +95,7 @@ func (s *server) beginBacktest(x *exchange) error {
 		return notFound(err, noZone(zoneID))
 	}
 	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/backtest/%s", zoneID, job.ID))
-	return x.respondJSON(http.StatusAccepted, api.MediaJSON, api.NewBacktestJob(job))
+	return x.respondJSON(http.StatusAccepted, api.MediaJSON, job)
 }
 
 // showBacktest answers GET /v1/zones/{id}/backtest/{job}.
@@ -104,7 +105,7 @@ func (s *server) showBacktest(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewBacktestJob(job))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, job)
 	})
 }
 
@@ -118,7 +119,7 @@ func (s *server) cancelBacktest(x *exchange) error {
 		if job, err = s.Backtests.Cancel(ctx, job.ID); err != nil {
 			return err
 		}
-		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewBacktestJob(job))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, job)
 	})
 }
 
@@ -134,7 +135,7 @@ func (s *server) pathBacktest(ctx context.Context, x *exchange) (backtest.Job, e
 		return backtest.Job{}, err
 	}
 	job, err := s.Backtests.Job(ctx, id)
-	if err == nil && job.Query.ZoneID != zoneID {
+	if err == nil && job.ZoneID != zoneID {
 		err = service.ErrNotFound
 	}
 	return job, notFound(err, none)

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -44,7 +43,7 @@ func (j *testJobs) Replay(ctx context.Context, _, _ time.Time, _ func(service.Tx
 }
 
 func (j *testJobs) AddJob(_ context.Context, job backtest.Job) error {
-	job.BeganAt = time.Now()
+	job.BeganAt.Time = time.Now()
 	return j.set(job)
 }
 
@@ -101,7 +100,7 @@ func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	r := startBacktests(t)
 	begun := r.post(t, "/v1/zones/1/backtest", `{"rates":[3,5],"windows":[60],"since":"2026-08-17T00:00:00Z"}`)
-	var job api.BacktestJob
+	var job backtest.Job
 	if err := json.Unmarshal([]byte(begun.body), &job); err != nil || begun.status != http.StatusAccepted || job.State != backtest.JobRunning {
 		t.Fatalf("%d %s", begun.status, begun.body)
 	}
@@ -174,7 +173,7 @@ func TestABacktestEndsAtItsBound(t *testing.T) {
 	jobs := newTestJobs(m)
 	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
 	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now()}, "ann", "ann")
+	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now())}, "ann", "ann")
 	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning && time.Now().Before(deadline); {
 		job, err = desk.Job(t.Context(), job.ID)
 	}

@@ -66,8 +66,8 @@ func BenchmarkCPUOfACheck(b *testing.B) {
 // benchServers serve a listener, and give the same answer to the same request.
 func benchServers() map[string]func(net.Listener) error {
 	decision := service.Decision{
-		CheckedAt: time.Now(),
-		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1}},
+		CheckedAt: service.At(time.Now()),
+		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1}},
 	}
 	over := func(store service.CheckStore) func(net.Listener) error {
 		server := wire.NewServer(New(Options{

@@ -97,5 +97,5 @@ func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Buc
 		return notFound(err, noZone(bucket.ZoneID))
 	}
 	x.hideAttempts(seen.Txns, "")
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewPeek(seen))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, seen)
 }

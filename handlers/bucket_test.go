@@ -18,9 +18,9 @@ import (
 )
 
 // peek returns the answer of a look at a bucket.
-func (r reply) peek(t *testing.T) api.Peek {
+func (r reply) peek(t *testing.T) service.Peek {
 	t.Helper()
-	var p api.Peek
+	var p service.Peek
 	if r.status != http.StatusOK {
 		t.Fatalf("got %d %s, want a bucket", r.status, r.body)
 	}
@@ -46,12 +46,12 @@ func TestKeysInPathsArriveAsTheyAreMeant(t *testing.T) {
 		"2001:db8::1": "2001:db8::1", "2001:db8::%2F64": "2001:db8::/64", "%22": `"`, "a%5Cb": `a\b`, "%C2%A0": "\u00a0",
 		strings.Repeat("%F0%9F%94%91", 255): strings.Repeat("🔑", 255),
 	} {
-		if got := r.get(t, "/v1/zones/1/buckets/"+path).peek(t); got.BucketKey != key {
-			t.Errorf("%s: arrived as %q, want %q", path, got.BucketKey, key)
+		if got := r.get(t, "/v1/zones/1/buckets/"+path).peek(t); got.Key != key {
+			t.Errorf("%s: arrived as %q, want %q", path, got.Key, key)
 		}
 		got := r.post(t, "/v1/zones/1/buckets/"+path+"/release", `{"reason":"test"}`).peek(t)
-		if audits := r.Audits(); got.BucketKey != key || audits[len(audits)-1].Key != key {
-			t.Errorf("%s: released %q, want %q", path, got.BucketKey, key)
+		if audits := r.Audits(); got.Key != key || audits[len(audits)-1].Key != key {
+			t.Errorf("%s: released %q, want %q", path, got.Key, key)
 		}
 	}
 }
@@ -94,22 +94,22 @@ func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	allowed := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
-	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); *p.Velocity != 1 || *p.Remaining != 0 || p.RetryAfter == 0 ||
+	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Velocity != 1 || p.Remaining != 0 || p.RetryAfter.IsZero() ||
 		!p.LockedUntil.IsZero() || p.Override != nil {
 		t.Errorf("full: %+v", p)
 	}
 	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	p := r.get(t, bucketPath(1, "alice")).peek(t)
-	if p.LockedUntil.Time() != blocked.CheckedAt.Time().Add(2*time.Hour) {
+	if p.LockedUntil.Time != blocked.CheckedAt.Add(2*time.Hour) {
 		t.Errorf("locked until %s, checked at %s", p.LockedUntil, blocked.CheckedAt)
 	}
-	if len(p.Txns) != 2 || p.Txns[0].ID != blocked.TxnID || p.Txns[1].ID != allowed.TxnID || !p.Txns[0].WouldBlock || !p.Txns[1].Counted {
+	if len(p.Txns) != 2 || p.Txns[0].ID != blocked.TxnID() || p.Txns[1].ID != allowed.TxnID() || !p.Txns[0].WouldBlock || !p.Txns[1].Counted {
 		t.Errorf("txns %+v", p.Txns)
 	}
 	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny","reason":"test"}`)
 	p = r.get(t, bucketPath(1, "alice")).peek(t)
-	if p.Velocity != nil || p.Remaining != nil || !p.LockedUntil.IsZero() || p.Override == nil || p.Override.BucketKey != "alice" ||
-		p.Override.Action != service.OverrideDeny || p.RetryAfter != 3600 {
+	if !p.Unmetered || !p.LockedUntil.IsZero() || p.Override == nil || p.Override.Key != "alice" ||
+		p.Override.Action != service.OverrideDeny || p.RetryAfter.Duration != time.Hour {
 		t.Errorf("override: %+v", p)
 	}
 	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 2 {
@@ -128,7 +128,7 @@ func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	}
 	reason := strings.Repeat("é", 255)
 	p := r.post(t, bucketPath(1, "Alice")+"/release", `{"reason":"`+reason+`"}`, "X-Forwarded-User", "Zoë Müller").peek(t)
-	if p.BucketKey != "alice" || *p.Remaining != 1 || !p.LockedUntil.IsZero() || len(p.Txns) != 2 || p.Txns[1].Counted {
+	if p.Key != "alice" || p.Remaining != 1 || !p.LockedUntil.IsZero() || len(p.Txns) != 2 || p.Txns[1].Counted {
 		t.Errorf("got %+v", p)
 	}
 	if a := r.Audits(); len(a) != 1 || a[0].Key != "alice" || a[0].Principal != "Zoë Müller" || a[0].Reason != reason {

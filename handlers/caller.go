@@ -21,10 +21,11 @@ func (s *server) showCaller(x *exchange) error {
 		who.Scopes = []access.Scope{access.ScopeAdmin}
 	} else {
 		digest, _ := credentialOf(x)
-		known := false
-		if who.Credential, known = s.Auth.Callers.Credential(digest); !known {
+		shown, known := s.Auth.Callers.Credential(digest)
+		if !known {
 			return access.ErrUnauthenticated // it has ended just now
 		}
+		who.ID, who.Kind, who.Caller, who.ExpiresAt = shown.ID, shown.Kind, shown.Caller(), shown.ExpiresAt
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewCaller(who))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, who)
 }

@@ -38,7 +38,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	credentials.Revoke(1)
 	expired := access.NewToken()
 	c := access.NewTokenCredential(expired, access.Caller{Name: "old", Scopes: []access.Scope{access.ScopeAdmin}})
-	c.ExpiresAt = time.Unix(1, 0)
+	c.ExpiresAt.Time = time.Unix(1, 0)
 	credentials.Add(c)
 	good := credentials.AddToken(access.Caller{Name: "good", Scopes: []access.Scope{access.ScopeAdmin}})
 	headers := [][]string{

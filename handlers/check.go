@@ -45,7 +45,7 @@ func (s *server) postCheck(x *exchange) error {
 		return asked.pointAtFault(err)
 	}
 	setRateLimit(x, decisions[0])
-	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, decisions[0]) })
+	return s.respondAppended(x, decisions[0].AppendJSON)
 }
 
 // postChecks answers POST /v1/checks: each check by itself, unless the body is

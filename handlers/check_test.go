@@ -41,9 +41,9 @@ func bucketOf(zone int64, key string) service.Bucket { return service.Bucket{Zon
 func TestCheckAnswersInTheDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	r := startWith(t, fixed(service.Decision{
-		CheckedAt: time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200)),
+		CheckedAt: service.At(time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200))),
 		Verdicts: []service.Verdict{{
-			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1,
+			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1,
 		}},
 	}))
 	got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"1_42"}`)
@@ -63,18 +63,18 @@ func TestCheckBlocksWithStatus200(t *testing.T) {
 	r := start(t, nil)
 	r.zones(t)
 	both := `{"buckets":[` + bucketJSON(1, "alice") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
-	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Buckets) != 2 || d.TxnID != d.Buckets[0].TxnID {
+	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Verdicts) != 2 || d.TxnID() != d.Verdicts[0].TxnID {
 		t.Errorf("first: %+v", d)
 	}
 	got := r.post(t, "/v1/check", both)
 	d := got.decision(t)
-	if !d.Blocked || d.Buckets[0].Blocked || !d.Buckets[1].Blocked || d.RetryAfter != d.Buckets[1].RetryAfter {
+	if !d.Blocked || d.Verdicts[0].Blocked || !d.Verdicts[1].Blocked || d.RetryAfter() != d.Verdicts[1].RetryAfter.Duration {
 		t.Errorf("second: %+v", d)
 	}
-	if *d.Buckets[0].Remaining != 1 {
-		t.Errorf("the user's bucket was charged: %+v", d.Buckets[0])
+	if d.Verdicts[0].Remaining() != 1 {
+		t.Errorf("the user's bucket was charged: %+v", d.Verdicts[0])
 	}
-	if want := fmt.Sprint(d.RetryAfter); d.RetryAfter < 1 || got.header.Get("Retry-After") != want {
+	if want := fmt.Sprint(service.WholeSeconds(d.RetryAfter())); d.RetryAfter() < time.Second || got.header.Get("Retry-After") != want {
 		t.Errorf("Retry-After = %q, want %q", got.header.Get("Retry-After"), want)
 	}
 }
@@ -175,12 +175,12 @@ func TestCheckTakesEveryGoodKey(t *testing.T) {
 		strings.Repeat("🔑", 255), "%00", "../etc",
 	} {
 		d := r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
-		if d.Buckets[0].BucketKey != key || *d.Buckets[0].Remaining != 1 {
-			t.Errorf("key %q came back as %+v", key, d.Buckets[0])
+		if d.Verdicts[0].Key != key || d.Verdicts[0].Remaining() != 1 {
+			t.Errorf("key %q came back as %+v", key, d.Verdicts[0])
 		}
 	}
-	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Buckets[0].BucketKey != "🔑" {
-		t.Errorf("an escaped pair came back as %q", d.Buckets[0].BucketKey)
+	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Verdicts[0].Key != "🔑" {
+		t.Errorf("an escaped pair came back as %q", d.Verdicts[0].Key)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 	r := startWith(t, func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		decisions := make([]service.Decision, len(checks))
 		for i, check := range checks {
-			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: time.Minute}
-			decisions[i] = service.Decision{Err: errs[i], CheckedAt: time.Unix(1, 0), Verdicts: []service.Verdict{verdict}}
+			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: service.Lasting(time.Minute)}
+			decisions[i] = service.Decision{Err: errs[i], CheckedAt: service.At(time.Unix(1, 0)), Verdicts: []service.Verdict{verdict}}
 		}
 		return decisions, nil
 	})

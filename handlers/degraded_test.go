@@ -18,9 +18,9 @@ func degraded(_ context.Context, checks []service.Check) ([]service.Decision, er
 	for i, check := range checks {
 		d := service.Decision{Degraded: true}
 		for _, b := range check.Buckets {
-			v := service.Verdict{Bucket: b, Rate: 5, Window: time.Minute, Velocity: 5}
+			v := service.Verdict{Bucket: b, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5}
 			if b.ZoneID > 1 {
-				v.Blocked, v.WouldBlock, v.RetryAfter = true, true, time.Second
+				v.Blocked, v.WouldBlock, v.RetryAfter.Duration = true, true, time.Second
 				d.Blocked, d.WouldBlock = true, true
 			}
 			if b.ZoneID == 3 {

@@ -45,8 +45,7 @@ func (s *server) listEvents(x *exchange) error {
 		return err
 	}
 	return s.show(x, "", func(ctx context.Context) (any, error) {
-		page, err := s.Reader.Events(ctx, h.eventQuery(query))
-		return api.NewEvents(page), err
+		return s.Reader.Events(ctx, h.eventQuery(query))
 	})
 }
 
@@ -58,7 +57,7 @@ func (s *server) followEvents(x *exchange) error {
 	}
 	return follow(s, x, func(ctx context.Context) iter.Seq2[feed.Step[event.Event], error] {
 		return s.eventFeed.Follow(ctx, h.eventQuery(h.HistoryQuery))
-	}, func(e event.Event) (uint64, any) { return e.ID, api.NewEvent(e) })
+	}, func(e event.Event) (uint64, any) { return e.ID, e })
 }
 
 // showEventSchema answers GET /v1/events/schema.

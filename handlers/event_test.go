@@ -106,7 +106,7 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		"?type=bucket.*&zone=1&after=3":     "alice bucket.lock_ended, alice bucket.released",
 		"?zone=7":                           "",
 	} {
-		var page api.Events
+		var page event.Page
 		got := h.get(t, "/v1/events"+query)
 		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
 			t.Fatalf("%s: %d %s", query, got.status, got.body)
@@ -114,7 +114,7 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		described(t).holds(t, "GET", "/v1/events"+query, got)
 		var shown []string
 		for _, e := range page.Events {
-			shown = append(shown, e.BucketKey+" "+string(e.Type))
+			shown = append(shown, e.Key+" "+string(e.Type))
 		}
 		if text := strings.Join(shown, ", "); text != want {
 			t.Errorf("%s: %s, want %s", query, text, want)

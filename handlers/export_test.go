@@ -106,7 +106,7 @@ func txnsIn(t *testing.T, got reply) (keys []string) {
 	}
 	for line := range strings.Lines(got.body) {
 		p := reply{status: got.status, body: `{"txns":[` + line + `]}`}.page(t)
-		keys = append(keys, p.Txns[0].BucketKey)
+		keys = append(keys, p.Txns[0].Key)
 	}
 	return keys
 }

@@ -40,7 +40,7 @@ func (s *server) followTxns(x *exchange) error {
 		func(t service.Txn) (uint64, any) {
 			shown := []service.Txn{t}
 			x.hideAttempts(shown, h.AttemptID)
-			return t.ID, api.NewTxn(shown[0])
+			return t.ID, shown[0]
 		})
 }
 

@@ -22,7 +22,8 @@ func FuzzTotalsQuery(f *testing.F) {
 		if q, err = q.At(now); err != nil {
 			return // it names the field
 		}
-		if !q.Since.Before(q.Until) || q.Since.Location() != time.UTC || q.Until.Location() != time.UTC || !q.Since.Equal(q.By.Begin(q.Since)) {
+		if !q.Since.Before(q.Until.Time) || q.Since.Location() != time.UTC || q.Until.Location() != time.UTC ||
+			!q.Since.Equal(q.By.Begin(q.Since.Time)) {
 			t.Errorf("%q: %+v", query, q)
 		}
 	})

@@ -107,10 +107,10 @@ func FuzzDecodeOverride(f *testing.F) {
 				mustBeFitForCallers(t, err)
 				continue
 			}
-			if at := wanted.ExpiresAt; wanted.Validate() != nil || at != at.UTC().Truncate(time.Microsecond) {
+			if at := wanted.ExpiresAt.Time; wanted.Validate() != nil || at != at.UTC().Truncate(time.Microsecond) {
 				t.Fatalf("accepted %+v", wanted)
 			}
-			text, err := json.Marshal(api.NewOverrideRequest(wanted))
+			text, err := json.Marshal(service.OverrideRequest(wanted))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ func (s *server) showTxns(x *exchange, query service.HistoryQuery) error {
 		page.Others = slices.DeleteFunc(page.Others, func(t service.Txn) bool { return !x.caller.Reaches(t.Bucket.ZoneID) })
 		x.hideAttempts(page.Txns, query.AttemptID)
 		x.hideAttempts(page.Others, query.AttemptID)
-		return api.NewTxns(page), err
+		return page, err
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
@@ -59,9 +58,9 @@ func (h historic) record(t *testing.T, zone int64, keys ...string) {
 }
 
 // page returns the answer as a page.
-func (r reply) page(t *testing.T) api.Txns {
+func (r reply) page(t *testing.T) service.HistoryPage {
 	t.Helper()
-	var p api.Txns
+	var p service.HistoryPage
 	if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != http.StatusOK {
 		t.Fatalf("got %d %s, %v", r.status, r.body, err)
 	}
@@ -69,10 +68,10 @@ func (r reply) page(t *testing.T) api.Txns {
 }
 
 // keysOf returns the keys of txns in their order.
-func keysOf(txns []api.Txn) string {
+func keysOf(txns []service.Txn) string {
 	var keys []string
 	for _, txn := range txns {
-		keys = append(keys, txn.BucketKey)
+		keys = append(keys, txn.Key)
 	}
 	return strings.Join(keys, " ")
 }
@@ -113,7 +112,7 @@ func TestHistoryIsShownPageByPageWithTheFiltersGiven(t *testing.T) {
 		}
 	}
 	first := h.get(t, "/v1/txns?limit=2&order=asc").page(t)
-	if first.Next != 2 || first.Last != 2 || time.Time(first.ScannedUntil).IsZero() {
+	if first.Next != 2 || first.Last != 2 || first.ScannedUntil.IsZero() {
 		t.Errorf("the first page ends with %+v", first)
 	}
 	end := h.get(t, "/v1/txns?after=2").page(t)

@@ -150,7 +150,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	body := `{"checks":[` + strings.Repeat(bucketJSON(1, "a")+",", service.MaxChecks-1) + bucketJSON(1, "a") + `]}`
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}),
+		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
 			service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: 4 * maxBody})
 		near, accepted := net.Pipe()
 		defer serveConn(s.serve(s.routeCalls), time.Minute, accepted)()

@@ -7,15 +7,14 @@ import (
 	"reflect"
 	"testing"
 
-	"velocityd/api"
 	"velocityd/service/access"
 )
 
 // callerOf returns the answer of GET /v1/caller.
-func (r *running) callerOf(t *testing.T, headers ...string) api.Caller {
+func (r *running) callerOf(t *testing.T, headers ...string) access.Identity {
 	t.Helper()
 	got := r.ask(t, http.MethodGet, "/v1/caller", "", headers...)
-	var who api.Caller
+	var who access.Identity
 	if err := json.Unmarshal([]byte(got.body), &who); err != nil || got.status != http.StatusOK {
 		t.Fatalf("got %d %s (%v)", got.status, got.body, err)
 	}
@@ -26,7 +25,10 @@ func TestACallerIsToldWhoHeIs(t *testing.T) {
 	t.Parallel()
 	g := guard(t, netip.MustParsePrefix("127.0.0.0/8"))
 	headers := g.as("helpdesk", []int64{1, 2}, access.ScopePeek, access.ScopeRelease)
-	want := api.Caller{ID: 1, Kind: "token", Name: "helpdesk", Scopes: []access.Scope{"peek", "release"}, Zones: []int64{1, 2}, Principal: "helpdesk"}
+	want := access.Identity{
+		ID: 1, Kind: "token", Principal: "helpdesk",
+		Caller: access.Caller{Name: "helpdesk", Scopes: []access.Scope{"peek", "release"}, Zones: []int64{1, 2}},
+	}
 	if got := g.callerOf(t, headers...); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -41,7 +43,7 @@ func TestACallerIsToldWhoHeIs(t *testing.T) {
 
 func TestAnOpenServiceTellsThatEverybodyMayDoEverything(t *testing.T) {
 	t.Parallel()
-	want := api.Caller{Open: true, Scopes: []access.Scope{access.ScopeAdmin}, Principal: "ann"}
+	want := access.Identity{IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}}, Principal: "ann"}
 	if got := start(t, nil).callerOf(t, "X-Forwarded-User", "ann"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -36,7 +36,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	}
 	s := &listening{address: inner.Addr().String(), log: &logLines{}}
 	if store == nil {
-		store = fixed(service.Decision{CheckedAt: time.Now()})
+		store = fixed(service.Decision{CheckedAt: service.At(time.Now())})
 	}
 	memory := memory.New()
 	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -152,7 +152,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := handlerstest.Pipes(make(chan net.Conn))
 			s := newServer(Options{
-				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
+				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
+					service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
 			})
 			server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
@@ -207,7 +208,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	var s *listening
 	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		counted <- s.server.bodies.Taken()
-		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+		return fixed(service.Decision{CheckedAt: service.At(time.Now())})(ctx, checks)
 	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := s.dial(t)
 	for body, want := range map[string]int{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/barred"
 	"velocityd/service/firewall"
@@ -35,8 +34,7 @@ func (s *server) showLocked(x *exchange) error {
 		return err
 	}
 	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
-		found, err := s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
-		return api.NewLocked(found), err
+		return s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
 	})
 }
 
@@ -97,7 +95,7 @@ func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines i
 	if err != nil {
 		return nil, 0, err
 	}
-	networks := firewall.Networks(page.At, zone, lockouts, overrides)
+	networks := firewall.Networks(page.At.Time, zone, lockouts, overrides)
 	return firewall.Text(networks), len(networks), nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/barred"
 	"velocityd/service/memory"
@@ -35,15 +34,15 @@ func TestTheListOfLockedBucketsIsPagedTheNewestFirst(t *testing.T) {
 	var keys []string
 	for path := "/v1/zones/2/locked?limit=2"; path != ""; {
 		got := r.get(t, path)
-		var page api.Locked
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK || len(page.Locked) > 2 {
+		var page barred.Page
+		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK || len(page.Lockouts) > 2 {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
-		for _, l := range page.Locked {
-			if l.Until.Time().Sub(l.Since.Time()) != time.Hour || l.Reason != service.ReasonLockout || l.TxnID == 0 {
+		for _, l := range page.Lockouts {
+			if l.Until.Sub(l.Since.Time) != time.Hour || l.Reason != service.ReasonLockout || l.TxnID == 0 {
 				t.Errorf("lockout %+v", l)
 			}
-			keys = append(keys, l.BucketKey)
+			keys = append(keys, l.Key)
 		}
 		if path = ""; page.Next != 0 {
 			path = fmt.Sprintf("/v1/zones/2/locked?limit=2&after=%d", page.Next)

@@ -75,7 +75,7 @@ func (s *server) reportOne(x *exchange, named reportRequest) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewReport(r))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, r)
 }
 
 // postOutcomes answers POST /v1/outcomes: each report by itself, unless the body
@@ -194,5 +194,5 @@ func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}
-	return api.Receipt{TxnID: api.ID(r.TxnID), AttemptID: r.AttemptID, Outcome: r.Outcome}
+	return api.Receipt{Report: r}
 }

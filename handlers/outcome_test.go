@@ -19,25 +19,25 @@ func TestOutcomeGivesThePlaceBack(t *testing.T) {
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
 	d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	path := fmt.Sprintf("/v1/txns/%d/outcome", d.TxnID)
+	path := fmt.Sprintf("/v1/txns/%d/outcome", d.TxnID())
 	for range 2 {
 		got := r.post(t, path, `{"outcome":"success"}`)
-		if want := fmt.Sprintf(`{"txn_id":"%d","outcome":"success"}`, d.TxnID); got.status != http.StatusOK || got.body != want {
+		if want := fmt.Sprintf(`{"txn_id":"%d","outcome":"success"}`, d.TxnID()); got.status != http.StatusOK || got.body != want {
 			t.Errorf("got %d %s, want %s", got.status, got.body, want)
 		}
 	}
-	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != fmt.Sprint(d.TxnID) {
+	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != fmt.Sprint(d.TxnID()) {
 		t.Errorf("logged %v", line)
 	}
 	r.post(t, path, `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
-	if got := r.get(t, fmt.Sprint("/v1/txns/", d.TxnID)); !strings.Contains(got.body, `"counted":false,"outcome":"success",`) {
+	if got := r.get(t, fmt.Sprint("/v1/txns/", d.TxnID())); !strings.Contains(got.body, `"counted":false,"outcome":"success",`) {
 		t.Errorf("shown as %s", got.body)
 	}
 	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); d.Blocked {
 		t.Errorf("blocked: %+v", d)
 	}
 	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	p := r.post(t, fmt.Sprintf("/v1/txns/%d/outcome", blocked.TxnID), `{"outcome":"success"}`).refused(t, http.StatusConflict, "conflict")
+	p := r.post(t, fmt.Sprintf("/v1/txns/%d/outcome", blocked.TxnID()), `{"outcome":"success"}`).refused(t, http.StatusConflict, "conflict")
 	if strings.Contains(p.Detail, "conflict: ") {
 		t.Errorf("detail = %q", p.Detail)
 	}

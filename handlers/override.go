@@ -41,9 +41,9 @@ func (s *server) listOverrides(x *exchange) error {
 	}
 	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
 		found, err := s.Reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
-		answer := api.NewOverrides(found[:min(len(found), limit)])
+		answer := api.Overrides{Overrides: found[:min(len(found), limit)]}
 		if len(found) > limit {
-			answer.Next = api.ID(found[limit-1].ID)
+			answer.Next = found[limit-1].ID
 		}
 		return answer, err
 	})
@@ -56,8 +56,7 @@ func (s *server) showOverride(x *exchange) error {
 		return err
 	}
 	return s.show(x, noOverride(zoneID, id), func(ctx context.Context) (any, error) {
-		found, err := s.Reader.Override(ctx, zoneID, id)
-		return api.NewOverride(found), err
+		return s.Reader.Override(ctx, zoneID, id)
 	})
 }
 
@@ -82,7 +81,7 @@ func (s *server) addOverride(x *exchange) error {
 	if !isShared {
 		x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
 	}
-	return x.respondJSON(status, api.MediaJSON, api.NewOverride(stored))
+	return x.respondJSON(status, api.MediaJSON, stored)
 }
 
 // sameReason reads the parameter by which programs that share a bucket leave the overrides of each other alone.
@@ -110,7 +109,7 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, stored)
 }
 
 // writeOverride has the override that the request asks for stored by write, under the ids of which. absent and conflict are the texts
@@ -224,10 +223,10 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 		if *r.Window < 1 || *r.Window > most {
 			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
 		}
-		o.Window = service.Seconds(*r.Window)
+		o.Window.Duration = service.Seconds(*r.Window)
 	}
 	if r.ExpiresAt != nil {
-		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
+		if o.ExpiresAt.Time, err = expiry(*r.ExpiresAt); err != nil {
 			return o, err
 		}
 	}

@@ -213,7 +213,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 	}
 	for query, test := range map[string]struct {
 		n           int
-		first, next api.ID
+		first, next uint64
 	}{
 		"": {100, 1, 199}, "?limit=1": {1, 1, 1}, "?limit=125": {125, 1, 0}, "?limit=124": {124, 1, 247}, "?limit=1000": {125, 1, 0},
 		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},

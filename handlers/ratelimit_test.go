@@ -18,14 +18,14 @@ func TestRateLimitHeadersTellTheEndOfAPeriod(t *testing.T) {
 		limit string
 	}{
 		"room":            {func(*service.Verdict) {}, `"1";r=2;t=324000`},
-		"full":            {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter = 5, true, 90*time.Hour }, `"1";r=0;t=324000`},
-		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter = 5, true, 95*time.Hour }, `"1";r=0;t=342000`},
+		"full":            {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 90*time.Hour }, `"1";r=0;t=324000`},
+		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 95*time.Hour }, `"1";r=0;t=342000`},
 	} {
 		v := service.Verdict{
-			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.PeriodMonth.Length(), Velocity: 3, ResetAfter: 90 * time.Hour,
+			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(service.PeriodMonth.Length()), Velocity: 3, ResetAfter: service.Lasting(90 * time.Hour),
 		}
 		test.edit(&v)
-		d := service.Decision{CheckedAt: time.Now(), Blocked: v.Blocked, Verdicts: []service.Verdict{v}}
+		d := service.Decision{CheckedAt: service.At(time.Now()), Blocked: v.Blocked, Verdicts: []service.Verdict{v}}
 		got := startWith(t, fixed(d)).post(t, "/v1/check", bucketJSON(1, "secret")).header
 		if got.Get("RateLimit-Policy") != `"1";q=5;w=2678400` || got.Get("RateLimit") != test.limit {
 			t.Errorf("%s: got %q, %q", name, got.Get("RateLimit-Policy"), got.Get("RateLimit"))
@@ -36,11 +36,11 @@ func TestRateLimitHeadersTellTheEndOfAPeriod(t *testing.T) {
 func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 	t.Parallel()
 	free := func(zone int64, key string, velocity int) service.Verdict {
-		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: time.Minute, Velocity: velocity}
+		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute), Velocity: velocity}
 	}
 	blocked := func(zone int64, key string, wait time.Duration) service.Verdict {
 		v := free(zone, key, 5)
-		v.Blocked, v.RetryAfter = true, wait
+		v.Blocked, v.RetryAfter.Duration = true, wait
 		return v
 	}
 	beside := func(zone int64, key string) service.Verdict {
@@ -59,7 +59,7 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"a zone that only watches": {
-			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: time.Minute, Velocity: 5, WouldBlock: true}},
+			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5, WouldBlock: true}},
 			`"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"blocked": {
@@ -82,17 +82,17 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		"no limit decided": {[]service.Verdict{beside(1, "secret")}, "", "", ""},
 		"denied": {
 			[]service.Verdict{{
-				Bucket: bucketOf(1, "x"), TxnID: 1, Rate: 5, Window: time.Minute, Unmetered: true, Blocked: true,
-				RetryAfter: time.Hour,
+				Bucket: bucketOf(1, "x"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute), Unmetered: true, Blocked: true,
+				RetryAfter: service.Lasting(time.Hour),
 			}},
 			"", "", "3600",
 		},
 		"rate 0": {
-			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: time.Hour, Blocked: true, RetryAfter: time.Hour}},
+			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: service.Lasting(time.Hour), Blocked: true, RetryAfter: service.Lasting(time.Hour)}},
 			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600",
 		},
 	} {
-		d := service.Decision{CheckedAt: time.Now(), Verdicts: test.verdicts}
+		d := service.Decision{CheckedAt: service.At(time.Now()), Verdicts: test.verdicts}
 		for _, v := range test.verdicts {
 			d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
 		}

@@ -1,10 +1,6 @@
 package handlers
 
-import (
-	"context"
-
-	"velocityd/api"
-)
+import "context"
 
 // pathRetention is the path of showRetention.
 const pathRetention = "/v1/retention"
@@ -12,7 +8,6 @@ const pathRetention = "/v1/retention"
 // showRetention answers GET /v1/retention.
 func (s *server) showRetention(x *exchange) error {
 	return s.show(x, "", func(ctx context.Context) (any, error) {
-		state, err := s.Retention.Retention(ctx)
-		return api.NewRetention(state), err
+		return s.Retention.Retention(ctx)
 	})
 }

@@ -26,7 +26,7 @@ const (
 
 // servedPipe returns a connection with a server, and what ends both.
 func servedPipe(work time.Duration) (caller net.Conn, end func()) {
-	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: work})
+	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: work})
 	caller, accepted := net.Pipe()
 	return caller, serveConn(New(Options{Limiter: limiter}), work, accepted)
 }

@@ -204,9 +204,9 @@ func (r reply) refused(t *testing.T, status int, code string) api.Problem {
 }
 
 // decision returns the answer of a check that was decided.
-func (r reply) decision(t *testing.T) api.Decision {
+func (r reply) decision(t *testing.T) service.Decision {
 	t.Helper()
-	var d api.Decision
+	var d service.Decision
 	if r.status != http.StatusOK {
 		t.Fatalf("got %d %s, want a decision", r.status, r.body)
 	}

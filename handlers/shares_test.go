@@ -142,7 +142,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				cache := access.NewCache(&credentials, access.Options{})
 				defer cache.Close()
 				s := newServer(Options{
-					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
+					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute}),
 					Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
 				})
 				s.slots = newSlots(4)

@@ -40,7 +40,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			case "comes too late":
 				return nil, service.NewBusyError(time.Second, "as asked")
 			}
-			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+			return fixed(service.Decision{CheckedAt: service.At(time.Now())})(ctx, checks)
 		})
 		s := newServer(Options{Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})})
 		s.slots = newSlots(1)

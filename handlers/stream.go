@@ -100,7 +100,7 @@ type ndjson struct{}
 func (ndjson) head(*bytes.Buffer) {}
 
 func (ndjson) txn(b *bytes.Buffer, t service.Txn) error {
-	err := json.MarshalWrite(b, api.NewTxn(t))
+	err := json.MarshalWrite(b, t)
 	b.WriteByte('\n')
 	return err
 }
@@ -114,10 +114,10 @@ func (ndjson) end(b *bytes.Buffer, p api.Problem) bool {
 // commas is CSV. No line of it can say that it broke off, so the connection does.
 type commas struct{}
 
-func (commas) head(b *bytes.Buffer) { b.Write(api.AppendTxnHeader(b.AvailableBuffer())) }
+func (commas) head(b *bytes.Buffer) { b.Write(service.AppendTxnHeader(b.AvailableBuffer())) }
 
 func (commas) txn(b *bytes.Buffer, t service.Txn) error {
-	b.Write(api.NewTxn(t).AppendCSV(b.AvailableBuffer()))
+	b.Write(t.AppendCSV(b.AvailableBuffer()))
 	return nil
 }
 

@@ -30,7 +30,10 @@ func (s *server) listTokens(x *exchange) error {
 	}
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		found, at, err := s.Registry.ListCredentials(ctx, wanted)
-		answer := api.NewTokens(found[:min(len(found), limit)], at)
+		answer := api.Tokens{Tokens: found[:min(len(found), limit)]}
+		for i, c := range answer.Tokens {
+			answer.Tokens[i].Live = c.IsLive(at)
+		}
 		if len(found) > limit {
 			answer.Next = found[limit-1].ID
 		}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -21,8 +20,7 @@ func (s *server) showZoneTotals(x *exchange) error {
 		return err
 	}
 	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
-		totals, err := s.Reader.ZoneTotals(ctx, zoneID, query)
-		return api.NewZoneTotals(totals), err
+		return s.Reader.ZoneTotals(ctx, zoneID, query)
 	})
 }
 
@@ -41,8 +39,7 @@ func (s *server) showBucketTotals(x *exchange) error {
 		if err != nil {
 			return nil, err
 		}
-		totals, err := s.Reader.BucketTotals(ctx, bucket, query)
-		return api.NewBucketTotals(totals), err
+		return s.Reader.BucketTotals(ctx, bucket, query)
 	})
 }
 
@@ -53,7 +50,7 @@ func totalsQuery(query string) (q service.TotalsQuery, err error) {
 		return q, invalid("The query is not percent-encoded correctly.")
 	}
 	q.By = service.Span(values.Get("by"))
-	for name, instant := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+	for name, instant := range map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time} {
 		if !values.Has(name) {
 			continue
 		}

@@ -18,7 +18,7 @@ const pathExplanation = "/v1/txns/:id/explanation"
 func (s *server) showTxn(x *exchange) error {
 	return s.lookUpTxn(x, func(ctx context.Context, id uint64) (service.Txn, any, error) {
 		found, err := s.Reader.Txn(ctx, id)
-		return found, api.NewTxn(found), err
+		return found, found, err
 	})
 }
 
@@ -35,11 +35,12 @@ func (s *server) explainTxn(x *exchange) error {
 				beside.AttemptID = ""
 			}
 		}
-		answer := api.NewExplanation(found)
-		if o := answer.Override; o != nil && !s.Auth.IsOpen() && !x.caller.Has(access.ScopeOverrides) {
-			o.Reason, o.CreatedBy = "", "" // they name people: see routeRecords
+		if o := found.Override; o != nil && !s.Auth.IsOpen() && !x.caller.Has(access.ScopeOverrides) {
+			shown := *o
+			shown.Reason, shown.CreatedBy = "", "" // they name people: see routeRecords
+			found.Override = &shown
 		}
-		return found.Txn, answer, nil
+		return found.Txn, found, nil
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"testing"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -17,17 +16,17 @@ func TestTxnOfEachKindIsShown(t *testing.T) {
 	body := `{"buckets":[` + bucketJSON(1, "é\"") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
 	allowed := r.post(t, "/v1/check", body).decision(t)
 	blocked := r.post(t, "/v1/check", body).decision(t)
-	for _, want := range []api.Txn{
-		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true, CheckID: allowed.TxnID},
-		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true, Reason: service.ReasonElsewhere, CheckID: blocked.TxnID},
+	for _, want := range []service.Txn{
+		{ID: allowed.TxnID(), Bucket: bucketOf(1, "é\""), CreatedAt: allowed.CheckedAt, Counted: true, CheckID: allowed.TxnID()},
+		{ID: blocked.TxnID(), Bucket: bucketOf(1, "é\""), CreatedAt: blocked.CheckedAt, Blocked: true, Reason: service.ReasonElsewhere, CheckID: blocked.TxnID()},
 		{
-			ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true,
-			Reason: service.ReasonFull, CheckID: blocked.TxnID,
+			ID: blocked.Verdicts[1].TxnID, Bucket: bucketOf(2, "203.0.113.9"), CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true,
+			Reason: service.ReasonFull, CheckID: blocked.TxnID(),
 		},
 	} {
 		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))
 		want.Attempts, want.LastAt = 1, want.CreatedAt
-		var got api.Txn
+		var got service.Txn
 		if err := json.Unmarshal([]byte(reply.body), &got); err != nil || got != want || reply.status != http.StatusOK {
 			t.Errorf("got %d %s, want %+v", reply.status, reply.body, want)
 		}

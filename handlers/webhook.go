@@ -23,7 +23,7 @@ const (
 func (s *server) listWebhooks(x *exchange) error {
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		list, err := s.Webhooks.Webhooks(ctx)
-		return api.NewWebhooks(list), err
+		return api.Webhooks{Webhooks: list}, err
 	})
 }
 
@@ -52,11 +52,9 @@ func (s *server) addWebhook(x *exchange) error {
 			service.ErrConflict: fmt.Sprintf("There are %d webhooks, which is the most. Remove one first.", webhook.MaxWebhooks),
 		})
 	}
-	answer := api.NewWebhook(made)
-	answer.Secret = secret
 	x.set(fieldCacheControl, "no-store")
 	x.set("Location", fmt.Sprintf("%s/%d", pathWebhooks, made.ID))
-	return x.respondJSON(http.StatusCreated, api.MediaJSON, answer)
+	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.MadeWebhook{Webhook: made, Secret: secret})
 }
 
 // removeWebhook answers DELETE /v1/webhooks/{id}.
@@ -85,7 +83,7 @@ func (s *server) listDeliveries(x *exchange) error {
 	}
 	return s.show(x, noWebhook(id), func(ctx context.Context) (any, error) {
 		list, err := s.Webhooks.Deliveries(ctx, id, after)
-		return api.NewDeliveries(list), err
+		return api.Deliveries{Deliveries: list}, err
 	})
 }
 

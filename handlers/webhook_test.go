@@ -15,7 +15,7 @@ func TestAWebhookIsAddedListedAndRemoved(t *testing.T) {
 	post := func(path, body string) reply { return r.ask(t, "POST", path, body, "Content-Type", "application/json") }
 	added := post("/v1/webhooks", `{"url":"https://hooks.example.com/x","types":["bucket.*"],"zones":[1],"description":"mail"}`)
 	d.holds(t, "POST", "/v1/webhooks", added)
-	var made api.Webhook
+	var made api.MadeWebhook
 	if err := json.Unmarshal([]byte(added.body), &made); err != nil || added.status != http.StatusCreated || !strings.HasPrefix(made.Secret, "whsec_") ||
 		added.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("got %d %s", added.status, added.body)

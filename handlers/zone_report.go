@@ -43,7 +43,7 @@ func (s *server) showReport(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZoneReport(report))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, report)
 }
 
 // makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's own.
@@ -79,20 +79,20 @@ func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err erro
 		}
 	}
 	if q.Until.IsZero() {
-		q.Until = now.UTC().Truncate(time.Microsecond)
+		q.Until.Time = now.UTC().Truncate(time.Microsecond)
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-defaultReportTime)
+		q.Since.Time = q.Until.Add(-defaultReportTime)
 	}
 	return q, q.Validate()
 }
 
 // setReport reads one parameter.
 func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
-	instants := map[string]*time.Time{"since": &q.Since, "until": &q.Until}
+	instants := map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time}
 	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}
 	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys, "most_rows": &q.MostRows}
-	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within, "sources_within": &q.Sources.Within}
+	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within.Duration, "sources_within": &q.Sources.Within.Duration}
 	if at := instants[name]; at != nil {
 		*at, err = bound(name, text)
 		return err

@@ -48,7 +48,7 @@ func TestPutZoneTakesEffectAtTheNextCheck(t *testing.T) {
 	r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`)
 	r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
 	r.put(t, "/v1/zones/1", `{"rate":1,"window":60,"key_kind":"username"}`)
-	if d := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t); d.Blocked || d.Buckets[0].BucketKey != "alice" {
+	if d := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t); d.Blocked || d.Verdicts[0].Key != "alice" {
 		t.Errorf("got %+v", d)
 	}
 	if got := r.delete(t, "/v1/zones/1", "X-Forwarded-User", "dba"); got.status != http.StatusNoContent || got.body != "" {

@@ -187,7 +187,10 @@ func TestRequestsWithoutBasicAreNoLoginWhereUsersComeByIt(t *testing.T) {
 type policy bool
 
 func (p policy) Check(context.Context, service.Check) (service.Decision, error) {
-	return service.Decision{Degraded: true, Blocked: !bool(p), Verdicts: []service.Verdict{{Blocked: !bool(p), RetryAfter: time.Second}}}, nil
+	return service.Decision{Degraded: true, Blocked: !bool(p), Verdicts: []service.Verdict{{
+		Blocked:    !bool(p),
+		RetryAfter: service.Lasting(time.Second),
+	}}}, nil
 }
 
 func (policy) Report(context.Context, service.Report) error {

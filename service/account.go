@@ -30,9 +30,9 @@ type account struct {
 
 // judge answers for the bucket before the check is charged. See wait.
 func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
-	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.term.Window, Unmetered: !a.counts, Velocity: a.velocity}
+	v := Verdict{Bucket: bucket, Rate: a.rate, Window: Lasting(a.term.Window), Unmetered: !a.counts, Velocity: a.velocity}
 	if a.counts {
-		v.ResetAfter = a.term.resetAfter(now)
+		v.ResetAfter.Duration = a.term.resetAfter(now)
 	}
 	wait, reason := a.wait(now, mayLock)
 	v.WouldBlock, v.Reason = wait > 0, reason
@@ -41,7 +41,7 @@ func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
 	}
 	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
 	if v.Blocked {
-		v.RetryAfter = roundUp(wait)
+		v.RetryAfter.Duration = roundUp(wait)
 	}
 	return v
 }

@@ -3,23 +3,22 @@ package service
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Attempt is the remembered answer to a check with an AttemptID.
 type Attempt struct {
 	Decision Decision // as it was answered first
 	// ExpiresAt is the first instant at which the id is forgotten.
-	ExpiresAt time.Time
+	ExpiresAt Instant
 }
 
 // NewAttempt returns the part of a decision that must be remembered.
 func NewAttempt(d Decision) Attempt {
 	life := MinAttemptLife
 	for _, v := range d.Verdicts {
-		life = max(life, v.Window)
+		life = max(life, v.Window.Duration)
 	}
-	return Attempt{Decision: d, ExpiresAt: d.CheckedAt.Add(life)}
+	return Attempt{Decision: d, ExpiresAt: At(d.CheckedAt.Add(life))}
 }
 
 // repeat answers a check as the first check with its AttemptID was answered, which is in the
@@ -29,7 +28,7 @@ func (d *decider) repeat(check Check) (repeated Decision, ok bool) {
 		return d.ruling.Decisions[first].repeatFor(check), true
 	}
 	first, ok := d.ledger.Attempts[check.AttemptID]
-	if !ok || !d.now.Before(first.ExpiresAt) {
+	if !ok || !d.now.Before(first.ExpiresAt.Time) {
 		return Decision{}, false
 	}
 	return first.Decision.repeatFor(check), true

@@ -47,19 +47,20 @@ type ChangeGroup struct {
 
 // AuditEntry is a row of zone_audit: something that somebody has changed, released, exported or erased.
 type AuditEntry struct {
-	ID        uint64
-	At        time.Time // by the engine's clock
-	Account   string    // of the session
-	Principal string    // on whose behalf; may be empty
-	Reason    string    // as he said; may be empty
-	Subject   string    // one of AuditSubjects
-	Action    string    // one of AuditActions
-	ZoneID    int64     // 0 for a token, a webhook, and an export of several zones
+	ID        uint64  `json:"id,string"`
+	At        Instant `json:"at"`               // by the engine's clock
+	Account   string  `json:"account"`          // of the session
+	Principal string  `json:"by,omitzero"`      // on whose behalf; may be empty
+	Reason    string  `json:"reason,omitzero"`  // as he said; may be empty
+	Subject   string  `json:"subject"`          // one of AuditSubjects
+	Action    string  `json:"action"`           // one of AuditActions
+	ZoneID    int64   `json:"zone_id,omitzero"` // 0 for a token, a webhook, and an export of several zones
 	// OverrideID is 0 unless the entry is about an override.
-	OverrideID uint64
+	OverrideID uint64 `json:"override_id,string,omitzero"`
 	// Before and After are objects in JSON with a member for each column, or nil: there is no Before of an insert, and no
 	// After of a delete. A release, an export and an erasure have their details in After.
-	Before, After json.RawMessage
+	Before json.RawMessage `json:"before,omitzero"`
+	After  json.RawMessage `json:"after,omitzero"`
 }
 
 // AuditSubjects returns everything that an entry can be about.
@@ -125,10 +126,10 @@ func (q *AuditQuery) isBy(e AuditEntry) bool {
 
 // AuditPage is a part of the audit.
 type AuditPage struct {
-	Entries []AuditEntry
+	Entries []AuditEntry `json:"entries"`
 	// Next is the Cursor of the following page, the id of the last entry that was looked at. 0 says that there is no
 	// following page. A page with a Next may have no entry.
-	Next uint64
+	Next uint64 `json:"next,string,omitzero"`
 }
 
 // NewAuditPage returns the page of a query, of the entries behind its cursor, the newest first. If there are as many as

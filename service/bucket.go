@@ -16,8 +16,8 @@ const MaxReleases = 100
 // Bucket is one key inside a zone: a user, an address. Keys are compared byte
 // by byte: case, accents and trailing spaces all tell buckets apart.
 type Bucket struct {
-	ZoneID int64
-	Key    string
+	ZoneID int64  `json:"zone_id,omitzero"`    // left out only where a Bucket may be none, as in an event
+	Key    string `json:"bucket_key,omitzero"` // likewise
 }
 
 // Compare orders buckets by zone and then key, byte by byte: the order in which

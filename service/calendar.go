@@ -105,8 +105,8 @@ func (z Zone) TermUnder(o *Override) Term {
 	term := z.Term()
 	switch {
 	case o == nil || o.Action != OverrideLimit:
-	case o.Window > 0:
-		term = Term{Window: o.Window}
+	case o.Window.Duration > 0:
+		term = Term{Window: o.Window.Duration}
 	case o.PeriodAnchor > 0:
 		term.Calendar.Anchor = o.PeriodAnchor
 	}

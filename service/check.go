@@ -21,25 +21,25 @@ const (
 // nothing: if any bucket blocks, the check is blocked and no bucket is charged. A bucket that
 // stands there twice, perhaps in two spellings, is counted once: a Limiter sees to that.
 type Check struct {
-	Buckets []Bucket
+	Buckets []Bucket `json:"buckets"`
 	// AttemptID is the caller's own name for the attempt, or empty. A second check with
 	// the same id and the same buckets gets the answer of the first, and is neither
 	// recorded nor charged again. The id is remembered for the longest window of the
 	// check's buckets, and for MinAttemptLife at least.
-	AttemptID string
+	AttemptID string `json:"attempt_id,omitzero"`
 	// SecretHash is a keyed hash of the secret that is tried, such as the user and the password, which the caller has
 	// made and truncated, or empty. It matters in zones with RepeatFree alone, and stores keep no more of it than
 	// an Imprint. It has MinSecretHash to MaxSecretHash characters of hexadecimal or of base64 for URLs.
-	SecretHash string
+	SecretHash string `json:"secret_hash,omitzero"`
 	// KeyRules are the rules by which the keys of Buckets were normalised, one for each
 	// bucket. Checks may share the slice, and nobody may change it. If it is nil, the store
 	// takes the keys as normal. Only a Limiter sets it.
-	KeyRules []KeyRule
+	KeyRules []KeyRule `json:"-"`
 	// Named says for each of Buckets which bucket of the caller's it stands for, by its place,
 	// if some of those have several pseudonyms. All pseudonyms of one stand side by side. If it
 	// is nil, each of Buckets stands for itself. Only a Limiter sets it. Then there may be
 	// MaxKeys times as many Buckets as MaxBuckets.
-	Named []int
+	Named []int `json:"-"`
 }
 
 // String leaves the secret hash out: whoever prints a check, such as a panic, may print it into a log.
@@ -141,42 +141,42 @@ func (d Decision) HasCause() bool {
 
 // Verdict is the answer for one bucket of a check.
 type Verdict struct {
-	Bucket Bucket
+	Bucket
 	// Blocked says that this bucket has no room and its zone is enforced. The
 	// others of the same check may have room: Decision.Blocked speaks for the
 	// whole.
-	Blocked bool
+	Blocked bool `json:"blocked"`
 	// WouldBlock says that this bucket has no room, is locked or denied, whether
 	// or not its zone is enforced.
-	WouldBlock bool
+	WouldBlock bool `json:"would_block"`
 	// Reason says why, or why this bucket let an attempt through that another one blocked. It is empty
 	// for an attempt that passed. In a degraded decision it is why as far as the instance knows, and empty
 	// if OnFailureBlock blocks, or no more buckets can be remembered.
-	Reason Reason
+	Reason Reason `json:"reason,omitzero"`
 	// OverrideID names the override that denies, or is 0.
-	OverrideID uint64
+	OverrideID uint64 `json:"override_id,string,omitzero"`
 	// TxnID is the id of the recorded attempt in this bucket.
-	TxnID uint64
+	TxnID uint64 `json:"txn_id,string,omitzero"`
 	// Rate and Window are the limit at the moment of the decision: the zone's or an override's. The Window of a
 	// limit by a period is the length of the longest one.
-	Rate   int
-	Window time.Duration
+	Rate   int      `json:"rate"`
+	Window Duration `json:"window"`
 	// Unmetered says that no limit decided: the zone is off, or an override allows or denies. Then
 	// Velocity counts the txns in the bucket's window now, with this attempt if it was charged. Counting
 	// stops at Rate.
-	Unmetered bool
+	Unmetered bool `json:"-"`
 	// Velocity is how many txns count in the bucket's window now, this attempt
 	// included if it was charged. Counting stops at Rate.
-	Velocity int
+	Velocity int `json:"velocity"`
 	// RetryAfter is 0 unless Blocked. Otherwise it is the smallest whole number of seconds
 	// after which the bucket has room and is neither locked nor denied, if nothing else is
 	// charged to it. If that never happens (rate 0, denied for ever) it is the window. It
 	// does not foresee that an override ends earlier, or that the bucket is full when a
 	// denial ends.
-	RetryAfter time.Duration
+	RetryAfter Duration `json:"retry_after"`
 	// ResetAfter is the time until the period ends in which the txn counts, in whole seconds, rounded up. It is 0 if
 	// the limit slides, and if v is Unmetered.
-	ResetAfter time.Duration
+	ResetAfter Duration `json:"reset_after,omitzero"`
 }
 
 // Remaining returns the number of further attempts that the bucket admits now. It means nothing if v is
@@ -191,24 +191,24 @@ func (v Verdict) Remaining() int {
 // Decision is the answer for a whole check. If Err is not nil, the check was not
 // decided and the other fields are zero.
 type Decision struct {
-	Blocked bool
+	Blocked bool `json:"blocked"`
 	// WouldBlock says that some bucket has no room, enforced or not.
-	WouldBlock bool
+	WouldBlock bool `json:"would_block"`
 	// Degraded says that the check was answered without the database, by the OnFailure of its
 	// zones. It is recorded nowhere: there is no txn and no CheckedAt, and its AttemptID is not
 	// remembered. Rate and Window of its verdicts are those that were last seen. How many attempts
 	// count is not known: nothing remains.
-	Degraded bool
+	Degraded bool `json:"degraded,omitzero"`
 	// CheckedAt is the engine's clock, UTC in microseconds, read under the
 	// buckets' locks: the created_at of the check's txns.
-	CheckedAt time.Time
+	CheckedAt Instant `json:"checked_at,omitzero"`
 	// Verdicts holds one answer for each bucket, in the check's order.
-	Verdicts []Verdict
+	Verdicts []Verdict `json:"buckets"`
 	// Err says why this check was not decided. It wraps ErrInvalid, ErrNotFound, ErrConflict
 	// for an AttemptID that was used with other buckets, or ErrBusy for a bucket that
 	// another session holds for long. If other checks of the same call were decided, it may
 	// be any error of a CheckStore; ErrUndecided means that this check MAY have been counted.
-	Err error
+	Err error `json:"-"`
 }
 
 // IsUndecided reports whether a check is blocked although no limit says so: a setting answered it, of the zone or of the caller, because
@@ -230,7 +230,7 @@ func (d Decision) TxnID() uint64 {
 func (d Decision) RetryAfter() time.Duration {
 	var longest time.Duration
 	for _, v := range d.Verdicts {
-		longest = max(longest, v.RetryAfter)
+		longest = max(longest, v.RetryAfter.Duration)
 	}
 	return longest
 }

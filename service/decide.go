@@ -189,7 +189,7 @@ func (d *decider) decide(i int, check Check) Decision {
 			return Decision{Err: ErrHeld}
 		}
 	}
-	decision := Decision{CheckedAt: d.now, Verdicts: d.judge(i, check)}
+	decision := Decision{CheckedAt: At(d.now), Verdicts: d.judge(i, check)}
 	for _, v := range decision.Verdicts {
 		decision.Blocked = decision.Blocked || v.Blocked
 		decision.WouldBlock = decision.WouldBlock || v.WouldBlock
@@ -269,7 +269,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 			d.lockOut(v.Bucket, account)
 		}
 		txn := Txn{
-			Bucket: v.Bucket, CreatedAt: d.now, LastAt: d.now, Attempts: 1, Blocked: decision.Blocked,
+			Bucket: v.Bucket, CreatedAt: At(d.now), LastAt: At(d.now), Attempts: 1, Blocked: decision.Blocked,
 			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
 		}
 		if txn.Blocked && account.zone.HasSeries() {

@@ -24,7 +24,7 @@ func apply(l book, r service.Ruling) (counted []bool) {
 	for _, txn := range r.Txns {
 		counted = append(counted, txn.Counted)
 		if txn.Counted {
-			l.Counted[txn.Bucket] = append(l.Counted[txn.Bucket], txn.CreatedAt)
+			l.Counted[txn.Bucket] = append(l.Counted[txn.Bucket], txn.CreatedAt.Time)
 		}
 	}
 	r.Number(0, 0)
@@ -76,10 +76,10 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 			if v.Velocity != test.velocity || v.Remaining() != test.rate-test.velocity {
 				t.Errorf("velocity = %d, remaining %d, want %d", v.Velocity, v.Remaining(), test.velocity)
 			}
-			if v.RetryAfter != test.retry || d.RetryAfter() != test.retry {
-				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter, d.RetryAfter(), test.retry)
+			if v.RetryAfter.Duration != test.retry || d.RetryAfter() != test.retry {
+				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter.Duration, d.RetryAfter(), test.retry)
 			}
-			if v.Rate != test.rate || v.Window != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
+			if v.Rate != test.rate || v.Window.Duration != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
 				t.Errorf("the answer speaks of something else: %+v", d)
 			}
 		})
@@ -117,7 +117,7 @@ func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 	} {
 		d := decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
-		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
+		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter.Duration != test.retry {
 			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
 		}
 	}
@@ -147,7 +147,7 @@ func TestDecideRefusesNewAttemptsWhileTheyAreHeld(t *testing.T) {
 	l := ledger(1)
 	l.AttemptsHeld = true
 	l.Attempts = map[string]service.Attempt{"known": service.NewAttempt(service.Decision{
-		CheckedAt: noon(), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: time.Hour}},
+		CheckedAt: service.At(noon()), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: service.Lasting(time.Hour)}},
 	})}
 	checks := []service.Check{check(at(1, "alice")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve"))}
 	checks[0].AttemptID, checks[1].AttemptID, checks[3].AttemptID = "new", "known", "other"

@@ -4,10 +4,10 @@ import "context"
 
 // Diagnosis is one thing that somebody has looked at, in words for whoever looks after the service.
 type Diagnosis struct {
-	Level string // ok, note, warning or fault
-	About string // one word or two, the same for all of one kind
-	Is    string
-	Do    string // the cure; empty if nothing has to be done
+	Level string `json:"level"` // ok, note, warning or fault
+	About string `json:"about"` // one word or two, the same for all of one kind
+	Is    string `json:"is"`
+	Do    string `json:"do,omitzero"` // the cure; empty if nothing has to be done
 }
 
 // Examine looks whether the database is fit for the service, and changes nothing. It may take many seconds, and ends when ctx

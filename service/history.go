@@ -103,18 +103,18 @@ func (q *HistoryQuery) Matches(t Txn) bool {
 
 // HistoryPage is a part of the history.
 type HistoryPage struct {
-	Txns []Txn
+	Txns []Txn `json:"txns"`
 	// Others are the further txns of the checks of Txns, in no order, if the query was WithOthers: they tell from where the
 	// attempts of a user came, whatever the filters are.
-	Others []Txn
+	Others []Txn `json:"others,omitempty"`
 	// Next is the Cursor of the following page, the id of the last txn that was looked at. 0 says that there is no
 	// following page.
-	Next uint64
+	Next uint64 `json:"next,string,omitzero"`
 	// Last is the id of the last txn that was looked at, or the query's Cursor if there was none. A reader that follows
 	// the history, the oldest first, goes on from it later.
-	Last uint64
+	Last uint64 `json:"last,string,omitzero"`
 	// ScannedUntil is the instant of the last txn that was looked at, or the zero time if there was none.
-	ScannedUntil time.Time
+	ScannedUntil Instant `json:"scanned_until,omitzero"`
 }
 
 // Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest zone first.

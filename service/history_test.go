@@ -117,11 +117,11 @@ func TestDecideTellsTheFirstSecondWithRoom(t *testing.T) {
 				}
 				asked++
 				lone := []service.Check{check(v.Bucket)}
-				if d := decide(h.now.Add(v.RetryAfter), h.ledger, lone).Decisions[0]; d.Blocked {
-					t.Errorf("seed %d: no room after %v in %+v", seed, v.RetryAfter, v)
+				if d := decide(h.now.Add(v.RetryAfter.Duration), h.ledger, lone).Decisions[0]; d.Blocked {
+					t.Errorf("seed %d: no room after %v in %+v", seed, v.RetryAfter.Duration, v)
 				}
-				if d := decide(h.now.Add(v.RetryAfter-time.Second), h.ledger, lone).Decisions[0]; !d.Blocked {
-					t.Errorf("seed %d: room a second before %v in %+v", seed, v.RetryAfter, v)
+				if d := decide(h.now.Add(v.RetryAfter.Duration-time.Second), h.ledger, lone).Decisions[0]; !d.Blocked {
+					t.Errorf("seed %d: room a second before %v in %+v", seed, v.RetryAfter.Duration, v)
 				}
 			}
 		}

@@ -41,7 +41,7 @@ func TestDecideHoldsALockoutUntilItsVeryEnd(t *testing.T) {
 		r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 		d := r.Decisions[0]
 		v := d.Verdicts[0]
-		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter != test.retry || v.Remaining() != 0 {
+		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter.Duration != test.retry || v.Remaining() != 0 {
 			t.Errorf("locked until %v from now: %+v, want blocked %v, retry after %v", test.until, d, test.blocked, test.retry)
 		}
 		if counted := apply(l, r); counted[0] == test.blocked {

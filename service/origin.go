@@ -5,13 +5,13 @@ import "fmt"
 // Origin is the network and the country of an address, as a file of the operator tells them. It is for people who read
 // the history: no decision depends on it. Members that the file does not know are zero.
 type Origin struct {
-	Country      string // by ISO 3166-1: two letters
-	ASN          uint32 // the number of the autonomous system
-	Organization string // of the autonomous system
+	Country      string `json:"country,omitzero"`      // by ISO 3166-1: two letters
+	ASN          uint32 `json:"asn,omitzero"`          // the number of the autonomous system
+	Organization string `json:"organization,omitzero"` // of the autonomous system
 }
 
-// String says the origin in a few words, such as "DE, AS3320 Deutsche Telekom AG".
-func (o Origin) String() string {
+// Text says the origin in a few words, such as "DE, AS3320 Deutsche Telekom AG".
+func (o Origin) Text() string {
 	switch {
 	case o.ASN == 0:
 		return o.Country

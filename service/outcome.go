@@ -21,9 +21,9 @@ const MaxReports = 1000
 // Report says how a login ended. Either TxnID, which is any txn of its check, or AttemptID names the
 // check; the outcome is recorded for all of its txns.
 type Report struct {
-	TxnID     uint64
-	AttemptID string
-	Outcome   Outcome
+	TxnID     uint64  `json:"txn_id,string,omitzero"`
+	AttemptID string  `json:"attempt_id,omitzero"`
+	Outcome   Outcome `json:"outcome,omitzero"` // a problem has none in its place
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
@@ -207,7 +207,7 @@ func (s *settler) settle(outcome Outcome, txn Txn) {
 	settled := SettledTxn{Txn: txn, GivenBack: txn.Counted && succeeded && zone.Counts == CountsFailures}
 	settled.Outcome, settled.Counted = outcome, txn.Counted && !settled.GivenBack
 	if settled.GivenBack {
-		settled.UncountedAt = s.now
+		settled.UncountedAt.Time = s.now
 	}
 	s.Settled = append(s.Settled, settled)
 	if succeeded && zone.ResetOnSuccess {

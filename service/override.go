@@ -39,27 +39,27 @@ const (
 // of addresses. Of several that fit, the exact key wins, then the longest
 // prefix.
 type Override struct {
-	ID     uint64 // set by the store
-	ZoneID int64
+	ID     uint64 `json:"id,string"` // set by the store
+	ZoneID int64  `json:"zone_id"`
 	// Key is the normalised key of one bucket. Exactly one of Key and Prefix is
 	// set.
-	Key string
+	Key string `json:"bucket_key,omitzero"`
 	// Prefix is a masked network of several buckets, in zones whose keys are addresses: see
 	// KeyRule.Target.
-	Prefix netip.Prefix
-	Action OverrideAction
+	Prefix netip.Prefix   `json:"prefix,omitzero"`
+	Action OverrideAction `json:"action"`
 	// Rate, Window and PeriodAnchor belong to OverrideLimit alone. With a Window the limit slides, whatever the
 	// zone does. Without one it counts as the zone does, in its window or period.
-	Rate   int
-	Window time.Duration
+	Rate   int      `json:"rate"`
+	Window Duration `json:"window,omitzero"`
 	// PeriodAnchor is the day on which the bucket's months begin, 1 to 31, such as that of a subscription. 0 is the
 	// zone's. It has an effect in zones with PeriodMonth alone, and belongs to a limit without Window.
-	PeriodAnchor int
+	PeriodAnchor int `json:"period_anchor,omitzero"`
 	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
 	// effect any more. The zero time means that it never expires.
-	ExpiresAt time.Time
-	Reason    string
-	CreatedBy string
+	ExpiresAt Instant `json:"expires_at,omitzero"`
+	Reason    string  `json:"reason"`
+	CreatedBy string  `json:"created_by"`
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
@@ -81,7 +81,7 @@ func (o Override) Validate() error {
 		return err
 	}
 	if !o.ExpiresAt.IsZero() {
-		if err := ValidateExpiry(o.ExpiresAt); err != nil {
+		if err := ValidateExpiry(o.ExpiresAt.Time); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (o Override) Extends(before Override) (bool, error) {
 	case before.ExpiresAt.IsZero():
 		return false, nil
 	}
-	return o.ExpiresAt.IsZero() || o.ExpiresAt.After(before.ExpiresAt), nil
+	return o.ExpiresAt.IsZero() || o.ExpiresAt.After(before.ExpiresAt.Time), nil
 }
 
 // MayEnd returns an ErrConflict unless the override was made for the reason.
@@ -153,7 +153,7 @@ func ValidateRelease(principal, reason string) error {
 func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
-		if o.Rate != 0 || o.Window != 0 || o.PeriodAnchor != 0 {
+		if o.Rate != 0 || o.Window.Duration != 0 || o.PeriodAnchor != 0 {
 			return NewFieldError("rate", "window and period_anchor belong to action limit alone")
 		}
 		return nil
@@ -168,10 +168,10 @@ func (o Override) validateLimit() error {
 	switch {
 	case err != nil:
 		return err
-	case o.Window != 0 && o.PeriodAnchor != 0:
+	case o.Window.Duration != 0 && o.PeriodAnchor != 0:
 		return NewFieldError("period_anchor", "must not be given beside window: a limit with a window slides")
-	case o.Window != 0:
-		return Zone{Window: o.Window}.validateSetting("window")
+	case o.Window.Duration != 0:
+		return Zone{Window: o.Window.Duration}.validateSetting("window")
 	case o.PeriodAnchor != 0:
 		return Zone{Calendar: Calendar{Anchor: o.PeriodAnchor}}.validateSetting("period_anchor")
 	}
@@ -192,7 +192,7 @@ func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
 	index := OverrideIndex{exact: make(map[Bucket]*Override, len(overrides))}
 	for i := range overrides {
 		switch o := &overrides[i]; {
-		case HasExpired(o.ExpiresAt, now):
+		case HasExpired(o.ExpiresAt.Time, now):
 		case o.Key != "":
 			index.exact[Bucket{ZoneID: o.ZoneID, Key: o.Key}] = o
 		default:

@@ -11,30 +11,30 @@ const PeekTxns = 10
 // Peek is the view of a bucket without an attempt. A key that was never seen looks like one that has been
 // idle for long.
 type Peek struct {
-	Bucket Bucket
+	Bucket
 	// At is the engine's clock, UTC.
-	At   time.Time
-	Mode Mode
+	At   Instant `json:"checked_at"`
+	Mode Mode    `json:"mode"`
 	// Rate and Window are the limit of the zone or of the override.
-	Rate   int
-	Window time.Duration
+	Rate   int      `json:"rate"`
+	Window Duration `json:"window"`
 	// Unmetered says that no limit would decide: the zone is off, or an override allows or denies.
-	// Then Velocity and Remaining are 0 and mean nothing.
-	Unmetered bool
-	Velocity  int // at most Rate
+	// Then Velocity and Remaining are 0 and mean nothing, and JSON leaves them out.
+	Unmetered bool `json:"-"`
+	Velocity  int  `json:"velocity"` // at most Rate
 	// Remaining, RetryAfter and Reason hold for the next attempt; in a shadow zone as if it were enforced.
 	// RetryAfter is 0 if it would pass.
-	Remaining  int
-	RetryAfter time.Duration
+	Remaining  int      `json:"remaining"`
+	RetryAfter Duration `json:"retry_after"`
 	// ResetAfter is as that of a Verdict.
-	ResetAfter time.Duration
-	Reason     Reason // why it would not pass
+	ResetAfter Duration `json:"reset_after,omitzero"`
+	Reason     Reason   `json:"reason,omitzero"` // why it would not pass
 	// LockedUntil is the zero time unless the bucket is locked now and a limit decides.
-	LockedUntil time.Time
+	LockedUntil Instant `json:"locked_until,omitzero"`
 	// Override is the one in force, or nil.
-	Override *Override
+	Override *Override `json:"override,omitzero"`
 	// Txns are the newest of the bucket, newest first, at most PeekTxns.
-	Txns []Txn
+	Txns []Txn `json:"txns"`
 }
 
 // NewPeek returns the view of a ledger of one bucket at now, without the Txns. It asks Decide about the
@@ -50,16 +50,16 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 		return Peek{}, err
 	}
 	account := newDecider(now, ledger, checks).account(bucket, ledger.Buckets[0])
-	peek := Peek{Bucket: bucket, At: now, Mode: account.zone.Mode}
+	peek := Peek{Bucket: bucket, At: At(now), Mode: account.zone.Mode}
 	if account.override != nil {
 		peek.Override = new(*account.override)
 	}
 	if account.counts && account.lockout.locks(now, *account.zone) {
-		peek.LockedUntil = account.lockout.Until
+		peek.LockedUntil.Time = account.lockout.Until
 	}
 	v := account.judge(now, bucket, true)
 	wait, _ := account.wait(now, true) // also in a zone that blocks nobody
-	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
+	peek.Rate, peek.Window, peek.RetryAfter.Duration, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil
 }

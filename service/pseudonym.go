@@ -258,8 +258,9 @@ func (c Check) level(verdicts []Verdict) {
 		for _, v := range verdicts[first:end] {
 			strictest.Blocked, strictest.WouldBlock = strictest.Blocked || v.Blocked, strictest.WouldBlock || v.WouldBlock
 			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason), cmp.Or(strictest.OverrideID, v.OverrideID)
-			strictest.ResetAfter = max(strictest.ResetAfter, v.ResetAfter)
-			strictest.RetryAfter, strictest.Velocity = max(strictest.RetryAfter, v.RetryAfter), max(strictest.Velocity, v.Velocity)
+			strictest.ResetAfter.Duration = max(strictest.ResetAfter.Duration, v.ResetAfter.Duration)
+			strictest.RetryAfter.Duration, strictest.Velocity = max(strictest.RetryAfter.Duration, v.RetryAfter.Duration),
+				max(strictest.Velocity, v.Velocity)
 		}
 		for i := first; i < end; i++ {
 			v := &verdicts[i]

@@ -368,7 +368,7 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 		}
 		again := ask(test.then, id, test.buckets...)
 		if again.Err != nil || again.Blocked != first.Blocked || len(again.Verdicts) != len(test.buckets) ||
-			!again.CheckedAt.Equal(first.CheckedAt) {
+			!again.CheckedAt.Equal(first.CheckedAt.Time) {
 			t.Errorf("%+v: answered %+v, then %+v", test, first, again)
 		}
 		for j, v := range again.Verdicts {
@@ -393,7 +393,7 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 		return all[0]
 	}
 	for _, o := range []service.Override{
-		{Key: hidden(old, "raised").Key, Action: service.OverrideLimit, Rate: 5, Window: time.Hour},
+		{Key: hidden(old, "raised").Key, Action: service.OverrideLimit, Rate: 5, Window: service.Lasting(time.Hour)},
 		{Key: hidden(both, "denied").Key, Action: service.OverrideDeny},
 		{Key: hidden(old, "allowed").Key, Action: service.OverrideAllow},
 	} {

@@ -7,11 +7,14 @@ import (
 
 // Recall is what is known of an attempt by its id.
 type Recall struct {
-	AttemptID string
-	Attempt
+	AttemptID string  `json:"attempt_id"`
+	ExpiresAt Instant `json:"expires_at"` // as that of Attempt
+	// Outcome is how the login ended, or empty if nobody has said.
+	Outcome  Outcome  `json:"outcome,omitzero"`
+	Decision Decision `json:"decision"` // as it was answered first
 	// Txns are those txns of the verdicts that still exist, in their order, as they are now. In a zone with
 	// RecordBlocked the txn of a blocked attempt may stand for others, too, and carry another attempt id.
-	Txns []Txn
+	Txns []Txn `json:"txns"`
 }
 
 // NewRecall returns the answer and the txns of an attempt. Of several pseudonyms of one bucket, the answer is that for
@@ -32,23 +35,17 @@ func NewRecall(id string, attempt Attempt, found []Txn) Recall {
 		}
 	}
 	attempt.Decision.Verdicts = verdicts
-	return Recall{AttemptID: id, Attempt: attempt, Txns: txns}
-}
-
-// Outcome returns how the login ended, or "" if nobody has said.
-func (r Recall) Outcome() Outcome {
-	for _, t := range r.Txns {
-		if t.Outcome != "" {
-			return t.Outcome
-		}
+	recall := Recall{AttemptID: id, ExpiresAt: attempt.ExpiresAt, Decision: attempt.Decision, Txns: txns}
+	if i := slices.IndexFunc(txns, func(t Txn) bool { return t.Outcome != "" }); i >= 0 {
+		recall.Outcome = txns[i].Outcome
 	}
-	return ""
+	return recall
 }
 
 // Zones returns the zones of all buckets of the check. One may be there several times.
-func (a Attempt) Zones() []int64 {
-	zones := make([]int64, len(a.Decision.Verdicts))
-	for i, v := range a.Decision.Verdicts {
+func (d Decision) Zones() []int64 {
+	zones := make([]int64, len(d.Verdicts))
+	for i, v := range d.Verdicts {
 		zones[i] = v.Bucket.ZoneID
 	}
 	return zones

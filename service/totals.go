@@ -25,11 +25,14 @@ const (
 // buckets is an attempt in both. An attempt without a txn, which the txn of an earlier blocked one counts, is counted
 // in the hour of that txn. All attempts are either Allowed or Blocked, by this bucket or by another one of the check.
 type Totals struct {
-	Attempts, Allowed, Blocked int64
+	Attempts int64 `json:"attempts"`
+	Allowed  int64 `json:"allowed"`
+	Blocked  int64 `json:"blocked"`
 	// WouldBlock are the attempts for which the bucket itself had no room, whether or not its zone was enforced.
-	WouldBlock int64
+	WouldBlock int64 `json:"would_block"`
 	// Successes and Failures are the reported outcomes of allowed attempts.
-	Successes, Failures int64
+	Successes int64 `json:"successes"`
+	Failures  int64 `json:"failures"`
 }
 
 // Add counts the attempts of a txn.
@@ -104,8 +107,9 @@ func (s Span) End(begin time.Time) time.Time {
 // is one of them. Each is answered as a whole. Without Until it ends now. Without Since it begins a day before its end
 // for hours, 30 days for days, and 366 days for months.
 type TotalsQuery struct {
-	Since, Until time.Time
-	By           Span // the zero value is SpanHour
+	By    Span    `json:"by"` // the zero value is SpanHour
+	Since Instant `json:"since"`
+	Until Instant `json:"until"`
 }
 
 // At returns the query with everything spelt out at now, and Since at the begin of a span. The error is an ErrInvalid
@@ -120,74 +124,74 @@ func (q TotalsQuery) At(now time.Time) (TotalsQuery, error) {
 		q.By = SpanHour
 	}
 	if q.Until.IsZero() {
-		q.Until = now
+		q.Until.Time = now
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-standard)
+		q.Since.Time = q.Until.Add(-standard)
 	}
 	switch {
-	case !q.Since.Before(q.Until):
+	case !q.Since.Before(q.Until.Time):
 		return q, NewFieldError("since", "must be before until")
-	case q.Until.Sub(q.Since) > MaxTotalsSpan:
+	case q.Until.Sub(q.Since.Time) > MaxTotalsSpan:
 		return q, NewFieldError("since", "must be at most %d days before until", int(MaxTotalsSpan.Hours()/24))
 	}
-	q.Since, q.Until = q.By.Begin(q.Since), q.Until.UTC()
+	q.Since.Time, q.Until.Time = q.By.Begin(q.Since.Time), q.Until.UTC()
 	return q, nil
 }
 
 // Holds reports whether the span of an instant is asked for. The query must be one that At has returned.
 func (q TotalsQuery) Holds(at time.Time) bool {
 	begin := q.By.Begin(at)
-	return !begin.Before(q.Since) && begin.Before(q.Until)
+	return !begin.Before(q.Since.Time) && begin.Before(q.Until.Time)
 }
 
 // SpanTotals are the totals of one span.
 type SpanTotals struct {
-	BeginsAt time.Time
+	BeginsAt Instant `json:"begins_at"`
 	Totals
 	// Buckets is how many buckets were asked for, exactly, in a final hour of a zone. Otherwise it is nil.
-	Buckets *int64
+	Buckets *int64 `json:"buckets,omitzero"`
 	// Final says that the span has ended and was counted for the second time, with the outcomes that came late. An
 	// outcome that is reported still later is not counted.
-	Final bool
+	Final bool `json:"final"`
 }
 
 // CountedTo says how far attempts are counted, by the engine's clock in UTC.
 type CountedTo struct {
 	// RolledUpTo is the first instant whose attempts are not rolled up yet. They are counted live.
-	RolledUpTo time.Time
+	RolledUpTo Instant `json:"rolled_up_to"`
 	// CountedTo is the first instant whose attempts are not in the answer. It is the time of the answer, or
 	// RolledUpTo if nobody has rolled up for so long that counting live would take too much.
-	CountedTo time.Time
+	CountedTo Instant `json:"counted_to"`
 }
 
 // ZoneTotals are the totals of a zone. Spans without attempts are left out.
 type ZoneTotals struct {
-	ZoneID int64
+	ZoneID int64 `json:"zone_id"`
 	TotalsQuery
 	CountedTo
-	Spans []SpanTotals
+	Spans []SpanTotals `json:"spans"`
 }
 
 // BucketTotals are the totals of a bucket in a zone with Zone.Totals. Spans without attempts are left out, and so are
 // hours and days that are no longer kept.
 type BucketTotals struct {
-	Bucket Bucket
-	// CountedSince is the first instant whose attempts are counted.
-	CountedSince time.Time
+	Bucket
 	TotalsQuery
 	CountedTo
-	All Totals
+	// CountedSince is the first instant whose attempts are counted.
+	CountedSince Instant `json:"counted_since"`
 	// LastAt is the time of the newest attempt, or the zero time if there was none.
-	LastAt time.Time
-	Spans  []SpanTotals
+	LastAt Instant      `json:"last_at,omitzero"`
+	All    Totals       `json:"all"`
+	Spans  []SpanTotals `json:"spans"`
 }
 
 // MergeSpans returns the sums of spans by their begins, in order.
 func MergeSpans(lists ...[]SpanTotals) []SpanTotals {
 	merged := []SpanTotals{}
 	for _, span := range slices.Concat(lists...) {
-		place, exists := slices.BinarySearchFunc(merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt) })
+		place, exists := slices.BinarySearchFunc(merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt.Time) })
 		if !exists {
 			merged = slices.Insert(merged, place, span)
 			continue

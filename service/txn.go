@@ -1,7 +1,5 @@
 package service
 
-import "time"
-
 // Reason is the reason why a bucket had no room for an attempt, or blocked it. The zero value belongs to an
 // attempt that passed.
 type Reason string
@@ -25,35 +23,35 @@ func Reasons() []Reason {
 
 // Txn is one recorded attempt in one bucket.
 type Txn struct {
-	ID        uint64
-	Bucket    Bucket
-	CreatedAt time.Time // the engine's clock, UTC, microseconds
+	ID uint64 `json:"id,string"`
+	Bucket
+	CreatedAt Instant `json:"created_at"` // the engine's clock, UTC, microseconds
 	// Blocked says that the attempt was not allowed to pass, by this bucket or
 	// by another one of the same check.
-	Blocked bool
+	Blocked bool `json:"blocked"`
 	// WouldBlock says that this bucket itself had no room, whether or not its zone
 	// was enforced.
-	WouldBlock bool
+	WouldBlock bool `json:"would_block"`
 	// Reason and OverrideID come from the verdict.
-	Reason     Reason
-	OverrideID uint64
+	Reason     Reason `json:"reason,omitzero"`
+	OverrideID uint64 `json:"override_id,string,omitzero"`
 	// Counted says that the txn takes one of the bucket's places while it is
 	// inside the window.
-	Counted bool
-	// UncountedAt is the instant at which the txn stopped counting, by an outcome, a reset or a release. It is the zero
-	// time for a txn that counts, and for one that never did.
-	UncountedAt time.Time
+	Counted bool `json:"counted"`
 	// Outcome is how the login ended, or empty if nobody has said.
-	Outcome Outcome
+	Outcome Outcome `json:"outcome,omitzero"`
 	// AttemptID is the caller's own name of the attempt, or empty.
-	AttemptID string
-	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one bucket.
-	CheckID uint64
+	AttemptID string `json:"attempt_id,omitzero"`
 	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no txn:
 	// see Series. LastAt is the time of the newest of them, or CreatedAt.
-	Attempts int
-	LastAt   time.Time
+	Attempts int     `json:"attempts"`
+	LastAt   Instant `json:"last_at"`
+	// UncountedAt is the instant at which the txn stopped counting, by an outcome, a reset or a release. It is the zero
+	// time for a txn that counts, and for one that never did.
+	UncountedAt Instant `json:"uncounted_at,omitzero"`
 	// Origin is that of the bucket key, if it is an address and whoever shows the txn knows it; otherwise nil. Stores do
 	// not set it.
-	Origin *Origin
+	*Origin
+	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one bucket.
+	CheckID uint64 `json:"check_id,string,omitzero"`
 }

@@ -25,7 +25,7 @@ const (
 // and the time.
 type ZoneReportQuery struct {
 	// Since is the first instant of the report, and Until the first one behind it, by the engine's clock.
-	Since, Until time.Time
+	Since, Until Instant
 	// UsersZone and AddressesZone are two zones that one check names together: one limits users, the other addresses.
 	// Without them, which is 0 for both, the report has no Sprays and Targets.
 	UsersZone, AddressesZone int64
@@ -53,7 +53,7 @@ func (q ZoneReportQuery) Zones(zoneID int64) []int64 {
 // Threshold is a number of different keys in any interval of length Within.
 type Threshold struct {
 	Least  int
-	Within time.Duration
+	Within Duration
 }
 
 // WithDefaults returns the query with everything spelt out, but for the time.
@@ -61,14 +61,14 @@ func (q ZoneReportQuery) WithDefaults() ZoneReportQuery {
 	if q.Spray.Least == 0 {
 		q.Spray.Least = 15
 	}
-	if q.Spray.Within == 0 {
-		q.Spray.Within = 5 * time.Minute
+	if q.Spray.Within.Duration == 0 {
+		q.Spray.Within.Duration = 5 * time.Minute
 	}
 	if q.Sources.Least == 0 {
 		q.Sources.Least = 10
 	}
-	if q.Sources.Within == 0 {
-		q.Sources.Within = time.Hour
+	if q.Sources.Within.Duration == 0 {
+		q.Sources.Within.Duration = time.Hour
 	}
 	if q.Keys == 0 {
 		q.Keys = 20
@@ -85,9 +85,9 @@ func (q ZoneReportQuery) Validate() error {
 	switch {
 	case q.Since.IsZero():
 		return NewFieldError("since", "is missing")
-	case !q.Since.Before(q.Until):
+	case !q.Since.Before(q.Until.Time):
 		return NewFieldError("until", "must be later than since")
-	case q.Until.Sub(q.Since) > MaxZoneReportTime:
+	case q.Until.Sub(q.Since.Time) > MaxZoneReportTime:
 		return NewFieldError("since", "must be at most %d days before until", int(MaxZoneReportTime.Hours()/24))
 	case (q.UsersZone == 0) != (q.AddressesZone == 0):
 		return NewFieldError("addresses_zone", "and users_zone must be given together")
@@ -116,7 +116,7 @@ func (t Threshold) validate(least, within string) error {
 	switch {
 	case t.Least < 2 || t.Least > MaxRate:
 		return NewFieldError(least, "must be 2 to %d", MaxRate)
-	case t.Within < time.Second || t.Within > 24*time.Hour || t.Within%time.Second != 0:
+	case t.Within.Duration < time.Second || t.Within.Duration > 24*time.Hour || t.Within.Duration%time.Second != 0:
 		return NewFieldError(within, "must be whole seconds, 1 to 86400")
 	}
 	return nil
@@ -124,34 +124,53 @@ func (t Threshold) validate(least, within string) error {
 
 // ZoneReport is the story of one zone in a time.
 type ZoneReport struct {
-	ZoneID int64
-	// Query is the question, with everything spelt out.
-	Query ZoneReportQuery
+	ZoneID int64 `json:"zone_id"`
+	// Since and Until are those of the question, as are UsersZone and all below it up to MostRows, with everything spelt out.
+	Since Instant `json:"since"`
+	Until Instant `json:"until"`
 	// Rows is how many txns of the report's zones were looked at: all from From to Until. If there were too many, IsCut is
 	// true. From is the query's Since, or later: where the report was cut, or the instant of the oldest txn that there is.
 	// Total and all lists of keys are about these txns.
-	Rows  int
-	IsCut bool
-	From  time.Time
-	Total Totals
+	Rows          int      `json:"rows"`
+	IsCut         bool     `json:"cut"`
+	From          Instant  `json:"from"`
+	UsersZone     int64    `json:"users_zone,omitzero"`
+	AddressesZone int64    `json:"addresses_zone,omitzero"`
+	SprayUsers    int      `json:"spray_users"`
+	SprayWithin   Duration `json:"spray_within"`
+	Sources       int      `json:"sources"`
+	SourcesWithin Duration `json:"sources_within"`
+	Keys          int      `json:"keys"`
+	MostRows      int      `json:"most_rows"`
+	Total         Totals   `json:"total"`
 	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours before
 	// From.
-	Hours []SpanTotals
+	Hours []HourTotals `json:"hours"`
 	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
-	Stopped []KeyTotals
+	Stopped []KeyTotals `json:"stopped"`
 	// Near are keys of the zone that came to 80 per cent of its rate, or to its rate, and were never stopped.
-	Near []NearKey
+	Near []NearKey `json:"near"`
 	// Sprays are the addresses that tried many users, and Targets the users who were tried from many addresses. Those
 	// with a success afterwards come first.
-	Sprays, Targets []Burst
+	Sprays  []Burst `json:"sprays"`
+	Targets []Burst `json:"targets"`
 	// Origins are those of the keys that are addresses, as far as whoever shows the report knows them. Stores do not
 	// set it.
-	Origins map[string]Origin
+	Origins map[string]Origin `json:"origins,omitempty"`
+}
+
+// newZoneReport returns the empty report of a question with everything spelt out.
+func newZoneReport(zoneID int64, q ZoneReportQuery) ZoneReport {
+	return ZoneReport{
+		ZoneID: zoneID, Since: q.Since, Until: q.Until, From: q.Since, UsersZone: q.UsersZone, AddressesZone: q.AddressesZone,
+		SprayUsers: q.Spray.Least, SprayWithin: q.Spray.Within, Sources: q.Sources.Least, SourcesWithin: q.Sources.Within, Keys: q.Keys,
+		MostRows: q.MostRows,
+	}
 }
 
 // IsPart reports whether the time has a part at its begin of which no txn was looked at. Lists that are empty then say
 // nothing about that part.
-func (r ZoneReport) IsPart() bool { return r.IsCut || r.From.After(r.Query.Since) }
+func (r ZoneReport) IsPart() bool { return r.IsCut || r.From.After(r.Since.Time) }
 
 // AllKeys returns all keys that the report names. One may be there several times.
 func (r ZoneReport) AllKeys() (keys []string) {
@@ -169,35 +188,43 @@ func (r ZoneReport) AllKeys() (keys []string) {
 	return keys
 }
 
+// HourTotals are the totals of one hour.
+type HourTotals struct {
+	BeginsAt Instant `json:"begins_at"`
+	Totals
+}
+
 // KeyTotals are the attempts of one key.
 type KeyTotals struct {
-	Key string
+	Key string `json:"bucket_key"`
 	Totals
-	LastAt time.Time
+	LastAt Instant `json:"last_at"`
 }
 
 // NearKey is a key that came near its zone's limit.
 type NearKey struct {
-	Key string
+	Key string `json:"bucket_key"`
 	// Most is how many txns counted at once at most, and At when.
-	Most int
-	At   time.Time
+	Most int     `json:"most"`
+	At   Instant `json:"at"`
 }
 
 // Burst is a key that was seen with many different others in a short time: an address with users, or a user with
 // addresses. A success does not make another one count: many people may share an address, and log in.
 type Burst struct {
-	Key string
+	Key string `json:"bucket_key"`
 	// Others is the highest number of different others in any interval as long as the query says.
-	Others int
+	Others int `json:"others"`
 	// BeginsAt is the begin of the first interval with enough others, and LastAt the last attempt of the key.
-	BeginsAt, LastAt time.Time
+	BeginsAt Instant `json:"begins_at"`
+	LastAt   Instant `json:"last_at"`
 	// Attempts are all that name both zones, and Blocked those of them that were not let through.
-	Attempts, Blocked int64
+	Attempts int64 `json:"attempts"`
+	Blocked  int64 `json:"blocked"`
 	// Successes is for how many others a success was reported of an attempt since BeginsAt, and Succeeded are the first of
 	// these others: if the key is an address that tries users, their passwords are known to somebody.
-	Successes int
-	Succeeded []string
+	Successes int      `json:"successes"`
+	Succeeded []string `json:"succeeded"`
 }
 
 // ZoneReportStore makes reports.

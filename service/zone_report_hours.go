@@ -7,15 +7,21 @@ import "time"
 // whole hours alone. If the totals do not reach to the txns that were looked at, because nobody has counted for long, the
 // report stays as it is.
 func (r ZoneReport) WithTotals(totals ZoneTotals) ZoneReport {
-	if r.From.After(r.Query.Since) && totals.CountedTo.CountedTo.Before(r.From) {
+	if r.From.After(r.Since.Time) && totals.CountedTo.CountedTo.Before(r.From.Time) {
 		return r
 	}
-	kept, seen := byHour(totals.Spans), byHour(r.Hours)
+	kept, seen := map[time.Time]Totals{}, map[time.Time]Totals{}
+	for _, span := range totals.Spans {
+		kept[span.BeginsAt.Time] = span.Totals
+	}
+	for _, hour := range r.Hours {
+		seen[hour.BeginsAt.Time] = hour.Totals
+	}
 	r.Hours = nil
-	for hour := SpanHour.Begin(r.Query.Since); hour.Before(r.Query.Until); hour = SpanHour.End(hour) {
-		span, end := SpanTotals{BeginsAt: hour, Totals: seen[hour]}, SpanHour.End(hour)
-		isWhole := !hour.Before(r.Query.Since) && (!end.After(r.Query.Until) || !totals.CountedTo.CountedTo.After(r.Query.Until))
-		if !isWhole && !end.After(r.From) {
+	for hour := SpanHour.Begin(r.Since.Time); hour.Before(r.Until.Time); hour = SpanHour.End(hour) {
+		span, end := HourTotals{BeginsAt: At(hour), Totals: seen[hour]}, SpanHour.End(hour)
+		isWhole := !hour.Before(r.Since.Time) && (!end.After(r.Until.Time) || !totals.CountedTo.CountedTo.After(r.Until.Time))
+		if !isWhole && !end.After(r.From.Time) {
 			continue
 		}
 		if counted := kept[hour]; counted.Attempts > span.Attempts && isWhole {
@@ -24,12 +30,4 @@ func (r ZoneReport) WithTotals(totals ZoneTotals) ZoneReport {
 		r.Hours = append(r.Hours, span)
 	}
 	return r
-}
-
-func byHour(spans []SpanTotals) map[time.Time]Totals {
-	hours := make(map[time.Time]Totals, len(spans))
-	for _, span := range spans {
-		hours[span.BeginsAt] = span.Totals
-	}
-	return hours
 }

@@ -138,7 +138,7 @@ func (p *pairing) burst(pairs []pair, place int, enough Threshold) (b Burst, ok 
 	}
 	b = Burst{
 		Key: p.keys[place].list[pairs[0].keys[place]-1], Others: others,
-		BeginsAt: instantOf(since), LastAt: instantOf(pairs[len(pairs)-1].at),
+		BeginsAt: At(instantOf(since)), LastAt: At(instantOf(pairs[len(pairs)-1].at)),
 	}
 	succeeded := map[uint32]bool{}
 	for _, one := range pairs {

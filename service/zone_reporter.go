@@ -10,6 +10,7 @@ import (
 type ZoneReporter struct {
 	zone    Zone
 	zones   []int64 // of the txns that are looked at
+	query   ZoneReportQuery
 	report  ZoneReport
 	hours   map[time.Time]*Totals
 	keys    map[string]*seenKey
@@ -30,9 +31,9 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 		return nil, err
 	}
 	query = query.WithDefaults()
-	query.Since, query.Until = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
+	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
 	return &ZoneReporter{
-		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), report: ZoneReport{ZoneID: zone.ID, Query: query, From: query.Since},
+		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newZoneReport(zone.ID, query),
 		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
 	}, nil
 }
@@ -40,16 +41,16 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
 // other may be in any order. Those outside of the query's time and zones are left out.
 func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
-	query := r.report.Query
-	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since) || !txn.CreatedAt.Before(query.Until) {
+	query := r.query
+	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) || !txn.CreatedAt.Before(query.Until.Time) {
 		return true
 	}
-	if r.report.Rows == r.report.Query.MostRows {
+	if r.report.Rows == r.report.MostRows {
 		r.CutAt(r.oldest)
 		return false
 	}
 	if r.report.Rows == 0 || txn.CreatedAt.Before(r.oldest) {
-		r.oldest = txn.CreatedAt
+		r.oldest = txn.CreatedAt.Time
 	}
 	r.report.Rows++
 	r.count(txn)
@@ -63,7 +64,7 @@ func (r *ZoneReporter) count(txn Txn) {
 		return
 	}
 	r.report.Total.Add(txn)
-	hour := SpanHour.Begin(txn.CreatedAt)
+	hour := SpanHour.Begin(txn.CreatedAt.Time)
 	if r.hours[hour] == nil {
 		r.hours[hour] = &Totals{}
 	}
@@ -85,23 +86,23 @@ func (r *ZoneReporter) CutAt(at time.Time) {
 	if r.report.Rows > 0 && r.oldest.Before(at) {
 		at = r.oldest
 	}
-	if at.After(r.report.From) {
-		r.report.IsCut, r.report.From = true, at
+	if at.After(r.report.From.Time) {
+		r.report.IsCut, r.report.From.Time = true, at
 	}
 }
 
 // Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any zone.
 func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	report := r.report
-	begin := report.From
+	begin := report.From.Time
 	if r.report.Rows > 0 && r.oldest.Before(kept) {
 		kept = r.oldest
 	}
-	if kept.After(report.From) && kept.Before(report.Query.Until) {
-		report.From = kept
+	if kept.After(report.From.Time) && kept.Before(report.Until.Time) {
+		report.From.Time = kept
 	}
-	for hour := SpanHour.Begin(begin); hour.Before(report.Query.Until); hour = SpanHour.End(hour) {
-		span := SpanTotals{BeginsAt: hour}
+	for hour := SpanHour.Begin(begin); hour.Before(report.Until.Time); hour = SpanHour.End(hour) {
+		span := HourTotals{BeginsAt: At(hour)}
 		if totals := r.hours[hour]; totals != nil {
 			span.Totals = *totals
 		}
@@ -109,12 +110,12 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	}
 	for key, seen := range r.keys {
 		if seen.WouldBlock > 0 {
-			report.Stopped = append(report.Stopped, KeyTotals{Key: key, Totals: seen.Totals, LastAt: instantOf(seen.last)})
+			report.Stopped = append(report.Stopped, KeyTotals{Key: key, Totals: seen.Totals, LastAt: At(instantOf(seen.last))})
 		} else if near, ok := r.near(key, seen.counted); ok {
 			report.Near = append(report.Near, near)
 		}
 	}
-	most := report.Query.Keys
+	most := report.Keys
 	report.Stopped = topOf(most, report.Stopped, func(x, y KeyTotals) int {
 		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
 	})
@@ -135,7 +136,7 @@ func (r *ZoneReporter) near(key string, counted []int64) (near NearKey, ok bool)
 			begin++
 		}
 		if n := i - begin + 1; n > near.Most {
-			near = NearKey{Key: key, Most: n, At: instantOf(at)}
+			near = NearKey{Key: key, Most: n, At: At(instantOf(at))}
 		}
 	}
 	return near, near.Most*100 >= nearRate*r.zone.Rate && near.Most <= r.zone.Rate && near.Most > 0

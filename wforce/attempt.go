@@ -96,7 +96,7 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 		return state{}, nil
 	case err != nil:
 		return state{}, fmt.Errorf("%w: recall an attempt: %w", service.ErrBusy, err)
-	case d.Blocked || found.Outcome() != "" || c.notes.look(a).uses == 0 && time.Since(d.CheckedAt) > openFor:
+	case d.Blocked || found.Outcome != "" || c.notes.look(a).uses == 0 && time.Since(d.CheckedAt.Time) > openFor:
 		return state{hasEnded: true}, nil
 	default:
 		return state{decision: &d}, nil

@@ -57,8 +57,8 @@ func (c *call) stats(ctx context.Context) (any, error) {
 		}
 		shown[name] = peek.Bucket.Key
 		numbers[name] = map[string]int64{
-			"velocity": int64(peek.Velocity), "rate": int64(peek.Rate), "window": service.WholeSeconds(peek.Window),
-			"retry_after": service.WholeSeconds(peek.RetryAfter),
+			"velocity": int64(peek.Velocity), "rate": int64(peek.Rate), "window": service.WholeSeconds(peek.Window.Duration),
+			"retry_after": service.WholeSeconds(peek.RetryAfter.Duration),
 		}
 		if peek.Override != nil {
 			c.showEntry(shown, *peek.Override)

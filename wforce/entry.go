@@ -88,7 +88,7 @@ func (c *call) override(ctx context.Context, t target) (*service.Override, error
 	}
 	all, err := c.api.Overrides(ctx, t.ZoneID, 0, mostEntries)
 	for _, o := range all {
-		if o.Prefix == t.prefix && !service.HasExpired(o.ExpiresAt, time.Now()) {
+		if o.Prefix == t.prefix && !service.HasExpired(o.ExpiresAt.Time, time.Now()) {
 			return &o, nil
 		}
 	}
@@ -107,7 +107,7 @@ func addsEntry(action service.OverrideAction) command {
 		}
 		_, err = c.api.ExtendOverride(ctx, service.Override{
 			ZoneID: t.ZoneID, Key: t.Key, Prefix: t.prefix, Action: action, Reason: t.mark + string(c.tuple.Reason),
-			ExpiresAt: time.Now().Add(service.Seconds(int64(c.tuple.ExpireSecs))),
+			ExpiresAt: service.At(time.Now().Add(service.Seconds(int64(c.tuple.ExpireSecs)))),
 		}, "")
 		if errors.Is(err, service.ErrConflict) {
 			return nil, errOtherList
@@ -152,7 +152,7 @@ func listsEntries(action service.OverrideAction, name string) command {
 				return nil, err
 			}
 			for _, o := range all {
-				if o.Action == action && !service.HasExpired(o.ExpiresAt, time.Now()) {
+				if o.Action == action && !service.HasExpired(o.ExpiresAt.Time, time.Now()) {
 					entries = append(entries, c.entry(o))
 				}
 			}

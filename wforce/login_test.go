@@ -118,7 +118,7 @@ type older struct {
 
 func (o older) Attempt(ctx context.Context, id string) (service.Recall, error) {
 	found, err := o.Attempts.Attempt(ctx, id)
-	found.Decision.CheckedAt = found.Decision.CheckedAt.Add(-o.by)
+	found.Decision.CheckedAt.Time = found.Decision.CheckedAt.Add(-o.by)
 	return found, err
 }
 

@@ -149,7 +149,7 @@ func TestEntriesOfOneNetworkAreTakenBackByTheirAddress(t *testing.T) {
 			stands := func(want int, until time.Duration) {
 				t.Helper()
 				all, err := service.AllOverrides(t.Context(), p.Store, addressZone)
-				if err != nil || len(all) != want || want > 0 && time.Until(all[0].ExpiresAt) < until {
+				if err != nil || len(all) != want || want > 0 && time.Until(all[0].ExpiresAt.Time) < until {
 					t.Fatalf("stand %+v, %v; want %d until %s from now", all, err, want, until)
 				}
 			}

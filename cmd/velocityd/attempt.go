@@ -3,10 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -42,10 +40,10 @@ func (c *attemptCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewAttempt(found))
+		return shell.JSON(p.Stdout, found)
 	}
 	printDecision(p.Stdout, found.Decision)
 	fmt.Fprintf(p.Stdout, "decided at %s, remembered until %s; outcome: %s\n",
-		api.Instant(found.Decision.CheckedAt), api.Instant(found.ExpiresAt), cmp.Or(string(found.Outcome()), "not reported"))
+		found.Decision.CheckedAt, found.ExpiresAt, cmp.Or(string(found.Outcome), "not reported"))
 	return nil
 }

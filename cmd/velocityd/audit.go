@@ -9,11 +9,11 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/prover"
 	"velocityd/db/session"
+	"velocityd/service"
 	"velocityd/service/proof"
 )
 
@@ -88,11 +88,11 @@ func (c *auditCmd) options() (o prover.Options, err error) {
 
 // findingJSON is a finding as JSON.
 type findingJSON struct {
-	Kind   proof.Kind  `json:"kind"`
-	ZoneID int64       `json:"zone_id"`
-	TxnID  api.ID      `json:"txn_id,omitzero"`
-	At     api.Instant `json:"at"`
-	Text   string      `json:"text"`
+	Kind   proof.Kind      `json:"kind"`
+	ZoneID int64           `json:"zone_id"`
+	TxnID  uint64          `json:"txn_id,string,omitzero"`
+	At     service.Instant `json:"at"`
+	Text   string          `json:"text"`
 }
 
 // print prints a finding. run tells of an output that does not arrive.
@@ -101,26 +101,26 @@ func (c *auditCmd) print(w io.Writer, f proof.Finding) {
 		fmt.Fprintln(w, f)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(findingJSON{f.Kind, f.ZoneID, api.ID(f.TxnID), api.Instant(f.At), f.Text})
+	_ = json.NewEncoder(w).Encode(findingJSON{f.Kind, f.ZoneID, f.TxnID, service.At(f.At), f.Text})
 }
 
 // summaryJSON is the last line as JSON.
 type summaryJSON struct {
-	Txns     int64       `json:"txns"`
-	Unknown  int64       `json:"unknown"`
-	Attempts int64       `json:"attempt_ids"`
-	Hours    int64       `json:"hours"`
-	Readings int         `json:"readings"`
-	Findings int         `json:"findings"`
-	IsCut    bool        `json:"cut"`
-	Until    api.Instant `json:"until"`
+	Txns     int64           `json:"txns"`
+	Unknown  int64           `json:"unknown"`
+	Attempts int64           `json:"attempt_ids"`
+	Hours    int64           `json:"hours"`
+	Readings int             `json:"readings"`
+	Findings int             `json:"findings"`
+	IsCut    bool            `json:"cut"`
+	Until    service.Instant `json:"until"`
 }
 
 // summarize prints how much was proven.
 func (c *auditCmd) summarize(w io.Writer, r prover.Result) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(summaryJSON{
-			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, api.Instant(r.Until),
+			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, service.At(r.Until),
 		})
 	}
 	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", shell.Counted(int(r.Rows), "txn"), r.Until.Format(time.RFC3339),

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/service"
@@ -86,17 +85,17 @@ func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
 	if r.status != http.StatusOK {
 		return awayAnswer(fmt.Sprint(r.status))
 	}
-	var d api.Decision
+	var d service.Decision
 	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
 		t.Errorf("%s: %v", r.body, err)
 	}
 	retry, limits := r.header.Get("Retry-After"), r.header.Get("RateLimit")
 	switch {
-	case !d.Degraded && !d.Blocked && d.TxnID != 0 && limits != "":
+	case !d.Degraded && !d.Blocked && d.TxnID() != 0 && limits != "":
 		return toldAllowed
-	case d.Degraded && !d.Blocked && d.TxnID == 0 && limits == "" && retry == "":
+	case d.Degraded && !d.Blocked && d.TxnID() == 0 && limits == "" && retry == "":
 		return degradedAllow
-	case d.Degraded && d.Blocked && d.TxnID == 0 && limits == "" && retry == "1":
+	case d.Degraded && d.Blocked && d.TxnID() == 0 && limits == "" && retry == "1":
 		return degradedBlock
 	}
 	return awayAnswer(fmt.Sprintf("%s with Retry-After %q, RateLimit %q", r.body, retry, limits))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -76,13 +75,13 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		err = fmt.Errorf("interrupted: the result is that of the first %s", shell.Counted(int(result.Attempts), "attempt"))
 	}
-	return errors.Join(err, shell.Print(p.Stdout, c.JSON, api.NewBacktest(result)))
+	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }
 
 // ofDatabase replays the attempts of a database.
 func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since, query.Until, err = between(c.Since, c.Until); err != nil {
+	if query.Since.Time, query.Until.Time, err = between(c.Since, c.Until); err != nil {
 		return result, err
 	}
 	if err := query.Validate(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/client"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
@@ -46,7 +45,7 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 		check(5, "bob")
 		check(1, "carol")
 		args := []string{"backtest", "--zone", "1", "--rate", "1,2,50", "--lockout", "0", "--since", "1h"}
-		var got api.Backtest
+		var got backtest.Result
 		if err := json.Unmarshal([]byte(must(t, direct, append(args, "--json")...)), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +75,7 @@ func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
 }
 
 // overHTTP asks a service for the same back-test, and compares the result.
-func overHTTP(t *testing.T, url string, want api.Backtest) {
+func overHTTP(t *testing.T, url string, want backtest.Result) {
 	t.Helper()
 	over, err := client.New(url)
 	if err != nil {
@@ -84,7 +83,7 @@ func overHTTP(t *testing.T, url string, want api.Backtest) {
 	}
 	defer over.Close()
 	job, err := over.BeginBacktest(t.Context(), backtest.Query{
-		ZoneID: 1, Since: time.Now().Add(-time.Hour), Until: time.Now(), Grid: backtest.Grid{Rates: []int{1, 2, 50}, Lockouts: []time.Duration{0}},
+		ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Grid: backtest.Grid{Rates: []int{1, 2, 50}, Lockouts: []time.Duration{0}},
 	}, "ann")
 	for err == nil && job.State == backtest.JobRunning && t.Context().Err() == nil {
 		job, err = over.BacktestJob(t.Context(), 1, job.ID)
@@ -92,11 +91,11 @@ func overHTTP(t *testing.T, url string, want api.Backtest) {
 	if err != nil || job.State != backtest.JobDone || job.Rows != want.Rows {
 		t.Fatalf("%v: %+v", err, job)
 	}
-	got := api.NewBacktest(*job.Result)
-	got.From, want.From = api.Instant{}, api.Instant{}
+	got := *job.Result
+	got.From, want.From = service.Instant{}, service.Instant{}
 	for i := range want.Proposals {
 		for j := range want.Proposals[i].Samples {
-			want.Proposals[i].Samples[j].BucketKey = ""
+			want.Proposals[i].Samples[j].Key = ""
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -117,10 +116,10 @@ func TestABacktestThatIsInterruptedEndsAtOnceAndSaysSo(t *testing.T) {
 	code := run(ctx, args, &shell.Process{
 		LookupEnv: environment{}.lookup, Stdin: &endless{line: line, after: 500, then: cancel}, Stdout: &stdout, Stderr: &stderr,
 	})
-	var got api.Backtest
+	var got backtest.Result
 	err := json.Unmarshal(stdout.Bytes(), &got)
 	told := fmt.Sprintf("interrupted: the result is that of the first %d attempt", got.Attempts)
-	if err != nil || code != exitError || !got.Cut || got.Attempts == 0 || !strings.Contains(stderr.String(), told) {
+	if err != nil || code != exitError || !got.IsCut || got.Attempts == 0 || !strings.Contains(stderr.String(), told) {
 		t.Errorf("exit code %d, %v: %+v\n%s", code, err, got, &stderr)
 	}
 	cancel()
@@ -140,11 +139,11 @@ func TestABacktestOfALogNeedsNoDatabase(t *testing.T) {
 		"2026-11-22T10:00:03Z gate sshd[1]: Accepted password for root from 203.0.113.9 port 22 ssh2\n"
 	args := []string{"backtest", "--sshd", "-", "--rate", "5,6", "--window", "1m", "--by", "address", "--json"}
 	r := command(environment{}, strings.NewReader(log), args...)
-	var got api.Backtest
+	var got backtest.Result
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v: %+v", err, r)
 	}
-	if got.Attempts != 6 || got.Proposals[0].Numbers.BlockedSuccesses != 1 || got.Proposals[0].Numbers.People != 1 || got.Proposals[1].Numbers.Blocked != 0 {
+	if got.Attempts != 6 || got.Proposals[0].Numbers.Successes != 1 || got.Proposals[0].Numbers.People != 1 || got.Proposals[1].Numbers.Blocked != 0 {
 		t.Errorf("%+v", got)
 	}
 	for name, args := range map[string][]string{

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
@@ -72,7 +70,7 @@ func (f bucketFlags) show(ctx context.Context, w io.Writer, store ask.Endpoint, 
 		return err
 	}
 	if f.JSON {
-		return json.NewEncoder(w).Encode(api.NewPeek(peek))
+		return shell.JSON(w, peek)
 	}
 	printPeek(w, peek)
 	return nil
@@ -102,9 +100,9 @@ func printPeek(w io.Writer, peek service.Peek) {
 	if peek.Unmetered {
 		fmt.Fprintf(w, "%s\n", unmetered(peek.Reason))
 	} else {
-		fmt.Fprintf(w, "%d of %d left %s\n  velocity      %d\n", peek.Remaining, peek.Rate, spanOf(peek.Window, peek.ResetAfter), peek.Velocity)
+		fmt.Fprintf(w, "%d of %d left %s\n  velocity      %d\n", peek.Remaining, peek.Rate, spanOf(peek.Window.Duration, peek.ResetAfter.Duration), peek.Velocity)
 	}
-	fmt.Fprintf(w, "  retry after   %d s\n", service.WholeSeconds(peek.RetryAfter))
+	fmt.Fprintf(w, "  retry after   %d s\n", service.WholeSeconds(peek.RetryAfter.Duration))
 	if peek.Reason != "" {
 		fmt.Fprintf(w, "  reason        %s\n", peek.Reason)
 	}
@@ -113,7 +111,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 	}
 	if o := peek.Override; o != nil {
 		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
-			expiryOf(o.ExpiresAt, peek.At), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
+			expiryOf(o.ExpiresAt.Time, peek.At.Time), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	for i, t := range peek.Txns {
 		title := ""

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -43,8 +42,8 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 		if err != nil {
 			return ask.ExplainNoZone(err)
 		}
-		for _, l := range api.NewLocked(page).Locked {
-			if err := out(page.At, l); err != nil {
+		for _, l := range page.Lockouts {
+			if err := out(page.At.Time, l); err != nil {
 				return err
 			}
 			n++
@@ -60,14 +59,14 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // row returns a function that prints a lockout.
-func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l api.LockedBucket) error {
+func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l barred.Lockout) error {
 	if c.JSON {
 		out := json.NewEncoder(w)
-		return func(_ time.Time, l api.LockedBucket) error { return out.Encode(l) }
+		return func(_ time.Time, l barred.Lockout) error { return out.Encode(l) }
 	}
-	return func(now time.Time, l api.LockedBucket) error {
-		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.BucketKey), l.Since.Time().UTC().Format(time.RFC3339),
-			l.Until.Time().UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Time().Sub(now)), l.TxnID)
+	return func(now time.Time, l barred.Lockout) error {
+		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.Key), l.Since.UTC().Format(time.RFC3339),
+			l.Until.UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Sub(now)), l.TxnID)
 		return err
 	}
 }

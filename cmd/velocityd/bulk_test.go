@@ -18,10 +18,10 @@ import (
 // largestCall is a body of POST /v1/checks with as many checks of as many buckets as there may be.
 func largestCall(t *testing.T, name string) string {
 	t.Helper()
-	call := api.Checks{Checks: make([]api.Check, service.MaxChecks)}
+	call := api.Checks{Checks: make([]service.Check, service.MaxChecks)}
 	for i := range call.Checks {
 		for j := range service.MaxBuckets {
-			call.Checks[i].Buckets = append(call.Checks[i].Buckets, api.Bucket{ZoneID: 1, BucketKey: fmt.Sprint(name, "-", i, "-", j)})
+			call.Checks[i].Buckets = append(call.Checks[i].Buckets, service.Bucket{ZoneID: 1, Key: fmt.Sprint(name, "-", i, "-", j)})
 		}
 	}
 	body, err := json.Marshal(call)
@@ -67,7 +67,7 @@ func (b *bulk) askLargest(t *testing.T, url, name string) {
 		if result.Problem != nil {
 			status = result.Problem.Status
 		}
-		if !b.told(status) || status == http.StatusOK && (result.Decision.Blocked || len(result.Decision.Buckets) != service.MaxBuckets) {
+		if !b.told(status) || status == http.StatusOK && (result.Decision.Blocked || len(result.Decision.Verdicts) != service.MaxBuckets) {
 			t.Errorf("%s, check %d: %+v", name, i, result)
 		}
 	}

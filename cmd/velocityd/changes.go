@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -80,7 +79,7 @@ func allChanges(ctx context.Context, from service.AuditReader, q service.AuditQu
 func printEntriesJSON(w io.Writer, found []service.AuditEntry) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	for _, e := range api.NewAudit(service.AuditPage{Entries: found}).Entries {
+	for _, e := range found {
 		if err := out.Encode(e); err != nil {
 			return err
 		}
@@ -100,7 +99,7 @@ func printEntries(w io.Writer, found []service.AuditEntry) error {
 		if e.ZoneID != 0 {
 			zone = strconv.FormatInt(e.ZoneID, 10)
 		}
-		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", e.ID, shell.InstantOr("", e.At), e.Subject, e.Action, zone,
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\t%s\n", e.ID, shell.InstantOr("", e.At.Time), e.Subject, e.Action, zone,
 			shell.Printable(cmp.Or(e.Principal, e.Account)), shell.Printable(e.Reason))
 	}
 	return table.Flush()

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -56,7 +54,7 @@ func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 		return explainCheck(err)
 	}
 	if c.JSON {
-		if err := json.NewEncoder(p.Stdout).Encode(api.NewDecision(decisions[0])); err != nil {
+		if err := shell.JSON(p.Stdout, decisions[0]); err != nil {
 			return err
 		}
 	} else {
@@ -114,7 +112,7 @@ func printDecision(w io.Writer, d service.Decision) {
 		}
 		if d.Degraded {
 			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), v.Rate,
-				service.WholeSeconds(v.Window), note)
+				service.WholeSeconds(v.Window.Duration), note)
 			continue
 		}
 		if v.OverrideID != 0 {
@@ -125,7 +123,7 @@ func printDecision(w io.Writer, d service.Decision) {
 		}
 		left := unmetered(v.Reason)
 		if !v.Unmetered {
-			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window, v.ResetAfter))
+			left = fmt.Sprintf("%d of %d left %s", v.Remaining(), v.Rate, spanOf(v.Window.Duration, v.ResetAfter.Duration))
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, shell.Printable(v.Bucket.Key), left, v.TxnID, note)
 	}

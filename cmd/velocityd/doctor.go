@@ -13,6 +13,7 @@ import (
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/session"
 	"velocityd/doctor"
+	"velocityd/service"
 )
 
 // doctorTimeout bounds everything that doctor asks the database.
@@ -62,10 +63,10 @@ func (c *doctorCmd) Run(ctx context.Context, p *shell.Process) error {
 		out := json.NewEncoder(p.Stdout)
 		out.SetEscapeHTML(false)
 		err = out.Encode(struct {
-			Database string        `json:"database"`
-			Faults   int           `json:"faults"`
-			Warnings int           `json:"warnings"`
-			Findings []api.Finding `json:"findings"`
+			Database string              `json:"database"`
+			Faults   int                 `json:"faults"`
+			Warnings int                 `json:"warnings"`
+			Findings []service.Diagnosis `json:"findings"`
 		}{session.RedactDSN(dsn), answer.Faults, answer.Warnings, answer.Findings})
 	} else {
 		err = printDiagnoses(p.Stdout, session.RedactDSN(dsn), answer)

@@ -128,7 +128,7 @@ func (c *eventsFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // writeEvent writes an event as a line of JSON.
 func writeEvent(to io.Writer, e event.Event) error {
-	line, err := json.Marshal(api.NewEvent(e))
+	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode event %d: %w", e.ID, err)
 	}

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/client"
 	"velocityd/db/dbtest"
 	"velocityd/service"
@@ -221,7 +220,7 @@ func (l *moveLoad) askWithAnswer(ctx context.Context) {
 }
 
 func (l *moveLoad) noteWithAnswer(r reply, err error) {
-	var d api.Decision
+	var d service.Decision
 	if err == nil && r.status == http.StatusOK {
 		err = json.Unmarshal([]byte(r.body), &d)
 	}
@@ -236,7 +235,7 @@ func (l *moveLoad) noteWithAnswer(r reply, err error) {
 		l.now.withAnswer["without the database"]++
 	default:
 		l.now.withAnswer["decided"]++
-		l.note(uint64(d.TxnID), service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
+		l.note(uint64(d.TxnID()), service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
 	}
 }
 
@@ -335,7 +334,7 @@ func (l *moveLoad) repeat(t *testing.T, instance *instanceUnderTest) {
 	defer client.Close()
 	repeated := 0
 	for _, a := range l.early {
-		if time.Since(a.decision.CheckedAt) > service.MinAttemptLife*3/4 {
+		if time.Since(a.decision.CheckedAt.Time) > service.MinAttemptLife*3/4 {
 			continue // it may be forgotten
 		}
 		again, err := client.CheckAll(t.Context(), []service.Check{a.check})

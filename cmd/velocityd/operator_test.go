@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
+	"velocityd/service/backtest"
 )
 
 func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
@@ -172,11 +172,11 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
 			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
 		})
-		var s api.Backtest
+		var s backtest.Result
 		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
 			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
 		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.Cut || s.Attempts != int64(got) {
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
 			t.Errorf("told %+v, but %d txns are recorded", s, got)
 		}
 	})

@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -76,7 +74,7 @@ func (c *outcomeCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewReport(report))
+		return shell.JSON(p.Stdout, report)
 	}
 	check := "the attempt"
 	if report.AttemptID == "" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +52,7 @@ func (c *overrideListCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewOverrides(overrides))
+		return shell.JSON(p.Stdout, api.Overrides{Overrides: overrides})
 	case len(overrides) == 0:
 		fmt.Fprintln(p.Stdout, "no overrides; 'velocityd override set' makes one")
 	default:
@@ -217,14 +216,14 @@ func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store a
 		return o, shell.UsageError{Err: err}
 	}
 	replace(&o.Rate, c.Rate)
-	replaceLength(&o.Window, c.Window)
+	replaceLength(&o.Window.Duration, c.Window)
 	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
 		now, err := engineTime(ctx, store, zone.Keys, o)
 		if err != nil {
 			return o, err
 		}
-		if o.ExpiresAt, err = shell.ParseExpiry(c.Expires, now); err != nil {
+		if o.ExpiresAt.Time, err = shell.ParseExpiry(c.Expires, now); err != nil {
 			return o, err
 		}
 	}
@@ -244,7 +243,7 @@ func engineTime(ctx context.Context, store ask.Endpoint, keys service.KeyRule, o
 		}
 	}
 	peek, err := store.Peek(ctx, bucket)
-	return peek.At, err
+	return peek.At.Time, err
 }
 
 // put adds the override, or replaces the one of the same key or network.
@@ -299,7 +298,7 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
-		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o.ExpiresAt, now),
+		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o.ExpiresAt.Time, now),
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
@@ -315,8 +314,8 @@ func targetOf(o service.Override) string {
 func actionOf(o service.Override) string {
 	switch {
 	case o.Action != service.OverrideLimit:
-	case o.Window > 0:
-		return fmt.Sprintf("limit %d in %d s", o.Rate, service.WholeSeconds(o.Window))
+	case o.Window.Duration > 0:
+		return fmt.Sprintf("limit %d in %d s", o.Rate, service.WholeSeconds(o.Window.Duration))
 	case o.PeriodAnchor > 0:
 		return fmt.Sprintf("limit %d, months from day %d", o.Rate, o.PeriodAnchor)
 	default:

@@ -75,7 +75,7 @@ func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		d.SetOverride(t, service.Override{
-			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "old",
+			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: service.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Reason: "old",
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "expired 2026-01-02T03:04:05Z") {

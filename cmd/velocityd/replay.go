@@ -12,7 +12,6 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/replay"
 	"velocityd/cmd/velocityd/shell"
@@ -84,7 +83,7 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	case err != nil:
 		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"), explainCheck(interrupted(err)))
 	}
-	return errors.Join(err, shell.Print(p.Stdout, c.JSON, api.NewBacktest(result)))
+	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }
 
 // interrupted replaces the error of a context that ended by a word for people.

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/backtest"
 )
 
 // stamp is what sshd's lines begin with.
@@ -56,7 +56,7 @@ func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 			if (c.attempts == 0) != (r.stdout == "") {
 				t.Errorf("%q prints %q", c.log, r.stdout)
 			}
-			var got api.Backtest
+			var got backtest.Result
 			if r.stdout != "" && json.Unmarshal([]byte(r.stdout), &got) != nil {
 				t.Fatalf("%+v", r)
 			}
@@ -131,12 +131,12 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 						args = append(args, start(t, env, "serve").url)
 					}
 					r := command(env, strings.NewReader(log), append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
-					var got api.Backtest
+					var got backtest.Result
 					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
 						t.Fatalf("%s: %+v (%v)", way, r, err)
 					}
 					reported := fmt.Sprintf("The outcomes of %d attempts that passed were reported.", attempts-blocked)
-					if got.Attempts != attempts || got.Happened.Blocked != blocked || got.Cut || !slices.Contains(got.Assumptions, reported) {
+					if got.Attempts != attempts || got.Happened.Blocked != blocked || got.IsCut || !slices.Contains(got.Assumptions, reported) {
 						t.Errorf("%s: got %s, want %d attempts, %d of them blocked", way, r.stdout, attempts, blocked)
 					}
 					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {

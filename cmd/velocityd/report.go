@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -44,8 +43,8 @@ Example:
 func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	q = service.ZoneReportQuery{
 		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
-		Spray:   service.Threshold{Least: c.SprayUsers, Within: time.Duration(c.SprayWithin)},
-		Sources: service.Threshold{Least: c.Sources, Within: time.Duration(c.SourcesWithin)},
+		Spray:   service.Threshold{Least: c.SprayUsers, Within: service.Lasting(time.Duration(c.SprayWithin))},
+		Sources: service.Threshold{Least: c.Sources, Within: service.Lasting(time.Duration(c.SourcesWithin))},
 	}
 	switch {
 	case q.UsersZone == 0 && q.AddressesZone != 0:
@@ -53,7 +52,7 @@ func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	case q.UsersZone != 0 && q.AddressesZone == 0:
 		q.AddressesZone = c.Zone
 	}
-	if q.Since, q.Until, err = between(c.Since, c.Until); err != nil {
+	if q.Since.Time, q.Until.Time, err = between(c.Since, c.Until); err != nil {
 		return q, err
 	}
 	if err := q.Validate(); err != nil {
@@ -83,5 +82,5 @@ func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewZoneReport(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }

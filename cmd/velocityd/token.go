@@ -120,7 +120,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	if wanted.ExpiresAt, err = shell.ParseExpiry(c.Expires, now); err != nil {
+	if wanted.ExpiresAt.Time, err = shell.ParseExpiry(c.Expires, now); err != nil {
 		return err
 	}
 	if err := warnOfNoZone(ctx, p.Stderr, store, wanted.Zones); err != nil {
@@ -358,9 +358,9 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
-		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, expiryOf(c.ExpiresAt, now),
-			shell.InstantOr("never", c.LastUsedAt), shell.InstantOr("", c.CreatedAt), shell.Printable(c.CreatedBy), revocationOf(c))
+		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.Caller().ZoneList(), "all")
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, expiryOf(c.ExpiresAt.Time, now),
+			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy), revocationOf(c))
 	}
 	_ = table.Flush() // run tells of it
 }
@@ -377,5 +377,5 @@ func revocationOf(c access.Credential) string {
 	if c.RevokedAt.IsZero() {
 		return "no"
 	}
-	return shell.InstantOr("", c.RevokedAt) + " by " + shell.Printable(c.RevokedBy)
+	return shell.InstantOr("", c.RevokedAt.Time) + " by " + shell.Printable(c.RevokedBy)
 }

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
@@ -179,7 +177,7 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.NewExplanation(found))
+		return shell.JSON(p.Stdout, found)
 	}
 	return txn.WriteExplanation(p.Stdout, found, shell.Printable)
 }

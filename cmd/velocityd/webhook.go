@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -88,7 +87,7 @@ func (c *webhookListCmd) Run(ctx context.Context, p *shell.Process) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewWebhooks(list))
+		return shell.JSON(p.Stdout, api.Webhooks{Webhooks: list})
 	case len(list) == 0:
 		fmt.Fprintln(p.Stdout, "no webhooks; 'velocityd webhook add' makes one")
 	default:
@@ -109,7 +108,7 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt), shell.Printable(one.State.Error), shell.Printable(one.Description))
+			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
 	}
 	_ = w.Flush()
 }
@@ -141,7 +140,7 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 	case err != nil:
 		return err
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.NewDeliveries(list))
+		return shell.JSON(p.Stdout, api.Deliveries{Deliveries: list})
 	case len(list) == 0:
 		fmt.Fprintln(p.Stdout, "the webhook has received everything")
 		return nil

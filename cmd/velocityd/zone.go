@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,7 +58,7 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.Stdout).Encode(api.Zones{Zones: zones})
+		return shell.JSON(p.Stdout, api.Zones{Zones: zones})
 	case len(zones) == 0:
 		fmt.Fprintln(p.Stdout, "no zones; 'velocityd zone set' creates one")
 	default:

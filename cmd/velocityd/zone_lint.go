@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -75,7 +74,7 @@ func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []
 // foundJSON is a finding as JSON.
 type foundJSON struct {
 	ZoneID     int64  `json:"zone_id,omitzero"`
-	OverrideID api.ID `json:"override_id,omitzero"`
+	OverrideID uint64 `json:"override_id,string,omitzero"`
 	Field      string `json:"field"`
 	Text       string `json:"text"`
 }
@@ -84,7 +83,7 @@ func (c *zoneLintCmd) print(w io.Writer, zones int, findings []lint.Finding) err
 	if c.JSON {
 		list := make([]foundJSON, len(findings))
 		for i, f := range findings {
-			list[i] = foundJSON{ZoneID: f.ZoneID, OverrideID: api.ID(f.OverrideID), Field: f.Field, Text: f.Text}
+			list[i] = foundJSON{ZoneID: f.ZoneID, OverrideID: f.OverrideID, Field: f.Field, Text: f.Text}
 		}
 		return json.NewEncoder(w).Encode(struct {
 			Zones    int         `json:"zones"`

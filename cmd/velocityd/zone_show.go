@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
@@ -36,7 +35,7 @@ func (c *zoneShowCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.Stdout).Encode(api.Zones{Zones: zones})
+		return shell.JSON(p.Stdout, api.Zones{Zones: zones})
 	}
 	writeZones(p.Stdout, zones)
 	return nil

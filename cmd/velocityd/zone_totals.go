@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
@@ -21,10 +20,10 @@ type totalsFlags struct {
 func (f totalsFlags) query() service.TotalsQuery {
 	q := service.TotalsQuery{By: service.Span(f.By)}
 	if f.Since > 0 {
-		q.Since = time.Now().Add(-time.Duration(f.Since))
+		q.Since.Time = time.Now().Add(-time.Duration(f.Since))
 	}
 	if f.Until > 0 {
-		q.Until = time.Now().Add(-time.Duration(f.Until))
+		q.Until.Time = time.Now().Add(-time.Duration(f.Until))
 	}
 	return q
 }
@@ -56,7 +55,7 @@ func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return ask.ExplainNoZone(err)
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewZoneTotals(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }
 
 type bucketTotalsCmd struct {
@@ -84,5 +83,5 @@ func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return err
 	}
-	return shell.Print(p.Stdout, c.JSON, api.NewBucketTotals(found))
+	return shell.Print(p.Stdout, c.JSON, found)
 }

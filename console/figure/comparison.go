@@ -55,7 +55,7 @@ func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
 func daysWith(until time.Time, spans []service.SpanTotals) (days int) {
 	for _, span := range spans {
 		if span.Attempts > 0 {
-			age := until.Sub(span.BeginsAt) - time.Hour // an hour that ends at until has the age 0
+			age := until.Sub(span.BeginsAt.Time) - time.Hour // an hour that ends at until has the age 0
 			days = max(days, int(age/(24*time.Hour)))
 		}
 	}

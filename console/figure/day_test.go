@@ -9,7 +9,7 @@ import (
 
 func attemptsAt(at time.Time, allowed, blocked int64) service.SpanTotals {
 	totals := service.Totals{Attempts: allowed + blocked, Allowed: allowed, Blocked: blocked, WouldBlock: blocked}
-	return service.SpanTotals{BeginsAt: at, Totals: totals}
+	return service.SpanTotals{BeginsAt: service.At(at), Totals: totals}
 }
 
 func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {

@@ -11,7 +11,10 @@ import (
 // attempts returns n attempts, the newest first, each a step older than the one before.
 func attempts(now time.Time, n int, step time.Duration) (txns []service.Txn) {
 	for i := range n {
-		txns = append(txns, service.Txn{ID: uint64(n - i), CreatedAt: now.Add(-time.Duration(i) * step), Attempts: 1, Blocked: i%2 == 0})
+		txns = append(txns, service.Txn{
+			ID: uint64(n - i), CreatedAt: service.At(now.Add(-time.Duration(i) * step)),
+			Attempts: 1, Blocked: i%2 == 0,
+		})
 	}
 	return txns
 }
@@ -66,8 +69,11 @@ func TestAWindowIsToScale(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	x := explain.Explanation{
-		Zone: &service.Zone{ID: 1}, Since: at.Add(-time.Minute), Txn: service.Txn{CreatedAt: at, Blocked: true},
-		Counted: []service.Txn{{CreatedAt: at.Add(-30 * time.Second), UncountedAt: at.Add(time.Second)}}, OpensAt: at.Add(30 * time.Second),
+		Zone: &service.Zone{ID: 1}, Since: service.At(at.Add(-time.Minute)), Txn: service.Txn{CreatedAt: service.At(at), Blocked: true},
+		Counted: []service.Txn{{
+			CreatedAt:   service.At(at.Add(-30 * time.Second)),
+			UncountedAt: service.At(at.Add(time.Second)),
+		}}, OpensAt: service.At(at.Add(30 * time.Second)),
 	}
 	w := NewWindow(x)
 	middle := w.Begin + w.Span()/2

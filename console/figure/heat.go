@@ -44,9 +44,9 @@ type heatHour struct {
 
 // NewHeat adds up the hours of totals, as far as attempts are counted.
 func NewHeat(zone service.Zone, totals service.ZoneTotals) Heat {
-	m := Heat{Zone: zone, Days: make([]heatDay, 7), Until: totals.Until}
+	m := Heat{Zone: zone, Days: make([]heatDay, 7), Until: totals.Until.Time}
 	if totals.CountedTo.CountedTo.Before(m.Until) {
-		m.Until = totals.CountedTo.CountedTo
+		m.Until = totals.CountedTo.CountedTo.Time
 	}
 	for i := range m.Days {
 		m.Days[i].Name = time.Weekday((i + 1) % 7).String() // a week begins on Monday (ISO 8601)

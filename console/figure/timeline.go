@@ -133,7 +133,7 @@ func columnsOf(txns []service.Txn, s scale) []column {
 		if t.CreatedAt.Before(s.from) {
 			continue
 		}
-		c := &columns[min(s.x(t.CreatedAt)/binWidth, bins-1)]
+		c := &columns[min(s.x(t.CreatedAt.Time)/binWidth, bins-1)]
 		switch {
 		case t.Blocked:
 			c.blocked += t.Attempts
@@ -152,7 +152,7 @@ func columnsOf(txns []service.Txn, s scale) []column {
 func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
 	l := lane{Name: z.Name, Y: i*laneHeight + 14, Axis: i*laneHeight + laneHead + laneHalf}
 	if txns := z.Txns; z.HasMore && len(txns) > 0 && txns[len(txns)-1].CreatedAt.After(s.from) {
-		l.Since = txns[len(txns)-1].CreatedAt
+		l.Since = txns[len(txns)-1].CreatedAt.Time
 	}
 	for _, lock := range z.Locks {
 		from, to := s.x(lock.From), s.x(lock.To)

@@ -41,20 +41,20 @@ func NewWindow(x explain.Explanation) *Window {
 	if x.Zone == nil || x.Unmetered {
 		return nil
 	}
-	at := x.Txn.CreatedAt
-	from, to := x.Since, at
-	if l := x.Lockout; l != nil && l.Began().Before(from) {
-		from = l.Began()
+	at := x.Txn.CreatedAt.Time
+	from, to := x.Since.Time, at
+	if l := x.Lockout; l != nil && l.BeganAt.Before(from) {
+		from = l.BeganAt.Time
 	}
 	length := to.Sub(from)
-	if opens := x.OpensAt; opens.After(to) && opens.Sub(at) <= length {
+	if opens := x.OpensAt.Time; opens.After(to) && opens.Sub(at) <= length {
 		to = opens
 	}
 	margin := to.Sub(from) / 20
 	s := scale{from: from.Add(-margin), length: to.Sub(from) + 2*margin}
 	w := &Window{
 		Width: figureWidth, Height: windowAxis + 24, Top: windowTop, Axis: windowAxis, TextY: windowAxis + 18,
-		Begin: s.x(x.Since), End: s.x(at), Rows: len(x.Counted),
+		Begin: s.x(x.Since.Time), End: s.x(at), Rows: len(x.Counted),
 	}
 	layout := layoutOf(length)
 	w.BeginAt, w.EndAt = x.Since.UTC().Format(layout), at.UTC().Format(layout)
@@ -88,7 +88,7 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 	}
 	piles := make([]pile, bins)
 	for _, t := range x.Counted {
-		p := &piles[min(s.x(t.CreatedAt)/binWidth, bins-1)]
+		p := &piles[min(s.x(t.CreatedAt.Time)/binWidth, bins-1)]
 		if p.n++; p.n == 1 {
 			p.newest = t
 		}
@@ -114,7 +114,7 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 	}
 	w.Hit = bar{X: w.End, Y: windowAxis - hitHeight, Width: binWidth, Height: hitHeight, Class: classOf(x.Txn), Title: "this attempt"}
 	if l := x.Lockout; l != nil {
-		from, to := s.x(l.Began()), s.x(l.Until)
+		from, to := s.x(l.BeganAt.Time), s.x(l.Until.Time)
 		w.Lock = &bar{X: from, Y: windowTop, Width: max(2, to-from), Height: windowAxis - windowTop, Class: "lock", Title: "locked"}
 	}
 }

@@ -19,7 +19,7 @@ func Funcs() template.FuncMap {
 	return template.FuncMap{
 		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
 		"when": when, "clock": clock, "until": until, "date": date,
-		"num": Num, "percent": percent, "length": Length, "roughly": roughly, "seconds": service.WholeSeconds,
+		"num": Num, "percent": percent, "length": lengthOf, "roughly": roughly, "seconds": service.WholeSeconds,
 		"reason": reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
 	}
 }
@@ -110,30 +110,36 @@ func isBlank(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == '\u2800'
 }
 
+// moment is a time.Time or a service.Instant.
+type moment interface {
+	UTC() time.Time
+	IsZero() bool
+}
+
 // when returns an instant to the second, with all digits for whoever looks closer. The zero time is a dash.
-func when(at time.Time) template.HTML { return timeAs(at, "2006-01-02 15:04:05") }
+func when(at moment) template.HTML { return timeAs(at, "2006-01-02 15:04:05") }
 
 // clock returns the time of the day of an instant, to the millisecond.
-func clock(at time.Time) template.HTML { return timeAs(at, "15:04:05.000") }
+func clock(at moment) template.HTML { return timeAs(at, "15:04:05.000") }
 
-func timeAs(at time.Time, layout string) template.HTML {
-	if at.IsZero() {
+func timeAs(moment moment, layout string) template.HTML {
+	if moment.IsZero() {
 		return `<span class="dim">–</span>`
 	}
-	at = at.UTC()
+	at := moment.UTC()
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s UTC">%s</time>`, //nolint:gosec // digits alone
 		at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000000"), at.Format(layout)))
 }
 
 // until returns an instant that is to come: pages with the script count down to it.
-func until(at time.Time) template.HTML {
-	at = at.UTC()
+func until(moment moment) template.HTML {
+	at := moment.UTC()
 	return template.HTML(fmt.Sprintf(`<time data-until datetime="%s" title="%s UTC">%[2]s</time>`, //nolint:gosec // digits alone
 		at.Format(time.RFC3339Nano), at.Format(time.DateTime)))
 }
 
 // date returns the date of an instant.
-func date(at time.Time) template.HTML { return timeAs(at, "2 Jan 2006") }
+func date(at moment) template.HTML { return timeAs(at, "2 Jan 2006") }
 
 // Num returns a whole number with a thin space between thousands.
 func Num(n any) string {
@@ -156,6 +162,11 @@ func percent(part, whole int64) string {
 		return strconv.FormatFloat(share, 'f', 1, 64) + " %"
 	}
 	return strconv.FormatFloat(share, 'f', 0, 64) + " %"
+}
+
+// lengthOf is Length of a time.Duration or a service.Duration.
+func lengthOf(d interface{ Nanoseconds() int64 }) string {
+	return Length(time.Duration(d.Nanoseconds()))
 }
 
 // Length returns a duration in the largest unit that it is whole in.

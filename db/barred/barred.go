@@ -60,7 +60,10 @@ SELECT bucket_key, locked_at, locked_until, reason, txn_id
 	}
 	for _, r := range rows {
 		if page.At.Before(r.Until) {
-			page.Lockouts = append(page.Lockouts, barred.Lockout{Key: r.Key, Since: r.Since, Until: r.Until, Reason: r.Reason, TxnID: r.TxnID})
+			page.Lockouts = append(page.Lockouts, barred.Lockout{
+				Key: r.Key, Since: service.At(r.Since),
+				Until: service.At(r.Until), Reason: r.Reason, TxnID: r.TxnID,
+			})
 		}
 	}
 	return page, nil
@@ -84,6 +87,6 @@ SELECT UTC_TIMESTAMP(6) AS at, lockout, mode
 	case err != nil:
 		return page, false, fmt.Errorf("read zone %d: %w", q.ZoneID, session.LookupError(err))
 	}
-	page.At = zone.At
+	page.At.Time = zone.At
 	return page, barred.Binds(service.Zone{Lockout: service.Seconds(zone.Lockout), Mode: zone.Mode}), nil
 }

@@ -56,7 +56,7 @@ REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`windo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),
-		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: o.Window != 0},
+		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window.Duration), Valid: o.Window.Duration != 0},
 		sql.Null[int]{V: o.PeriodAnchor, Valid: o.PeriodAnchor != 0},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()}, o.Reason, o.CreatedBy)
 }
@@ -136,11 +136,11 @@ func (d *Database) txns(bucket service.Bucket) (txns []service.Txn, err error) {
 	for rows.Next() {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		var uncounted sql.Null[time.Time]
-		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt, &uncounted, &txn.CheckID); err != nil {
+		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt.Time, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt.Time, &uncounted, &txn.CheckID); err != nil {
 			return nil, err
 		}
-		txn.UncountedAt = uncounted.V
+		txn.UncountedAt.Time = uncounted.V
 		txns = append(txns, txn)
 	}
 	return txns, rows.Err()

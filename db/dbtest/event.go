@@ -26,7 +26,7 @@ func (d *Database) eventsOf(bucket service.Bucket) (events []event.Event, err er
 	defer rows.Close()
 	for rows.Next() {
 		var e event.Event
-		if err := rows.Scan(&e.ID, &e.At, &e.Type, &e.Bucket.ZoneID, &e.Bucket.Key, &e.TxnID, (*[]byte)(&e.Data)); err != nil {
+		if err := rows.Scan(&e.ID, &e.At.Time, &e.Type, &e.Bucket.ZoneID, &e.Bucket.Key, &e.TxnID, (*[]byte)(&e.Data)); err != nil {
 			return nil, err
 		}
 		events = append(events, e)

@@ -52,7 +52,7 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 		return e, fmt.Errorf("its row went meanwhile: %w", service.ErrNotFound)
 	}
 	e.Txn = e.Check[own] // its key may have been erased since
-	at := e.Txn.CreatedAt
+	at := e.Txn.CreatedAt.Time
 	if err := r.readRecords(ctx, &e, at.Add(-explain.Lag)); err != nil {
 		return e, err
 	}
@@ -65,7 +65,7 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 		e.Buckets = append(e.Buckets, past)
 		for _, row := range past.Rows {
 			if row.Reason == service.ReasonLockout && row.CreatedAt.Before(first) {
-				first = row.CreatedAt
+				first = row.CreatedAt.Time
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 	}
 	for _, o := range r.Overrides {
 		if o.ZoneID == zoneID {
-			far.window = max(far.window, o.Window)
+			far.window = max(far.window, o.Window.Duration)
 		}
 	}
 	for _, e := range r.Edits {
@@ -117,7 +117,7 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 			ofZone(*e.ZoneBefore)
 		}
 		if e.OverrideBefore != nil && e.OverrideBefore.ZoneID == zoneID {
-			far.window = max(far.window, e.OverrideBefore.Window)
+			far.window = max(far.window, e.OverrideBefore.Window.Duration)
 		}
 	}
 	return far
@@ -125,7 +125,7 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 
 // past reads the past of a txn's bucket: at most so many txns that count now, and so many others.
 func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most int) (p explain.Past, err error) {
-	at := txn.CreatedAt
+	at := txn.CreatedAt.Time
 	p.Since = at.Add(-max(far.window, far.lockouts))
 	for _, span := range []history.Span{
 		// Txns of before a clock was set back have later instants.

@@ -63,12 +63,12 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	}
 	v.Bucket.ZoneID = int64(numbers[0])
 	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
-	v.Rate, v.Window = int(numbers[5]), service.Seconds(int64(numbers[6]))
-	v.OverrideID, v.ResetAfter = numbers[overrideID], service.Seconds(int64(numbers[12]))
+	v.Rate, v.Window.Duration = int(numbers[5]), service.Seconds(int64(numbers[6]))
+	v.OverrideID, v.ResetAfter.Duration = numbers[overrideID], service.Seconds(int64(numbers[12]))
 	if isOwn := v.Reason != "" && v.Reason != service.ReasonElsewhere; isOwn != v.WouldBlock || isOwn &&
 		!slices.Contains(service.Reasons(), v.Reason) {
 		return v, fmt.Errorf("would_block is %v and the reason %.40q", v.WouldBlock, v.Reason)
 	}
-	v.Velocity, v.RetryAfter = int(numbers[velocity]), service.Seconds(int64(numbers[9]))
+	v.Velocity, v.RetryAfter.Duration = int(numbers[velocity]), service.Seconds(int64(numbers[9]))
 	return v, nil
 }

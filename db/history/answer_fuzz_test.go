@@ -51,8 +51,8 @@ func FuzzParseAnswer(f *testing.F) {
 			}
 			got := []any{
 				number(v.Bucket.ZoneID), v.Bucket.Key, flag(v.Blocked), flag(v.WouldBlock), number(v.TxnID), number(v.Rate),
-				number(int64(v.Window / time.Second)), velocity, want[i][8], number(int64(v.RetryAfter / time.Second)),
-				string(v.Reason), number(v.OverrideID), number(int64(v.ResetAfter / time.Second)),
+				number(int64(v.Window.Duration / time.Second)), velocity, want[i][8], number(int64(v.RetryAfter.Duration / time.Second)),
+				string(v.Reason), number(v.OverrideID), number(int64(v.ResetAfter.Duration / time.Second)),
 			}
 			if !slices.Equal(got, want[i]) {
 				t.Errorf("%q: bucket %d was read as %v, want %v", answer, i, got, want[i])

@@ -25,7 +25,7 @@ func (r *Reader) Attempt(ctx context.Context, id string) (service.Recall, error)
 	for i, v := range attempt.Decision.Verdicts {
 		ids[i] = v.TxnID
 	}
-	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt))
+	rows, err := r.byID(ctx, ids, instant(attempt.Decision.CheckedAt.Time))
 	if err != nil {
 		return service.Recall{}, fmt.Errorf("read the txns of an attempt: %w", err)
 	}
@@ -42,7 +42,7 @@ func (r *Reader) AttemptZones(ctx context.Context, ids []string) (map[string][]i
 	zones := make(map[string][]int64, len(remembered))
 	for id, attempts := range remembered {
 		for _, attempt := range attempts {
-			zones[id] = append(zones[id], attempt.Zones()...)
+			zones[id] = append(zones[id], attempt.Decision.Zones()...)
 		}
 	}
 	return zones, nil
@@ -53,10 +53,10 @@ const SelectAttempt = "SELECT attempt_id, created_at, expires_at, answer FROM zo
 
 // AttemptOf reads a row of SelectAttempt.
 func AttemptOf(row []driver.Value) (id string, attempt service.Attempt, err error) {
-	if attempt.Decision.CheckedAt, err = session.AsInstant(row[1]); err != nil {
+	if attempt.Decision.CheckedAt.Time, err = session.AsInstant(row[1]); err != nil {
 		return "", attempt, err
 	}
-	if attempt.ExpiresAt, err = session.AsInstant(row[2]); err != nil {
+	if attempt.ExpiresAt.Time, err = session.AsInstant(row[2]); err != nil {
 		return "", attempt, err
 	}
 	return session.Text(row[0]), attempt, ParseAnswer([]byte(session.Text(row[3])), &attempt.Decision)

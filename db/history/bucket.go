@@ -22,7 +22,7 @@ type bucketGround struct {
 	isUp   bool
 }
 
-func (g bucketGround) at(txn service.Txn) uint64 { return microseconds(txn.CreatedAt) }
+func (g bucketGround) at(txn service.Txn) uint64 { return microseconds(txn.CreatedAt.Time) }
 
 func (g bucketGround) readsNearest() bool { return !g.isUp }
 
@@ -43,7 +43,7 @@ func (g bucketGround) read(ctx context.Context, low, high uint64, most int) (txn
 		}
 		txns = append(txns, txnsOf(rows)...)
 		if len(rows) > most {
-			rest, isCut = max(rest, microseconds(rows[most].CreatedAt)), true
+			rest, isCut = max(rest, microseconds(rows[most].CreatedAt.Time)), true
 		}
 	}
 	if isCut {
@@ -65,6 +65,6 @@ func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64,
 	}
 	rows, err := g.reader.rows(ctx, p.SQL(newest).Int(int64(most)))
 	// vtgate may merge the two in another way than the engine.
-	slices.SortFunc(rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt.Time), cmp.Compare(x.ID, y.ID)) })
 	return rows, err
 }

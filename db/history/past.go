@@ -15,11 +15,11 @@ import (
 // Check returns all txns of the check of a txn that are still there, by id, and how many are not. The error wraps
 // service.ErrBusy if the engine is away.
 func (r *Reader) Check(ctx context.Context, txn service.Txn) (check []service.Txn, missing int, err error) {
-	rows, err := r.byID(ctx, []uint64{txn.ID}, instant(txn.CreatedAt))
+	rows, err := r.byID(ctx, []uint64{txn.ID}, instant(txn.CreatedAt.Time))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read txn %d again: %w", txn.ID, err)
 	}
-	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt) }) // of another check with the same id
+	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt.Time) }) // of another check with the same id
 	if txn.CheckID != 0 {
 		checks, err := r.siblings(ctx, rows)
 		if err != nil {
@@ -47,13 +47,13 @@ func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int
 	p := new(session.Packet)
 	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").WhereBucket(of.Bucket).
 		SQL(" AND counted = ").Bool(of.IsCounted).SQL(" AND created_at BETWEEN ").Instant(of.Since).SQL(" AND ").Instant(of.Until).
-		SQL(" AND (created_at <= ").Instant(upTo.CreatedAt).SQL(" OR id < ").Uint(upTo.ID)
+		SQL(" AND (created_at <= ").Instant(upTo.CreatedAt.Time).SQL(" OR id < ").Uint(upTo.ID)
 	rows, err := r.rows(ctx, p.SQL(") ORDER BY created_at DESC, id DESC LIMIT ").Int(int64(most+1)))
 	if err != nil {
 		return nil, cut, fmt.Errorf("read the past of a bucket in zone %d: %w", of.Bucket.ZoneID, session.LookupError(err))
 	}
 	if len(rows) > most {
-		cut, rows = rows[most].CreatedAt, rows[:most]
+		cut, rows = rows[most].CreatedAt.Time, rows[:most]
 	}
 	return txnsOf(rows), cut, nil
 }
@@ -86,7 +86,7 @@ func LockoutOf(columns []driver.Value) (l service.Lockout, err error) {
 // Oldest returns the id and the instant of the txn with the lowest id, or the zero Txn if there is none.
 func (r *Reader) Oldest(ctx context.Context) (service.Txn, error) {
 	first, _, err := r.next(ctx, 1, 1<<63)
-	return service.Txn{ID: first.ID, CreatedAt: first.CreatedAt}, err
+	return service.Txn{ID: first.ID, CreatedAt: service.At(first.CreatedAt)}, err
 }
 
 // Beside returns the attempts of a txn's bucket before and after it, or nil. The one after it must be

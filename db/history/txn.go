@@ -47,7 +47,7 @@ func RowOf(row []driver.Value) (r Row, err error) {
 		CheckID: uint64(session.AsInt(row[14])),
 	}
 	r.Buckets = int(session.AsInt(row[15]))
-	for place, instant := range map[int]*time.Time{1: &r.CreatedAt, 12: &r.LastAt, 13: &r.UncountedAt} {
+	for place, instant := range map[int]*time.Time{1: &r.CreatedAt.Time, 12: &r.LastAt.Time, 13: &r.UncountedAt.Time} {
 		if *instant, err = session.AsInstant(row[place]); err != nil {
 			return r, err
 		}

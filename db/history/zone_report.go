@@ -19,7 +19,7 @@ func (r *Reader) ZoneReport(ctx context.Context, zone service.Zone, query servic
 		return service.ZoneReport{}, err
 	}
 	query = query.WithDefaults()
-	low, high, err := r.IDsOf(ctx, query.Since, query.Until)
+	low, high, err := r.IDsOf(ctx, query.Since.Time, query.Until.Time)
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
@@ -28,7 +28,7 @@ func (r *Reader) ZoneReport(ctx context.Context, zone service.Zone, query servic
 		first = high - most + 1
 	}
 	isFull := false
-	over := idGround{reader: r, within: times{query.Since, query.Until}, zones: query.Zones(zone.ID)}
+	over := idGround{reader: r, within: times{query.Since.Time, query.Until.Time}, zones: query.Zones(zone.ID)}
 	for txn, err := range (walk{over: over, low: first, high: high, width: reportRows, most: reportRows}).txns(ctx) {
 		if err != nil {
 			return service.ZoneReport{}, err
@@ -48,5 +48,5 @@ func (r *Reader) ZoneReport(ctx context.Context, zone service.Zone, query servic
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	return reporter.Report(oldest.CreatedAt), nil
+	return reporter.Report(oldest.CreatedAt.Time), nil
 }

@@ -29,6 +29,7 @@ func New(pool *session.Pool) *Jobs { return &Jobs{pool} }
 // jobRow is a row of zone_backtest.
 type jobRow struct {
 	ID       string              `db:"id"`
+	ZoneID   int64               `db:"zone_id"`
 	State    string              `db:"state"`
 	Question []byte              `db:"question"`
 	By       string              `db:"asked_by"`
@@ -60,7 +61,7 @@ VALUES (?, ?, 'running', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`, job.ID, job
 func (j *Jobs) Job(ctx context.Context, id string) (job backtest.Job, err error) {
 	var rows []jobRow
 	err = j.pool.SelectContext(ctx, &rows, `
-SELECT id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fault, result,
+SELECT id, zone_id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fault, result,
        seen_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS is_silent
   FROM zone_backtest
  WHERE id = ?`, int64(backtest.JobSilence.Seconds()), id)
@@ -76,12 +77,14 @@ SELECT id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fa
 // job returns the job of a row.
 func (r jobRow) job() (backtest.Job, error) {
 	job := backtest.Job{
-		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: r.BeganAt, EndedAt: r.EndedAt.V, Rows: r.Rows, At: r.At.V, Fault: r.Fault,
+		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: service.At(r.BeganAt),
+		EndedAt: service.At(r.EndedAt.V), Rows: r.Rows, At: service.At(r.At.V), Fault: r.Fault,
 	}
 	if job.State == backtest.JobRunning && r.IsSilent {
 		job.State, job.Fault = backtest.JobLost, "its instance gives no sign any more"
 	}
 	err := json.Unmarshal(r.Question, &job.Query)
+	job.ZoneID, job.Query.ZoneID, job.Since, job.Until = r.ZoneID, r.ZoneID, job.Query.Since, job.Query.Until
 	if len(r.Result) > 0 {
 		job.Result = new(backtest.Result)
 		err = errors.Join(err, json.Unmarshal(r.Result, job.Result))

@@ -232,7 +232,7 @@ UPDATE webhook
 }
 
 func (r *round) recordOne(ctx context.Context, tx *sqlx.Tx, result webhook.Result) (err error) {
-	next := sql.Null[time.Time]{V: result.NextAt, Valid: !result.NextAt.IsZero()}
+	next := sql.Null[time.Time]{V: result.NextAt.Time, Valid: !result.NextAt.IsZero()}
 	switch {
 	case result.Sent && result.WasWaiting:
 		_, err = tx.ExecContext(ctx, "DELETE FROM webhook_delivery WHERE webhook_id = ? AND event_id = ?", r.Webhook.ID, result.EventID)

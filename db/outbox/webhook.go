@@ -41,8 +41,8 @@ SELECT id, url, types, zones, description, secret, created_at, created_by, posit
 
 func (r webhookRow) webhook() (webhook.Webhook, error) {
 	w := webhook.Webhook{
-		ID: r.ID, URL: r.URL, Description: r.Description, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
-		State: webhook.State{Position: r.Position, SucceededAt: r.SucceededAt.V, FailedAt: r.FailedAt.V, Error: r.Error},
+		ID: r.ID, URL: r.URL, Description: r.Description, CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
+		State: webhook.State{Position: r.Position, SucceededAt: service.At(r.SucceededAt.V), FailedAt: service.At(r.FailedAt.V), Error: r.Error},
 	}
 	for text := range listed(r.Types) {
 		w.Types = append(w.Types, event.Type(text))
@@ -126,7 +126,7 @@ SELECT created_at
  ORDER BY id
  LIMIT 1`, oldest, r.Position)
 	for _, at := range written {
-		s.Lag = max(0, r.Now.Sub(at))
+		s.Lag.Duration = max(0, r.Now.Sub(at))
 	}
 	return err
 }
@@ -141,7 +141,10 @@ type deliveryRow struct {
 
 // delivery returns the delivery of an event, which is zero if it is no longer kept.
 func (r deliveryRow) delivery(of event.Event) webhook.Delivery {
-	return webhook.Delivery{EventID: r.EventID, Type: of.Type, Bucket: of.Bucket, Tries: r.Tries, NextAt: r.NextAt.V, Error: r.Error}
+	return webhook.Delivery{
+		EventID: r.EventID, Type: of.Type, Bucket: of.Bucket, Tries: r.Tries,
+		NextAt: service.At(r.NextAt.V), Error: r.Error,
+	}
 }
 
 const selectDeliveries = `

@@ -23,10 +23,10 @@ func (r reading) row() proof.Row {
 	flags := r.int(4)
 	row := proof.Row{
 		Txn: service.Txn{
-			ID: r.uint(0), CreatedAt: r.instant(1), Bucket: service.Bucket{ZoneID: r.int(2), Key: r.text(3)},
+			ID: r.uint(0), CreatedAt: service.At(r.instant(1)), Bucket: service.Bucket{ZoneID: r.int(2), Key: r.text(3)},
 			Blocked: flags&blocked != 0, WouldBlock: flags&wouldBlock != 0, Counted: flags&counted != 0,
 			Reason: service.Reason(r.text(5)), Outcome: service.Outcome(r.text(6)), AttemptID: r.text(7),
-			Attempts: int(r.int(10)), LastAt: r.instant(11), UncountedAt: r.instant(12),
+			Attempts: int(r.int(10)), LastAt: service.At(r.instant(11)), UncountedAt: service.At(r.instant(12)),
 		},
 		CheckID: r.uint(8), CheckBuckets: int(r.int(9)),
 	}
@@ -48,7 +48,7 @@ func (p *prover) proveRows(ctx context.Context, first uint64) error {
 	err = p.readRows(ctx, first, &progress, func(row *proof.Row) {
 		whole.Add(row)
 		if p.hours.Add(row); p.oldest.IsZero() || row.CreatedAt.Before(p.oldest) {
-			p.oldest = row.CreatedAt
+			p.oldest = row.CreatedAt.Time
 		}
 	})
 	whole.End()
@@ -93,15 +93,15 @@ SELECT %s
  ORDER BY id, created_at
  LIMIT %d`, rowColumns, last, until, zones, rowsAtOnce), func(r reading) {
 			row := r.row()
-			if n++; row.ID == last && seen[row.CreatedAt] {
+			if n++; row.ID == last && seen[row.CreatedAt.Time] {
 				return
 			}
 			if row.ID != last {
 				last = row.ID
 				clear(seen)
 			}
-			seen[row.CreatedAt], isNew = true, true
-			progress.Rows, progress.At, progress.ID = progress.Rows+1, row.CreatedAt, row.ID
+			seen[row.CreatedAt.Time], isNew = true, true
+			progress.Rows, progress.At, progress.ID = progress.Rows+1, row.CreatedAt.Time, row.ID
 			do(&row)
 		})
 		if err != nil {

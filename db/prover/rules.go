@@ -110,7 +110,7 @@ SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate
  LIMIT %d`, func(id uint64, r reading) {
 		o := service.Override{
 			ID: id, ZoneID: r.int(1), Key: r.text(2), Action: service.OverrideAction(r.text(4)), Rate: int(r.int(5)),
-			Window: service.Seconds(r.int(6)), PeriodAnchor: int(r.int(7)), ExpiresAt: r.instant(8),
+			Window: service.Lasting(service.Seconds(r.int(6))), PeriodAnchor: int(r.int(7)), ExpiresAt: service.At(r.instant(8)),
 		}
 		if text := r.text(3); text != "" {
 			prefix, err := netip.ParsePrefix(text)

@@ -38,7 +38,7 @@ SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, period
 func (r overrideRow) override() (o service.Override, err error) {
 	o = service.Override{
 		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
-		Rate: r.Rate.V, Window: service.Seconds(r.Window.V), PeriodAnchor: r.Anchor.V, ExpiresAt: r.ExpiresAt.V,
+		Rate: r.Rate.V, Window: service.Lasting(service.Seconds(r.Window.V)), PeriodAnchor: r.Anchor.V, ExpiresAt: service.At(r.ExpiresAt.V),
 		Reason: r.Reason, CreatedBy: r.CreatedBy,
 	}
 	if !r.Prefix.Valid {
@@ -60,7 +60,7 @@ func overrideValues(o service.Override) []any {
 		sql.Null[string]{V: Network(o.Prefix), Valid: o.Prefix.IsValid()},
 		string(o.Action),
 		sql.Null[int]{V: o.Rate, Valid: limits},
-		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: o.Window != 0},
+		sql.Null[int64]{V: service.WholeSeconds(o.Window.Duration), Valid: o.Window.Duration != 0},
 		sql.Null[int]{V: o.PeriodAnchor, Valid: o.PeriodAnchor != 0},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()},
 		o.Reason,

@@ -56,9 +56,9 @@ const isLive = `
 func (r credentialRow) credential() (access.Credential, error) {
 	c := access.Credential{
 		ID: r.ID, Kind: access.Kind(r.Kind), Digest: access.Digest(r.Digest),
-		Caller: access.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
-		ExpiresAt: r.ExpiresAt.V, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
-		LastUsedAt: r.LastUsedAt.V, RevokedAt: r.RevokedAt.V, RevokedBy: r.RevokedBy.V,
+		Name: r.Name, Shown: r.Shown.V, Subject: r.Subject.V,
+		ExpiresAt: service.At(r.ExpiresAt.V), CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
+		LastUsedAt: service.At(r.LastUsedAt.V), RevokedAt: service.At(r.RevokedAt.V), RevokedBy: r.RevokedBy.V,
 	}
 	for scope := range strings.SplitSeq(r.Scopes, ",") {
 		c.Scopes = append(c.Scopes, access.Scope(scope))
@@ -231,7 +231,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		sql.Null[string]{V: c.Shown, Valid: c.Kind == access.KindToken},
 		sql.Null[string]{V: c.Subject, Valid: c.Kind == access.KindCertificate},
 		strings.Join(access.ScopeNames(c.Scopes), ","),
-		sql.Null[string]{V: c.ZoneList(), Valid: c.IsBound()},
+		sql.Null[string]{V: c.Caller().ZoneList(), Valid: c.Caller().IsBound()},
 		sql.Null[time.Time]{V: c.ExpiresAt.UTC(), Valid: !c.ExpiresAt.IsZero()},
 		principal)
 	if err != nil {

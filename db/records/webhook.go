@@ -43,7 +43,7 @@ func (s *Tables) AddWebhook(ctx context.Context, w webhook.Webhook, secret, prin
 		return e.QueryRowxContext(ctx, `
 SELECT created_at, created_by, position
   FROM webhook
- WHERE id = ?`, w.ID).Scan(&w.CreatedAt, &w.CreatedBy, &w.State.Position)
+ WHERE id = ?`, w.ID).Scan(&w.CreatedAt.Time, &w.CreatedBy, &w.State.Position)
 	})
 	if err != nil {
 		return w, fmt.Errorf("add a webhook: %w", session.WriteError(err))

@@ -63,7 +63,7 @@ func (r *Runner) Retention(ctx context.Context) (state service.Retention, err er
 		return state, fmt.Errorf("look for the oldest txn: %w", session.LookupError(err))
 	}
 	if len(oldest) > 0 {
-		state.OldestTxn = oldest[0]
+		state.OldestTxn.Time = oldest[0]
 	}
 	states, err := r.States(ctx)
 	for _, s := range states {
@@ -85,19 +85,20 @@ func stateOf(task Task, rows []row) State {
 			continue
 		}
 		s := State{Position: found.Position, RetentionTask: service.RetentionTask{
-			Name: found.Name, BeganAt: found.BeganAt, EndedAt: known(found.EndedAt), SucceededAt: known(found.SucceededAt),
-			Removed: found.Removed, Backlog: found.Backlog, Error: found.Error,
+			Name: found.Name, BeganAt: service.At(found.BeganAt), EndedAt: service.At(known(found.EndedAt)),
+			SucceededAt: service.At(known(found.SucceededAt)),
+			Removed:     found.Removed, Backlog: found.Backlog, Error: found.Error,
 		}}
-		s.NextAt = s.BeganAt.Add(task.Every())
+		s.NextAt.Time = s.BeganAt.Add(task.Every())
 		switch {
 		case s.EndedAt.IsZero():
 		case s.Error != "":
-			s.NextAt = s.BeganAt.Add(min(task.Every(), failedPause))
+			s.NextAt.Time = s.BeganAt.Add(min(task.Every(), failedPause))
 		case s.Backlog:
 			s.NextAt = s.EndedAt
 		}
 		// A clock that was set back must not stop the task for as long as it was ahead.
-		s.IsDue = !found.Now.Before(s.NextAt) || found.Now.Before(s.BeganAt.Add(-task.Every()))
+		s.IsDue = !found.Now.Before(s.NextAt.Time) || found.Now.Before(s.BeganAt.Add(-task.Every()))
 		return s
 	}
 	return State{RetentionTask: service.RetentionTask{Name: task.Name()}, IsDue: true}

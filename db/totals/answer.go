@@ -27,7 +27,7 @@ func (s *Book) ZoneTotals(ctx context.Context, zoneID int64, query service.Total
 		if err != nil {
 			return err
 		}
-		live, err := s.liveHours(ctx, q, from, to.CountedTo, "PRIMARY", "zone_id = ?", zoneID)
+		live, err := s.liveHours(ctx, q, from, to.CountedTo.Time, "PRIMARY", "zone_id = ?", zoneID)
 		t.Spans = spansOf(append(kept, live...), q, p)
 		return err
 	})
@@ -60,7 +60,7 @@ SELECT hour AS begins_at, `+counts+`, buckets
  WHERE zone_id = ?
    AND hour >= ?
    AND hour < ?
- ORDER BY hour`, zoneID, q.Since, q.By.End(q.By.Begin(q.Until)))
+ ORDER BY hour`, zoneID, q.Since.Time, q.By.End(q.By.Begin(q.Until.Time)))
 	return rows, err
 }
 
@@ -72,7 +72,7 @@ func spansOf(rows []row, q service.TotalsQuery, p progress) []service.SpanTotals
 		if !q.Holds(begin) {
 			continue
 		}
-		span := service.SpanTotals{BeginsAt: begin, Totals: r.totals(), Final: !q.By.End(begin).After(p.FinalTo)}
+		span := service.SpanTotals{BeginsAt: service.At(begin), Totals: r.totals(), Final: !q.By.End(begin).After(p.FinalTo)}
 		if q.By == service.SpanHour && span.Final && r.Buckets.Valid {
 			span.Buckets = &r.Buckets.V
 		}
@@ -85,7 +85,7 @@ func spansOf(rows []row, q service.TotalsQuery, p progress) []service.SpanTotals
 func (s *Book) liveHours(
 	ctx context.Context, q service.TotalsQuery, from, to time.Time, index, where string, args ...any,
 ) ([]row, error) {
-	if !from.Before(to) || !q.By.End(q.By.Begin(q.Until)).After(from) && index == "PRIMARY" {
+	if !from.Before(to) || !q.By.End(q.By.Begin(q.Until.Time)).After(from) && index == "PRIMARY" {
 		return nil, nil
 	}
 	ids := s.ids
@@ -124,8 +124,8 @@ func (s *Book) BucketTotals(ctx context.Context, bucket service.Bucket, query se
 			return err
 		}
 		from, to := p.live()
-		t = service.BucketTotals{Bucket: bucket, TotalsQuery: q, CountedTo: to, CountedSince: from}
-		err = s.pool.GetContext(ctx, &t.CountedSince, `
+		t = service.BucketTotals{Bucket: bucket, TotalsQuery: q, CountedTo: to, CountedSince: service.At(from)}
+		err = s.pool.GetContext(ctx, &t.CountedSince.Time, `
 SELECT since
   FROM zone_totals_since
  WHERE zone_id = ?`, bucket.ZoneID)
@@ -149,11 +149,11 @@ SELECT zone_id, bucket_key, span, begins_at, `+counts+`, last_at
  WHERE zone_id = ?
    AND bucket_key = ?
    AND (span = 'all' OR span = ? AND begins_at >= ? AND begins_at < ?)
- ORDER BY begins_at`, t.Bucket.ZoneID, t.Bucket.Key, string(t.By), t.Since, t.Until)
+ ORDER BY begins_at`, t.Bucket.ZoneID, t.Bucket.Key, string(t.By), t.Since.Time, t.Until.Time)
 	if err != nil {
 		return err
 	}
-	live, err := s.liveHours(ctx, t.TotalsQuery, p.RolledUpTo, t.CountedTo.CountedTo, "zone_txn_window",
+	live, err := s.liveHours(ctx, t.TotalsQuery, p.RolledUpTo, t.CountedTo.CountedTo.Time, "zone_txn_window",
 		"zone_id = ? AND bucket_key = ? AND counted IN (0, 1)", t.Bucket.ZoneID, t.Bucket.Key)
 	if err != nil {
 		return err
@@ -164,12 +164,12 @@ SELECT zone_id, bucket_key, span, begins_at, `+counts+`, last_at
 			spans = append(spans, r)
 			continue
 		}
-		t.All, t.LastAt = r.totals(), r.LastAt
+		t.All, t.LastAt.Time = r.totals(), r.LastAt
 	}
 	for _, r := range live {
 		t.All = t.All.Plus(r.totals())
-		if r.LastAt.After(t.LastAt) {
-			t.LastAt = r.LastAt
+		if r.LastAt.After(t.LastAt.Time) {
+			t.LastAt.Time = r.LastAt
 		}
 	}
 	t.Spans = spansOf(append(spans, live...), t.TotalsQuery, p)

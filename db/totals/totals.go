@@ -88,9 +88,9 @@ UPDATE totals_progress
 // live returns when attempts begin that are counted for an answer, and end. They are none if nobody has rolled up for
 // long.
 func (p progress) live() (from time.Time, to service.CountedTo) {
-	to = service.CountedTo{RolledUpTo: p.RolledUpTo, CountedTo: p.Now}
+	to = service.CountedTo{RolledUpTo: service.At(p.RolledUpTo), CountedTo: service.At(p.Now)}
 	if p.Now.Sub(p.RolledUpTo) > mostLive {
-		to.CountedTo = p.RolledUpTo
+		to.CountedTo.Time = p.RolledUpTo
 	}
 	return p.RolledUpTo, to
 }

@@ -28,14 +28,14 @@ func ReadOverride(zoneID int64, id uint64, state []byte) (service.Override, erro
 	var row overrideState
 	err := json.Unmarshal(state, &row)
 	o := service.Override{
-		ID: id, ZoneID: zoneID, Key: row.Key, Action: row.Action, Rate: row.Rate, Window: service.Seconds(row.Window),
+		ID: id, ZoneID: zoneID, Key: row.Key, Action: row.Action, Rate: row.Rate, Window: service.Lasting(service.Seconds(row.Window)),
 		PeriodAnchor: row.Anchor, Reason: row.Reason, CreatedBy: row.CreatedBy,
 	}
 	if err == nil && row.Prefix != "" {
 		o.Prefix, err = netip.ParsePrefix(row.Prefix)
 	}
 	if err == nil && row.ExpiresAt != "" {
-		o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt)
+		o.ExpiresAt.Time, err = time.Parse(time.DateTime, row.ExpiresAt)
 	}
 	if err != nil {
 		return o, fmt.Errorf("a state of override %d cannot be read", id)

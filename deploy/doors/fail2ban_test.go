@@ -96,7 +96,7 @@ func (w *world) awaitOverride(t *testing.T, target string, wanted func(*service.
 			t.Fatal(err)
 		}
 		for _, o := range list.Overrides {
-			if o := o.Override(); o.Key == target || o.Prefix.String() == target {
+			if o.Key == target || o.Prefix.String() == target {
 				return wanted(&o)
 			}
 		}
@@ -116,7 +116,7 @@ func TestBansOfFail2banAreOverridesUntilTheyEnd(t *testing.T) {
 	w := newWorld(t, "--require-auth")
 	j := newJail(t, w, "bantime = 1h")
 	isBan := func(o *service.Override) bool {
-		return o != nil && o.Action == service.OverrideDeny && isOf(o, "sshd") && time.Until(o.ExpiresAt).Round(10*time.Minute) == time.Hour
+		return o != nil && o.Action == service.OverrideDeny && isOf(o, "sshd") && time.Until(o.ExpiresAt.Time).Round(10*time.Minute) == time.Hour
 	}
 	j.guess(t, "203.0.113.9", 3)
 	j.guess(t, "2001:db8::7", 3)
@@ -153,8 +153,10 @@ func TestOfTwoJailsTheLaterEndStays(t *testing.T) {
 		t.Helper()
 		j.ask(t, "set", jail, what+"ip", address)
 	}
-	ofSSHD := func(o *service.Override) bool { return isOf(o, "sshd") && time.Until(o.ExpiresAt) < 2*time.Hour }
-	ofRecidive := func(o *service.Override) bool { return isOf(o, "recidive") && time.Until(o.ExpiresAt) > 6*24*time.Hour }
+	ofSSHD := func(o *service.Override) bool { return isOf(o, "sshd") && time.Until(o.ExpiresAt.Time) < 2*time.Hour }
+	ofRecidive := func(o *service.Override) bool {
+		return isOf(o, "recidive") && time.Until(o.ExpiresAt.Time) > 6*24*time.Hour
+	}
 	for _, address := range []string{"203.0.113.9", "2001:db8::7"} {
 		bucket := address
 		if strings.Contains(address, ":") {

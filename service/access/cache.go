@@ -137,7 +137,7 @@ func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known
 		return Caller{}, false, nil
 	}
 	c.use(found, now)
-	return found.credential.Caller, true, nil
+	return found.credential.Caller(), true, nil
 }
 
 // Credential returns the credential of a digest as it was read last, and does NOT read it anew: it is for callers
@@ -230,7 +230,7 @@ func (c *Cache) newRing(live []Credential, at, began time.Time, old *ring) *ring
 		}
 		useAt := began.Sub(c.began)
 		if !credential.LastUsedAt.IsZero() {
-			useAt += usePause - at.Sub(credential.LastUsedAt)
+			useAt += usePause - at.Sub(credential.LastUsedAt.Time)
 		}
 		if before := old.keys[credential.Digest]; before != nil {
 			useAt = max(useAt, time.Duration(before.useAt.Load())) // it was tried and failed, or is under way

@@ -94,7 +94,7 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 		var store servicetest.Credentials
 		token := access.NewToken()
 		c := access.NewTokenCredential(token, shop)
-		c.ExpiresAt = time.Now().Add(3 * time.Second)
+		c.ExpiresAt.Time = time.Now().Add(3 * time.Second)
 		store.Add(c)
 		cache := access.NewCache(skewed{&store, -time.Hour}, access.Options{})
 		defer cache.Close()
@@ -122,7 +122,7 @@ func (s skewed) LiveCredentials(ctx context.Context) ([]access.Credential, time.
 	live, at, err := s.Credentials.LiveCredentials(ctx)
 	for i := range live {
 		if !live[i].ExpiresAt.IsZero() {
-			live[i].ExpiresAt = live[i].ExpiresAt.Add(s.by)
+			live[i].ExpiresAt.Time = live[i].ExpiresAt.Add(s.by)
 		}
 	}
 	return live, at.Add(s.by), err

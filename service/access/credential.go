@@ -31,37 +31,48 @@ const (
 
 // Credential is the stored form of a token, or of a client certificate's subject. It holds no secret.
 type Credential struct {
-	ID     uint64 // set by the store
-	Kind   Kind
-	Digest Digest
-	Caller
+	ID     uint64 `json:"id"` // set by the store
+	Kind   Kind   `json:"kind"`
+	Digest Digest `json:"-"`
+	Name   string `json:"name"`
 	// Shown is the beginning of a token, and empty for a certificate.
-	Shown string
+	Shown string `json:"shown,omitzero"`
 	// Subject is the subject of a certificate, as pkix.Name.String writes it, and otherwise empty.
-	Subject string
+	Subject string  `json:"subject,omitzero"`
+	Scopes  []Scope `json:"scopes"`
+	Zones   []int64 `json:"zones,omitzero"` // as those of Caller
+	// Live says that the credential holds. Only an answer to a list has it set; see IsLive.
+	Live bool `json:"live"`
 	// ExpiresAt is the first instant, by the engine's clock, at which the credential does
 	// not hold any more. The zero time means never. The other times are set by the store.
-	ExpiresAt  time.Time
-	CreatedAt  time.Time
-	CreatedBy  string
-	LastUsedAt time.Time // to about a minute; zero if never
-	RevokedAt  time.Time // zero if not revoked
-	RevokedBy  string
+	ExpiresAt  service.Instant `json:"expires_at,omitzero"`
+	CreatedAt  service.Instant `json:"created_at"`
+	CreatedBy  string          `json:"created_by"`
+	LastUsedAt service.Instant `json:"last_used_at,omitzero"` // to about a minute; zero if never
+	RevokedAt  service.Instant `json:"revoked_at,omitzero"`   // zero if not revoked
+	RevokedBy  string          `json:"revoked_by,omitzero"`
 }
+
+// Caller returns the caller that the credential stands for.
+func (c Credential) Caller() Caller { return Caller{Name: c.Name, Scopes: c.Scopes, Zones: c.Zones} }
 
 // NewTokenCredential returns the credential of a caller's token.
 func NewTokenCredential(token Token, caller Caller) Credential {
-	return Credential{Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Caller: caller}
+	return Credential{
+		Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Name: caller.Name, Scopes: caller.Scopes, Zones: caller.Zones,
+	}
 }
 
 // NewCertificateCredential returns the credential of a caller's client certificates, by their subject.
 func NewCertificateCredential(subject string, caller Caller) Credential {
-	return Credential{Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Caller: caller}
+	return Credential{
+		Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Name: caller.Name, Scopes: caller.Scopes, Zones: caller.Zones,
+	}
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
 func (c Credential) Validate() error {
-	if err := c.Caller.Validate(); err != nil {
+	if err := c.Caller().Validate(); err != nil {
 		return err
 	}
 	if c.Kind == KindCertificate {
@@ -81,7 +92,7 @@ func (c Credential) Validate() error {
 	if c.ExpiresAt.IsZero() {
 		return nil
 	}
-	return service.ValidateExpiry(c.ExpiresAt)
+	return service.ValidateExpiry(c.ExpiresAt.Time)
 }
 
 // subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte. Another
@@ -99,5 +110,5 @@ func subjectForm() *regexp.Regexp {
 
 // IsLive reports whether the credential holds at an instant, by the engine's clock.
 func (c Credential) IsLive(now time.Time) bool {
-	return c.RevokedAt.IsZero() && !service.HasExpired(c.ExpiresAt, now)
+	return c.RevokedAt.IsZero() && !service.HasExpired(c.ExpiresAt.Time, now)
 }

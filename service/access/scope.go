@@ -45,10 +45,10 @@ const MaxBoundZones = 256
 
 // Caller is a person or program known by a credential, with the rights of that credential.
 type Caller struct {
-	Name   string
-	Scopes []Scope
+	Name   string  `json:"name,omitzero"`
+	Scopes []Scope `json:"scopes"`
 	// Zones are the zones in which the scopes hold. An empty list means all zones, also later ones.
-	Zones []int64
+	Zones []int64 `json:"zones,omitzero"`
 }
 
 // Has reports whether the caller has a scope in any zone.

@@ -45,7 +45,7 @@ func TestCredentialsAreValidated(t *testing.T) {
 	}
 	expiring := func(at time.Time) Credential {
 		c := NewTokenCredential(NewToken(), good)
-		c.ExpiresAt = at
+		c.ExpiresAt.Time = at
 		return c
 	}
 	for name, c := range map[string]struct {

@@ -5,6 +5,7 @@
 package backtest
 
 import (
+	"encoding/json"
 	"iter"
 	"slices"
 	"time"
@@ -71,15 +72,45 @@ type Past struct {
 	IsPresent bool
 }
 
+// Lengths are lengths of time, which JSON has in whole seconds.
+type Lengths []time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (l Lengths) MarshalJSON() ([]byte, error) {
+	seconds := make([]int64, len(l))
+	for i, length := range l {
+		seconds[i] = service.WholeSeconds(length)
+	}
+	return json.Marshal(seconds)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *Lengths) UnmarshalJSON(text []byte) error {
+	var seconds []int64
+	if err := json.Unmarshal(text, &seconds); err != nil {
+		return err
+	}
+	*l = LengthsOf(seconds)
+	return nil
+}
+
+// LengthsOf returns the lengths of numbers of seconds.
+func LengthsOf(seconds []int64) (l Lengths) {
+	for _, n := range seconds {
+		l = append(l, service.Seconds(n))
+	}
+	return l
+}
+
 // Grid is a question about several values of several settings: each value is tried with each of the others. An empty list
 // is the value that the zone has.
 type Grid struct {
-	Rates []int
+	Rates []int `json:"rates,omitzero"`
 	// Windows slide, and Periods are those of the calendar: a zone has one of both.
-	Windows  []time.Duration
-	Periods  []service.Period
-	Lockouts []time.Duration
-	Counts   []service.Counts
+	Windows  Lengths          `json:"windows,omitzero"`
+	Periods  []service.Period `json:"periods,omitzero"`
+	Lockouts Lengths          `json:"lockouts,omitzero"`
+	Counts   []service.Counts `json:"counts,omitzero"`
 }
 
 // Proposals returns the zones of a grid, in the order of its lists. The error is a service.ErrInvalid that names the field.
@@ -204,11 +235,11 @@ func (s Setup) everyZone() iter.Seq[service.Zone] {
 // longestOverride returns the longest window of the overrides.
 func (s Setup) longestOverride() (longest time.Duration) {
 	for _, o := range s.Overrides {
-		longest = max(longest, o.Window)
+		longest = max(longest, o.Window.Duration)
 	}
 	for _, e := range s.Edits {
 		if e.OverrideAfter != nil {
-			longest = max(longest, e.OverrideAfter.Window)
+			longest = max(longest, e.OverrideAfter.Window.Duration)
 		}
 	}
 	return longest

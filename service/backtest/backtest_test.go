@@ -61,7 +61,7 @@ func TestManyAttemptsInAWindowAreCountedOneByOne(t *testing.T) {
 	}
 	for i, p := range r.Result().Proposals {
 		if p.Blocked != blocked[i] {
-			t.Errorf("rate %d in %v blocks %d, want %d", p.Zone.Rate, p.Zone.Window, p.Blocked, blocked[i])
+			t.Errorf("rate %d in %v blocks %d, want %d", p.Rate, p.Window, p.Blocked, blocked[i])
 		}
 	}
 }
@@ -165,11 +165,13 @@ func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
 	got := r.Result().Demands
 	want := []backtest.Demand{
 		{
-			Window: time.Minute, Period: service.PeriodNone, Counts: service.CountsAttempts, Bursts: 1001, Succeeded: 1000, Proposed: 2,
+			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsAttempts, Bursts: 1001,
+			Succeeded: 1000, Proposed: 2,
 			Bins: []backtest.Bin{{2, 2, 999, 999}, {5, 5, 1, 1}, {101, 200, 1, 0}},
 		},
 		{
-			Window: time.Minute, Period: service.PeriodNone, Counts: service.CountsFailures, Bursts: 1001, Succeeded: 1000, Proposed: 1,
+			Window: service.Lasting(time.Minute), Period: service.PeriodNone, Counts: service.CountsFailures, Bursts: 1001,
+			Succeeded: 1000, Proposed: 1,
 			Bins: []backtest.Bin{{1, 1, 999, 999}, {4, 4, 1, 1}, {101, 200, 1, 0}},
 		},
 	}
@@ -187,7 +189,7 @@ func TestRowsBecomeAttemptsInTimeOrder(t *testing.T) {
 		at := begin().Add(time.Duration(random.IntN(300)) * time.Second)
 		width := 1 + random.IntN(3)
 		for place := range width {
-			row := service.Txn{CreatedAt: at, ID: check*3 + uint64(place) + 1, Attempts: 1}
+			row := service.Txn{CreatedAt: service.At(at), ID: check*3 + uint64(place) + 1, Attempts: 1}
 			if width > 1 {
 				row.CheckID = check + 1
 			}

@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"slices"
-	"time"
 
 	"velocityd/service"
 )
@@ -101,23 +100,26 @@ func (r *Replay) end(b *bucket) {
 // Demand is how many attempts the buckets of the tested zone made, without any limit. A burst is a run of attempts of one
 // bucket without a pause as long as the window; it stands where the busiest window of it does.
 type Demand struct {
-	Window time.Duration
-	Period service.Period
+	Window service.Duration `json:"window"`
+	Period service.Period   `json:"period"`
 	// Counts is CountsFailures if attempts with a success are left out.
-	Counts service.Counts
-	// Bins are the bursts by the number of attempts, the smallest first. Bursts and Succeeded are their sums: Succeeded are
-	// those with at least one success.
-	Bins              []Bin
-	Bursts, Succeeded int64
+	Counts service.Counts `json:"counts"`
+	// Bursts and Succeeded are the sums of Bins: Succeeded are those with at least one success.
+	Bursts    int64 `json:"bursts"`
+	Succeeded int64 `json:"succeeded"`
 	// Proposed is the smallest rate that lets Share per cent of the bursts with a success pass as they were. It is 0 if
 	// there is none.
-	Proposed int
+	Proposed int `json:"proposed_rate"`
+	// Bins are the bursts by the number of attempts, the smallest first.
+	Bins []Bin `json:"bins"`
 }
 
 // Bin are the bursts with Least to Most attempts in their busiest window.
 type Bin struct {
-	Least, Most       int
-	Bursts, Succeeded int64
+	Least     int   `json:"least"`
+	Most      int   `json:"most"`
+	Bursts    int64 `json:"bursts"`
+	Succeeded int64 `json:"succeeded"`
 }
 
 // Share is the part of the bursts with a success that a proposed rate lets pass, in per cent.
@@ -128,7 +130,7 @@ const exactBins = 10
 
 // answer returns the demand for people.
 func (d *demand) answer() Demand {
-	answer := Demand{Window: d.term.Window, Period: d.term.Calendar.Period, Counts: d.counts}
+	answer := Demand{Window: service.Lasting(d.term.Window), Period: d.term.Calendar.Period, Counts: d.counts}
 	sizes := make([]int, 0, len(d.bursts))
 	for most, count := range d.bursts {
 		sizes = append(sizes, most)

@@ -42,19 +42,24 @@ const (
 
 // Job is a back-test that an instance makes for a caller. All instants are by the engine's clock.
 type Job struct {
-	ID    string
-	State JobState
-	Query Query
-	By    string // principal; may be empty
+	ID     string   `json:"id"`
+	ZoneID int64    `json:"zone_id"`
+	State  JobState `json:"state"`
+	// ZoneID, Since and Until are those of the Query, which only the service itself knows.
+	Since service.Instant `json:"since"`
+	Until service.Instant `json:"until"`
+	Query Query           `json:"-"`
+	By    string          `json:"-"` // principal; may be empty
 	// BeganAt and EndedAt are its begin and end; EndedAt is zero while it runs.
-	BeganAt, EndedAt time.Time
+	BeganAt service.Instant `json:"began_at"`
+	EndedAt service.Instant `json:"ended_at,omitzero"`
 	// Rows are the txns that were read, and At is the instant of the last one.
-	Rows int64
-	At   time.Time
+	Rows int64           `json:"rows"`
+	At   service.Instant `json:"read_to,omitzero"`
 	// Fault says why it failed or was cancelled. It holds no key.
-	Fault string
+	Fault string `json:"fault,omitzero"`
 	// Result is there when it is done. Its samples name txns and no keys, so that no key is kept with a job.
-	Result *Result
+	Result *Result `json:"result,omitzero"`
 }
 
 // JobStore keeps jobs, so that any instance can tell their state.
@@ -124,7 +129,9 @@ func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, erro
 	if err := d.places.Take(holder, 1); err != nil {
 		return Job{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
-	job := Job{ID: strings.ToLower(rand.Text()[:idChars]), State: JobRunning, Query: q, By: by}
+	job := Job{
+		ID: strings.ToLower(rand.Text()[:idChars]), ZoneID: q.ZoneID, State: JobRunning, Since: q.Since, Until: q.Until, Query: q, By: by,
+	}
 	if err := d.store.AddJob(ctx, job); err != nil {
 		d.places.GiveBack(holder, 1)
 		return Job{}, err
@@ -164,7 +171,7 @@ func (d *Desk) make(job Job) {
 	cause := context.Cause(ctx)
 	cancel(nil)
 	beats.Wait()
-	job.Rows, job.At = at.Load().Rows, at.Load().At
+	job.Rows, job.At.Time = at.Load().Rows, at.Load().At
 	switch {
 	case errors.Is(cause, errCancelled):
 		job.State, job.Fault = JobCancelled, errCancelled.Error()

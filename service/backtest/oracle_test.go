@@ -150,7 +150,7 @@ func (p *past) ask(t *testing.T, n int) {
 		t.Fatal(err)
 	}
 	for _, d := range decisions {
-		a := backtest.Attempt{ID: d.TxnID(), At: d.CheckedAt, Blocked: d.Blocked}
+		a := backtest.Attempt{ID: d.TxnID(), At: d.CheckedAt.Time, Blocked: d.Blocked}
 		for _, v := range d.Verdicts {
 			a.Places = append(a.Places, backtest.Place{Bucket: v.Bucket, TxnID: v.TxnID, WouldBlock: v.WouldBlock, Reason: v.Reason})
 			p.checkOf[v.TxnID] = len(p.attempts)
@@ -200,10 +200,10 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 	actions := []service.OverrideAction{service.OverrideAllow, service.OverrideDeny, service.OverrideLimit}
 	o := service.Override{ZoneID: b.ZoneID, Key: b.Key, Action: pick(p.random, actions...)}
 	if o.Action == service.OverrideLimit {
-		o.Rate, o.Window = p.random.IntN(4), pick(p.random, 0, 10*time.Minute, 3*time.Hour)
+		o.Rate, o.Window.Duration = p.random.IntN(4), pick(p.random, 0, 10*time.Minute, 3*time.Hour)
 	}
 	if p.random.IntN(2) == 0 {
-		o.ExpiresAt = p.now.Add(time.Duration(p.random.IntN(60)) * time.Minute)
+		o.ExpiresAt.Time = p.now.Add(time.Duration(p.random.IntN(60)) * time.Minute)
 	}
 	if network, ok := service.NetworkOf(b.Key); ok && b.ZoneID == 2 && p.random.IntN(2) == 0 {
 		o.Key, o.Prefix = "", network.Masked()
@@ -424,7 +424,7 @@ func (p *past) compareDifference(t *testing.T, zone int64, got backtest.Proposal
 		t.Errorf("%d newly blocked and %d newly passed with %d samples, want %d and %d", got.NewlyBlocked, got.NewlyPassed, len(got.Samples), newly, passed)
 	}
 	for _, s := range got.Samples {
-		if i := p.checkOf[s.TxnID]; blocked[i] != s.Blocked || p.attempts[i].Blocked == s.Blocked || !p.attempts[i].At.Equal(s.At) {
+		if i := p.checkOf[s.TxnID]; blocked[i] != s.Blocked || p.attempts[i].Blocked == s.Blocked || !p.attempts[i].At.Equal(s.At.Time) {
 			t.Errorf("sample %+v is no difference", s)
 		}
 	}

@@ -26,15 +26,15 @@ type waitingAttempt struct {
 // Add adds the next txn, and calls yield for each attempt that no later txn belongs to or comes before.
 func (o *Order) Add(txn service.Txn, yield func(Attempt)) {
 	if txn.CreatedAt.After(o.newest) {
-		o.newest = txn.CreatedAt
+		o.newest = txn.CreatedAt.Time
 	}
 	place := Place{
-		Bucket: txn.Bucket, TxnID: txn.ID, WouldBlock: txn.WouldBlock, Reason: txn.Reason, UncountedAt: txn.UncountedAt,
+		Bucket: txn.Bucket, TxnID: txn.ID, WouldBlock: txn.WouldBlock, Reason: txn.Reason, UncountedAt: txn.UncountedAt.Time,
 		Repeats: txn.Attempts - 1,
 	}
 	if !o.join(txn, place) {
 		o.insert(waitingAttempt{checkID: txn.CheckID, Attempt: Attempt{
-			ID: txn.ID, At: txn.CreatedAt, Blocked: txn.Blocked, Outcome: txn.Outcome, Places: []Place{place},
+			ID: txn.ID, At: txn.CreatedAt.Time, Blocked: txn.Blocked, Outcome: txn.Outcome, Places: []Place{place},
 		}})
 	}
 	ripe := 0
@@ -58,9 +58,9 @@ func (o *Order) join(txn service.Txn, place Place) bool {
 	if txn.CheckID == 0 {
 		return false
 	}
-	for i := len(o.waiting) - 1; i >= 0 && !o.waiting[i].At.Before(txn.CreatedAt); i-- {
+	for i := len(o.waiting) - 1; i >= 0 && !o.waiting[i].At.Before(txn.CreatedAt.Time); i-- {
 		w := &o.waiting[i]
-		if w.checkID == txn.CheckID && w.At.Equal(txn.CreatedAt) {
+		if w.checkID == txn.CheckID && w.At.Equal(txn.CreatedAt.Time) {
 			w.Places = append(w.Places, place)
 			w.ID = min(w.ID, txn.ID)
 			return true

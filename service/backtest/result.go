@@ -6,69 +6,82 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"velocityd/service"
 )
 
 // Result is the result of a back-test.
 type Result struct {
-	ZoneID int64
+	ZoneID int64 `json:"zone_id"`
 	// From is the first instant whose attempts are counted, and First and Last those of the first and last attempt. They are
 	// zero if there is none.
-	From, First, Last time.Time
+	From  service.Instant `json:"from"`
+	First service.Instant `json:"first,omitzero"`
+	Last  service.Instant `json:"last,omitzero"`
 	// Rows are the txns that were read, of all zones and with those before From. IsCut says that there are more: attempts
 	// after Last were not replayed.
-	Rows  int64
-	IsCut bool
+	Rows  int64 `json:"rows"`
+	IsCut bool  `json:"cut"`
 	// Attempts are those of the time that name the zone, Successes those of them with a reported success, and Failures those
 	// with a reported failure.
-	Attempts, Successes, Failures int64
+	Attempts  int64 `json:"attempts"`
+	Successes int64 `json:"successes"`
+	Failures  int64 `json:"failures"`
 	// Happened is as it was recorded.
-	Happened Numbers
+	Happened Numbers `json:"happened"`
 	// Agreed and Differed are the attempts of the zone for which the settings as they were give the recorded answer in all
 	// buckets, and those for which they do not.
-	Agreed, Differed int64
+	Agreed   int64 `json:"agreed"`
+	Differed int64 `json:"differed"`
 	// Proposals are in the order of the question.
-	Proposals []Proposal
-	Demands   []Demand
+	Proposals []Proposal `json:"proposals"`
+	Demands   []Demand   `json:"demands"`
 	// Assumptions are sentences about the limits of this result.
-	Assumptions []string
+	Assumptions []string `json:"assumptions"`
 }
 
 // Numbers are attempts of the tested zone that are blocked. An attempt is blocked if any bucket of its check blocks it.
 type Numbers struct {
-	Blocked int64
+	Blocked int64 `json:"blocked"`
 	// Here are those of them for which a bucket of the tested zone has no room itself.
-	Here int64
+	Here int64 `json:"blocked_here"`
 	// Successes and Failures are the blocked ones with this outcome. An attempt that was blocked has none.
-	Successes, Failures int64
+	Successes int64 `json:"blocked_successes"`
+	Failures  int64 `json:"blocked_failures"`
 	// Buckets are the buckets of the tested zone that had no room at least once.
-	Buckets int64
+	Buckets int64 `json:"buckets"`
 	// People are those who had a success blocked: users if the check names a zone of them, and otherwise buckets.
-	People int64
+	People int64 `json:"people"`
 	// Lockouts are those that began in the tested zone.
-	Lockouts int64
+	Lockouts int64 `json:"lockouts"`
 }
 
 // Proposal is the effect of one proposal.
 type Proposal struct {
-	Zone service.Zone
-	Numbers
+	// Those settings of the zone that a proposal can change.
+	Rate    int              `json:"rate"`
+	Window  service.Duration `json:"window"`
+	Period  service.Period   `json:"period"`
+	Counts  service.Counts   `json:"counts"`
+	Lockout service.Duration `json:"lockout"`
+	Numbers `json:"numbers"`
 	// NewlyBlocked passed, and would be blocked; NewlyPassed were blocked, and would pass.
-	NewlyBlocked, NewlyPassed int64
+	NewlyBlocked int64 `json:"newly_blocked"`
+	NewlyPassed  int64 `json:"newly_passed"`
 	// Samples are some attempts of both kinds, chosen by chance, the oldest first.
-	Samples []Sample
+	Samples []Sample `json:"samples"`
 }
 
 // Sample is an attempt that a proposal answers otherwise.
 type Sample struct {
-	TxnID   uint64 // in the tested zone
-	Key     string
-	At      time.Time
-	Blocked bool // by the proposal
-	Reason  service.Reason
-	Outcome service.Outcome
+	TxnID   uint64          `json:"txn_id,string"`       // in the tested zone
+	Key     string          `json:"bucket_key,omitzero"` // not of jobs, where the txn has it
+	At      service.Instant `json:"at"`
+	Blocked bool            `json:"blocked"` // by the proposal
+	Reason  service.Reason  `json:"reason,omitzero"`
+	Outcome service.Outcome `json:"outcome,omitzero"`
+	// Explanation is the path of the txn's explanation, if there is a txn.
+	Explanation string `json:"explanation,omitzero"`
 }
 
 // counts are the numbers of a replay that is under way.
@@ -134,9 +147,9 @@ func mark(set map[uint64]uint64, of, plans uint64) {
 // note counts an attempt as it was recorded.
 func (c *counts) note(r *Replay, a Attempt) {
 	if c.result.First.IsZero() {
-		c.result.First = a.At
+		c.result.First.Time = a.At
 	}
-	c.result.Last = a.At
+	c.result.Last.Time = a.At
 	c.result.Attempts++
 	switch a.Outcome {
 	case service.OutcomeSuccess:
@@ -223,7 +236,11 @@ func (c *counts) differ(p *Proposal, a Attempt, j int, d service.Decision) {
 	}
 	*number++
 	sample := Sample{
-		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: a.At, Blocked: d.Blocked, Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
+		TxnID: a.Places[j].TxnID, Key: a.Places[j].Bucket.Key, At: service.At(a.At), Blocked: d.Blocked,
+		Reason: d.Verdicts[j].Reason, Outcome: a.Outcome,
+	}
+	if sample.TxnID != 0 {
+		sample.Explanation = fmt.Sprintf("/v1/txns/%d/explanation", sample.TxnID)
 	}
 	if *number <= samples {
 		p.Samples = append(p.Samples, sample)
@@ -257,10 +274,12 @@ func (r *Replay) Result() Result {
 	c.spread(c.touched, func(n *Numbers) *int64 { return &n.Buckets })
 	c.spread(c.hurt, func(n *Numbers) *int64 { return &n.People })
 	result := c.result
-	result.ZoneID, result.From, result.Happened = r.setup.ZoneID, r.setup.From, c.plans[0].Numbers
+	result.ZoneID, result.From.Time, result.Happened = r.setup.ZoneID, r.setup.From, c.plans[0].Numbers
 	for i, proposal := range c.plans[1:] {
-		proposal.Zone = r.settings.proposals[i]
-		slices.SortFunc(proposal.Samples, func(x, y Sample) int { return x.At.Compare(y.At) })
+		zone := r.settings.proposals[i]
+		proposal.Rate, proposal.Window.Duration, proposal.Period = zone.Rate, zone.Window, zone.Calendar.Period
+		proposal.Counts, proposal.Lockout.Duration = zone.Counts, zone.Lockout
+		slices.SortFunc(proposal.Samples, func(x, y Sample) int { return x.At.Compare(y.At.Time) })
 		result.Proposals = append(result.Proposals, proposal)
 	}
 	for i := range r.demands {

@@ -18,12 +18,13 @@ const (
 
 // Query asks for a back-test of one zone.
 type Query struct {
-	ZoneID int64
-	Grid   Grid
+	ZoneID int64 `json:"-"` // the path names it
+	Grid
 	// Since is the first instant whose attempts are counted, and Until the first one behind it, by the engine's clock.
-	Since, Until time.Time
+	Since service.Instant `json:"since,omitzero"`
+	Until service.Instant `json:"until,omitzero"`
 	// MostRows bounds the txns that are read, of all zones and with those before Since. 0 is DefaultRows.
-	MostRows int
+	MostRows int `json:"most_rows,omitzero"`
 }
 
 // Validate returns an ErrInvalid that names the field, or nil. It does NOT look at the grid, which depends on the zone.
@@ -33,9 +34,9 @@ func (q Query) Validate() error {
 		return service.NewFieldError("zone_id", "must be 1 to %d, is %d", service.MaxZoneID, q.ZoneID)
 	case q.Since.IsZero():
 		return service.NewFieldError("since", "is missing")
-	case !q.Since.Before(q.Until):
+	case !q.Since.Before(q.Until.Time):
 		return service.NewFieldError("until", "must be later than since")
-	case q.Until.Sub(q.Since) > MaxTime:
+	case q.Until.Sub(q.Since.Time) > MaxTime:
 		return service.NewFieldError("since", "must be at most %d days before until", int(MaxTime.Hours()/24))
 	case q.MostRows < 0 || q.MostRows > MaxRows:
 		return service.NewFieldError("most_rows", "must be 1 to %d", MaxRows)
@@ -81,7 +82,7 @@ func Run(ctx context.Context, source Source, q Query, progress func(Progress)) (
 	if err != nil {
 		return Result{}, err
 	}
-	return replay.read(ctx, source, q, Progress{Since: begin, Until: q.Until}, progress)
+	return replay.read(ctx, source, q, Progress{Since: begin, Until: q.Until.Time}, progress)
 }
 
 // prepare returns the setup of a replay, and when its attempts begin.
@@ -90,11 +91,11 @@ func prepare(ctx context.Context, source Source, q Query) (s Setup, begin time.T
 	if err != nil {
 		return s, begin, err
 	}
-	s = Setup{ZoneID: q.ZoneID, From: q.Since}
+	s = Setup{ZoneID: q.ZoneID, From: q.Since.Time}
 	if s.Proposals, err = q.Grid.Proposals(zone); err != nil {
 		return s, begin, err
 	}
-	begin = q.Since
+	begin = q.Since.Time
 	for range 2 { // the settings of before may ask for an earlier begin
 		if s.Past, err = source.SettingsSince(ctx, begin); err != nil {
 			return s, begin, err
@@ -109,14 +110,14 @@ func prepare(ctx context.Context, source Source, q Query) (s Setup, begin time.T
 func (r *Replay) read(ctx context.Context, source Source, q Query, at Progress, progress func(Progress)) (Result, error) {
 	var order Order
 	isCut := false
-	err := source.Replay(ctx, at.Since, q.Until, func(txn service.Txn) bool {
+	err := source.Replay(ctx, at.Since, q.Until.Time, func(txn service.Txn) bool {
 		if at.Rows == int64(q.MostRows) {
 			isCut = true
 			return false
 		}
 		order.Add(txn, r.Add)
 		if at.Rows++; at.Rows%progressRows == 0 {
-			at.At = txn.CreatedAt
+			at.At = txn.CreatedAt.Time
 			progress(at)
 		}
 		return ctx.Err() == nil

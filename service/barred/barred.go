@@ -5,7 +5,6 @@ package barred
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"velocityd/service"
 )
@@ -19,11 +18,12 @@ const (
 
 // Lockout is a lockout that has begun and not ended.
 type Lockout struct {
-	Key string // as it is recorded
+	Key string `json:"bucket_key"` // as it is recorded
 	// Since and Until are its begin and its end, by the engine's clock.
-	Since, Until time.Time
-	Reason       service.Reason // of the attempt with which it began
-	TxnID        uint64         // of that attempt
+	Since  service.Instant `json:"since"`
+	Until  service.Instant `json:"until"`
+	Reason service.Reason  `json:"reason"`        // of the attempt with which it began
+	TxnID  uint64          `json:"txn_id,string"` // of that attempt
 }
 
 // Query asks for a page of the lockouts of a zone, the newest first.
@@ -43,11 +43,11 @@ func (q Query) Validate() error {
 
 // Page is the lockouts of a zone at an instant, or some of them.
 type Page struct {
-	ZoneID   int64
-	At       time.Time
-	Lockouts []Lockout
+	ZoneID   int64           `json:"zone_id"`
+	At       service.Instant `json:"checked_at"`
+	Lockouts []Lockout       `json:"locked"`
 	// Next is the Cursor of the next page, and 0 behind the last one. A page with a Next may be short, or empty.
-	Next uint64
+	Next uint64 `json:"next,string,omitzero"`
 }
 
 // Store lists lockouts. The error wraps service.ErrNotFound if there is no such zone, and service.ErrBusy if the engine is

@@ -4,7 +4,6 @@ package event
 
 import (
 	"encoding/json"
-	"time"
 
 	"velocityd/service"
 )
@@ -36,15 +35,26 @@ func Types() []Type {
 	}
 }
 
-// Event is one event.
+// Event is one event. The members type, timestamp and data of its JSON are those that Standard Webhooks asks for.
 type Event struct {
-	ID   uint64
-	Type Type
-	At   time.Time // when it was written, by the engine's clock
+	Version Version         `json:"version"`
+	ID      uint64          `json:"id,string"`
+	Type    Type            `json:"type"`
+	At      service.Instant `json:"timestamp"` // when it was written, by the engine's clock
 	// Bucket is the bucket that the event is about. It has no key if the event is about a zone, and no zone either if
 	// it is about a token.
-	Bucket service.Bucket
-	TxnID  uint64 // of the attempt that caused it, or 0
+	service.Bucket
+	TxnID uint64 `json:"txn_id,string,omitzero"` // of the attempt that caused it, or 0
 	// Data is an object in JSON with the members of the type.
-	Data json.RawMessage
+	Data json.RawMessage `json:"data"`
 }
+
+// Version is the version of the schema of events, which is 1. A version only gains members; one that loses or changes any
+// is a new one.
+type Version struct{}
+
+// MarshalJSON implements json.Marshaler. It never fails.
+func (Version) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
+
+// UnmarshalJSON implements json.Unmarshaler. It takes any version.
+func (*Version) UnmarshalJSON([]byte) error { return nil }

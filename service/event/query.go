@@ -69,13 +69,13 @@ func (q *Query) Matches(e Event) bool {
 
 // Page is a part of the events.
 type Page struct {
-	Events []Event
+	Events []Event `json:"events"`
 	// Next is the Cursor of the following page, the id of the last event that was looked at. 0 says that there is no
 	// following page.
-	Next uint64
+	Next uint64 `json:"next,string,omitzero"`
 	// Last is the id of the last event that was looked at, or the query's Cursor if there was none. A reader that follows
 	// the events, the oldest first, goes on from it later.
-	Last uint64
+	Last uint64 `json:"last,string,omitzero"`
 }
 
 // Store reads events page by page.

@@ -10,47 +10,47 @@ import (
 // Explanation says why a recorded attempt was decided as it was in one bucket.
 type Explanation struct {
 	// Summary says it in one sentence or two. It names no bucket key.
-	Summary string
-	Txn     service.Txn
+	Summary string `json:"summary"`
 	// Agrees says that service.Decide decides the attempt again as it is recorded, by the rows and settings below.
-	Agrees bool
+	Agrees bool `json:"agrees"`
 	// Unknown are the parts that are not known any more. It is empty if everything is.
-	Unknown []Gap
+	Unknown []Gap       `json:"unknown,omitempty"`
+	Txn     service.Txn `json:"txn"`
 	// Zone is the zone as it was, or nil if that is not known.
-	Zone *service.Zone
+	Zone *service.Zone `json:"zone,omitzero"`
 	// Override is the one that was in force for the bucket, or nil.
-	Override *service.Override
+	Override *service.Override `json:"override,omitzero"`
 	// Lockout is the one that locked the bucket or began with this attempt, or nil.
-	Lockout *Lockout
+	Lockout *Lockout `json:"lockout,omitzero"`
 	// Rate and Window are the limit: the zone's or the override's. Since is the instant after which txns counted.
-	// Unmetered says that no limit decided.
-	Rate      int
-	Window    time.Duration
-	Since     time.Time
-	Unmetered bool
+	// Unmetered says that no limit decided. Then JSON leaves them out.
+	Rate      int              `json:"rate"`
+	Window    service.Duration `json:"window,omitzero"`
+	Since     service.Instant  `json:"since,omitzero"`
+	Unmetered bool             `json:"-"`
 	// Velocity is how many txns counted before this attempt, at most Rate.
-	Velocity int
+	Velocity int `json:"velocity"`
 	// Counted are the txns that counted, the newest first, at most MostListed, as they are now: UncountedAt says which of
 	// them gave their places back since. It is not recorded when an outcome came that gave none back. If the
 	// bucket has several pseudonyms, they are those of one.
-	Counted []service.Txn
+	Counted []service.Txn `json:"counted"`
 	// OpensAt is the instant from which on an attempt would have passed if nothing else had happened, or the zero time if
 	// the attempt passed or no such instant is known.
-	OpensAt time.Time
+	OpensAt service.Instant `json:"opens_at,omitzero"`
 	// Others are the txns of the other buckets of the check.
-	Others         []service.Txn
-	Previous, Next *service.Txn
+	Others   []service.Txn `json:"others"`
+	Previous *service.Txn  `json:"previous,omitzero"`
+	Next     *service.Txn  `json:"next,omitzero"`
 }
 
 // Lockout is one lockout of a bucket.
 type Lockout struct {
-	service.Lockout
+	BeganAt service.Instant `json:"began_at"`
+	Until   service.Instant `json:"until"`
+	Shadow  bool            `json:"shadow,omitzero"`
 	// TxnID is the attempt with which it began, or 0 if that is not there any more.
-	TxnID uint64
+	TxnID uint64 `json:"txn_id,string,omitzero"`
 }
-
-// Began returns the first instant of the lockout.
-func (l Lockout) Began() time.Time { return l.Until.Add(-l.Length) }
 
 // decided is the check as it is decided again.
 type decided struct {
@@ -70,8 +70,8 @@ type decided struct {
 // Of explains the attempt of the evidence.
 func Of(e Evidence) Explanation {
 	own := slices.IndexFunc(e.Check, func(t service.Txn) bool { return t.ID == e.Txn.ID && t.Bucket == e.Txn.Bucket })
-	begins := e.Records.begins(e.Txn.CreatedAt)
-	if _, isKnown := e.Records.at(e.Txn.CreatedAt); !isKnown {
+	begins := e.Records.begins(e.Txn.CreatedAt.Time)
+	if _, isKnown := e.Records.at(e.Txn.CreatedAt.Time); !isKnown {
 		begins = nil
 	}
 	lockouts := make([]lockedOut, len(e.Check))
@@ -88,7 +88,7 @@ func Of(e Evidence) Explanation {
 			}
 		}
 	}
-	d := e.decide(view{settings: e.Txn.CreatedAt}, lockouts)
+	d := e.decide(view{settings: e.Txn.CreatedAt.Time}, lockouts)
 	return d.explain(own, false)
 }
 
@@ -105,16 +105,16 @@ func (e *Evidence) decide(v view, lockouts []lockedOut) decided {
 		rows := e.Buckets[i].counted(own, v)
 		state := service.BucketState{Lockout: lockouts[i].Lockout, Imprints: v.imprints(own)}
 		for _, row := range rows {
-			state.Counted = append(state.Counted, row.CreatedAt)
+			state.Counted = append(state.Counted, row.CreatedAt.Time)
 			if v.isOpen(row) {
-				state.Open = append(state.Open, row.CreatedAt)
+				state.Open = append(state.Open, row.CreatedAt.Time)
 			}
 		}
 		check.Buckets = append(check.Buckets, own.Bucket)
 		ledger.Buckets, ledger.Places[0] = append(ledger.Buckets, state), append(ledger.Places[0], i)
 		d.past = append(d.past, rows)
 	}
-	ruling := service.Decide(e.Txn.CreatedAt, ledger, []service.Check{check})
+	ruling := service.Decide(e.Txn.CreatedAt.Time, ledger, []service.Check{check})
 	d.decision, d.begun = ruling.Decisions[0], ruling.Lockouts
 	for _, txn := range ruling.Txns {
 		d.counted = append(d.counted, txn.Counted)
@@ -158,7 +158,7 @@ func (d *decided) explain(i int, agrees bool) Explanation {
 			x.Others = append(x.Others, t)
 		}
 	}
-	if _, isKnown := d.Records.at(d.Txn.CreatedAt); isKnown && d.decision.Err == nil {
+	if _, isKnown := d.Records.at(d.Txn.CreatedAt.Time); isKnown && d.decision.Err == nil {
 		d.tell(&x, i)
 	}
 	x.Unknown = d.gaps(x, i)
@@ -172,10 +172,12 @@ func (d *decided) tell(x *Explanation, i int) {
 	v, lead := d.decision.Verdicts[i], d.lead(i)
 	x.Zone, x.Override = &zone, d.override(i)
 	term := zone.TermUnder(x.Override)
-	x.Rate, x.Window, x.Since, x.Unmetered = v.Rate, v.Window, term.Since(d.Txn.CreatedAt), v.Unmetered
-	x.OpensAt = d.opensAt(i)
+	x.Rate, x.Window, x.Since.Time, x.Unmetered = v.Rate, v.Window, term.Since(d.Txn.CreatedAt.Time), v.Unmetered
+	x.OpensAt.Time = d.opensAt(i)
 	if l, applies := d.applied(i); applies {
-		x.Lockout = &Lockout{Lockout: l.Lockout, TxnID: l.by.ID}
+		x.Lockout = &Lockout{
+			BeganAt: service.At(l.Until.Add(-l.Length)), Until: service.At(l.Until), Shadow: l.Shadow, TxnID: l.by.ID,
+		}
 	}
 	if v.Unmetered {
 		return
@@ -186,7 +188,7 @@ func (d *decided) tell(x *Explanation, i int) {
 }
 
 func newestFirst(a, b service.Txn) int {
-	if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+	if c := b.CreatedAt.Compare(a.CreatedAt.Time); c != 0 {
 		return c
 	}
 	if a.ID < b.ID {
@@ -222,7 +224,7 @@ func (d *decided) lead(i int) int {
 
 // placed returns the txns that took the places of a bucket of the check, the newest first. o is the override in force for it.
 func (d *decided) placed(i int, o *service.Override) (rows []service.Txn) {
-	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt)
+	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt.Time)
 	for _, row := range d.past[i] {
 		if row.CreatedAt.After(since) {
 			rows = append(rows, row)
@@ -243,7 +245,7 @@ func (d *decided) override(i int) *service.Override {
 	for j, t := range d.Check {
 		buckets[j] = t.Bucket
 	}
-	index := service.IndexOverrides(d.Txn.CreatedAt, d.world.overrides).Spread([]service.Check{{Buckets: buckets, Named: d.named}})
+	index := service.IndexOverrides(d.Txn.CreatedAt.Time, d.world.overrides).Spread([]service.Check{{Buckets: buckets, Named: d.named}})
 	return index.Of(zone, bucket)
 }
 
@@ -253,7 +255,7 @@ func (d *decided) applied(i int) (l lockedOut, applies bool) {
 	case service.ReasonLockout:
 		own := d.Check[i]
 		l = lockedOut{Lockout: d.begun[own.Bucket], by: own, isKnown: d.lockouts[i].isKnown}
-		if last := d.Buckets[i].Last; last.Length > 0 && last.Until.Add(-last.Length).Equal(own.CreatedAt) {
+		if last := d.Buckets[i].Last; last.Length > 0 && last.Until.Add(-last.Length).Equal(own.CreatedAt.Time) {
 			l.Lockout, l.isKnown = last, true // as it was recorded
 		}
 		return l, true
@@ -300,7 +302,7 @@ func (d *decided) opensBucket(i int) (opens time.Time, isKnown bool) {
 	}
 	o := d.override(i)
 	if v.Reason == service.ReasonDenied {
-		return o.ExpiresAt, !o.ExpiresAt.IsZero()
+		return o.ExpiresAt.Time, !o.ExpiresAt.IsZero()
 	}
 	if opens, isKnown = d.placeAt(i, o); !isKnown {
 		return opens, false
@@ -352,5 +354,5 @@ func (d *decided) placeAt(i int, o *service.Override) (at time.Time, isKnown boo
 	if rate == 0 {
 		return time.Time{}, false
 	}
-	return term.Until(rows[rate-1].CreatedAt), true
+	return term.Until(rows[rate-1].CreatedAt.Time), true
 }

@@ -112,7 +112,7 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Blocked: override 1 denied the bucket until 2026-11-28 10:00:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny, ExpiresAt: d.now.AddDate(0, 0, 1)})
+			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny, ExpiresAt: service.At(d.now.AddDate(0, 0, 1))})
 			return d.check(t, alice(1))
 		},
 		"Allowed: override 1 let every attempt pass, so this one did not count.": func(t *testing.T, d *desk) uint64 {
@@ -120,7 +120,7 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Allowed: it was attempt 1 of 9 in 3600 s.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9, Window: time.Hour})
+			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9, Window: service.Lasting(time.Hour)})
 			return d.check(t, alice(1))
 		},
 		"Blocked by another bucket of the check: in zone 3 (txn 4) 1 of 1 attempts in the day from 00:00:00.000 UTC to " +
@@ -217,7 +217,7 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 func blocked() explain.Evidence {
 	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	row := func(id uint64, at time.Time) service.Txn {
-		return service.Txn{ID: id, Bucket: alice(1), CreatedAt: at, LastAt: at, Attempts: 1, Counted: true}
+		return service.Txn{ID: id, Bucket: alice(1), CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1, Counted: true}
 	}
 	own := row(9, at)
 	own.Blocked, own.WouldBlock, own.Counted, own.Reason = true, true, false, service.ReasonFull
@@ -331,7 +331,7 @@ func TestRowsOfBeforeAClockWasSetBackCount(t *testing.T) {
 	t.Parallel()
 	e := blocked()
 	for i := range e.Buckets[0].Rows {
-		e.Buckets[0].Rows[i].CreatedAt = e.Txn.CreatedAt.Add(time.Second)
+		e.Buckets[0].Rows[i].CreatedAt.Time = e.Txn.CreatedAt.Add(time.Second)
 	}
 	if x := explain.Of(e); !x.Agrees || x.Velocity != 2 {
 		t.Errorf("got %+v", x)

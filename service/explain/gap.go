@@ -22,8 +22,8 @@ const (
 
 // Gap is a part that is not known any more, and why, in a sentence.
 type Gap struct {
-	Part Part
-	Why  string
+	Part Part   `json:"part"`
+	Why  string `json:"why"`
 }
 
 // gaps returns the parts that are not known.
@@ -31,7 +31,7 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	add := func(part Part, format string, args ...any) {
 		gaps = append(gaps, Gap{part, fmt.Sprintf(format, args...)})
 	}
-	at := d.Txn.CreatedAt
+	at := d.Txn.CreatedAt.Time
 	_, isKnown := d.Records.at(at)
 	switch {
 	case !isKnown:
@@ -49,7 +49,7 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	if since := d.keptSince(x); d.isShort(x) && x.Since.Add(time.Microsecond).Before(since) {
 		add(PartRows, "no txn from before %s needs to be there any more, so the window may have had more rows", moment(since, at))
 	}
-	if cut := d.Buckets[d.lead(i)].Cut; d.isShort(x) && cut.After(x.Since) {
+	if cut := d.Buckets[d.lead(i)].Cut; d.isShort(x) && cut.After(x.Since.Time) {
 		add(PartRows, "the window has more rows than an explanation looks at: rows up to %s are left out", moment(cut, at))
 	}
 	if d.wasOpen && x.Agrees {
@@ -73,7 +73,7 @@ func (d *decided) isShort(x Explanation) bool {
 // keptSince returns the instant before which txns of the zone may be gone, or the zero time. That the oldest txn of all has
 // not the first id proves nothing in a young history: attempts that were rolled back had ids, too.
 func (d *decided) keptSince(x Explanation) time.Time {
-	since, oldest := d.Records.keptSince(d.Now, d.Txn.Bucket.ZoneID), d.Oldest.CreatedAt
+	since, oldest := d.Records.keptSince(d.Now, d.Txn.Bucket.ZoneID), d.Oldest.CreatedAt.Time
 	isCut := d.Oldest.ID > 1 && (!x.Agrees || d.Now.Sub(oldest) > 24*time.Hour)
 	if isCut && oldest.After(since) {
 		return oldest

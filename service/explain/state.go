@@ -32,7 +32,7 @@ func (e *Evidence) views(settings time.Time) []view {
 		matters bool
 		take    func(*view)
 	}{
-		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt) }), func(v *view) { v.countsLast = true }},
+		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt.Time) }), func(v *view) { v.countsLast = true }},
 		{w.some(func(z service.Zone) bool { return z.Concurrent > 0 }), func(v *view) { v.wasOpen = true }},
 		{named(e.Check) != nil, func(v *view) { v.isApart = true }},
 		{e.someRow(isFromAhead), func(v *view) { v.isSetBack = true }},
@@ -51,7 +51,7 @@ func (e *Evidence) views(settings time.Time) []view {
 
 // isFromAhead says that a row was recorded before a txn and has a later instant.
 func isFromAhead(row, own service.Txn) bool {
-	return row.CreatedAt.After(own.CreatedAt) && row.ID < own.ID
+	return row.CreatedAt.After(own.CreatedAt.Time) && row.ID < own.ID
 }
 
 // someRow says whether a row of some bucket fulfils a condition together with the bucket's txn of the check.
@@ -83,7 +83,7 @@ func (v view) imprints(own service.Txn) *service.Imprints {
 		return nil
 	}
 	var known service.Imprints
-	known.Counted = map[service.Imprint]time.Time{known.Key.Of(anySecret): own.CreatedAt}
+	known.Counted = map[service.Imprint]time.Time{known.Key.Of(anySecret): own.CreatedAt.Time}
 	return &known
 }
 
@@ -91,9 +91,9 @@ func (v view) imprints(own service.Txn) *service.Imprints {
 // window by then.
 func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
 	for _, row := range p.Rows {
-		at := row.CreatedAt
-		isBefore := at.Before(own.CreatedAt) || at.Equal(own.CreatedAt) && row.ID < own.ID || v.isSetBack && isFromAhead(row, own)
-		counts := row.Counted || row.UncountedAt.After(own.CreatedAt) || v.countsLast && row.UncountedAt.Equal(own.CreatedAt)
+		at := row.CreatedAt.Time
+		isBefore := at.Before(own.CreatedAt.Time) || at.Equal(own.CreatedAt.Time) && row.ID < own.ID || v.isSetBack && isFromAhead(row, own)
+		counts := row.Counted || row.UncountedAt.After(own.CreatedAt.Time) || v.countsLast && row.UncountedAt.Equal(own.CreatedAt.Time)
 		if isBefore && counts {
 			rows = append(rows, row)
 		}
@@ -126,13 +126,13 @@ func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
 			last.by = before[n-1]
 			return last
 		}
-		if last.began().Before(own.CreatedAt) {
+		if last.began().Before(own.CreatedAt.Time) {
 			return last
 		}
 	}
 	found, records := lockedOut{isKnown: true}, e.Records.ofZone(own.Bucket.ZoneID)
 	for i, txn := range append(before, own) {
-		w, isKnown := records.at(txn.CreatedAt)
+		w, isKnown := records.at(txn.CreatedAt.Time)
 		zone, exists := w.zones[txn.Bucket.ZoneID]
 		if !isKnown || !exists {
 			return lockedOut{}
@@ -151,9 +151,9 @@ func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
 // lockoutsBefore returns the txns with which lockouts began before own, without those that a release has ended. Where a
 // txn counts later attempts that began lockouts, too, it is there once more with the instant of the last of them.
 func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn) {
-	released := e.Records.released(own.Bucket, own.CreatedAt)
+	released := e.Records.released(own.Bucket, own.CreatedAt.Time)
 	add := func(txn service.Txn) {
-		isBefore := txn.CreatedAt.Before(own.CreatedAt) || txn.CreatedAt.Equal(own.CreatedAt) && txn.ID < own.ID
+		isBefore := txn.CreatedAt.Before(own.CreatedAt.Time) || txn.CreatedAt.Equal(own.CreatedAt.Time) && txn.ID < own.ID
 		if isBefore && txn.CreatedAt.After(released) {
 			before = append(before, txn)
 		}
@@ -174,8 +174,8 @@ func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn
 
 // begin returns the lockout that began with a txn of a zone as it was, after another one.
 func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Lockout {
-	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt}, Lockout: last}
-	ruling := service.Decide(txn.CreatedAt, service.Ledger{
+	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt.Time}, Lockout: last}
+	ruling := service.Decide(txn.CreatedAt.Time, service.Ledger{
 		Zones: map[int64]service.Zone{zone.ID: zone}, Buckets: []service.BucketState{full}, Places: [][]int{{0}},
 	}, []service.Check{{Buckets: []service.Bucket{txn.Bucket}}})
 	return ruling.Lockouts[txn.Bucket]

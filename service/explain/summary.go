@@ -13,12 +13,12 @@ import (
 func (d *decided) summary(x Explanation, i int) string {
 	text := d.fate(x, i)
 	if x.Txn.Attempts > 1 {
-		text += fmt.Sprintf(" The txn stands for %d attempts, the last of them at %s.", x.Txn.Attempts, d.moment(x.Txn.LastAt))
+		text += fmt.Sprintf(" The txn stands for %d attempts, the last of them at %s.", x.Txn.Attempts, d.moment(x.Txn.LastAt.Time))
 	}
 	return text
 }
 
-func (d *decided) moment(t time.Time) string { return moment(t, d.Txn.CreatedAt) }
+func (d *decided) moment(t time.Time) string { return moment(t, d.Txn.CreatedAt.Time) }
 
 // fate is the summary of the first attempt of the txn.
 func (d *decided) fate(x Explanation, i int) string {
@@ -61,10 +61,10 @@ func recorded(t service.Txn) string {
 // span says for how long txns counted.
 func (d *decided) span(x Explanation) string {
 	if period := x.Zone.TermUnder(x.Override).Calendar; !period.IsNone() {
-		begin, end := period.Bounds(d.Txn.CreatedAt)
+		begin, end := period.Bounds(d.Txn.CreatedAt.Time)
 		return fmt.Sprintf("in the %s from %s to %s", period.Period, d.moment(begin), d.moment(end))
 	}
-	return fmt.Sprintf("in %d s", service.WholeSeconds(x.Window))
+	return fmt.Sprintf("in %d s", service.WholeSeconds(x.Window.Duration))
 }
 
 // elsewhere says why the other buckets of the check blocked it.
@@ -92,7 +92,7 @@ func (d *decided) cause(i int) string {
 		if o.ExpiresAt.IsZero() {
 			return fmt.Sprintf("override %d denied the bucket, without an end", o.ID)
 		}
-		return fmt.Sprintf("override %d denied the bucket until %s", o.ID, d.moment(o.ExpiresAt))
+		return fmt.Sprintf("override %d denied the bucket until %s", o.ID, d.moment(o.ExpiresAt.Time))
 	case service.ReasonLocked:
 		by := ""
 		if lockout.by.ID != 0 {
@@ -134,10 +134,10 @@ func (d *decided) full(i int) string {
 	}
 	term := zone.TermUnder(o)
 	if !term.Calendar.IsNone() {
-		begin, end := term.Calendar.Bounds(d.Txn.CreatedAt)
+		begin, end := term.Calendar.Bounds(d.Txn.CreatedAt.Time)
 		return fmt.Sprintf("%d of %d attempts in the %s from %s to %s", v.Velocity, v.Rate, term.Calendar.Period, d.moment(begin), d.moment(end))
 	}
-	oldest := d.Txn.CreatedAt
+	oldest := d.Txn.CreatedAt.Time
 	if place, isKnown := d.placeAt(lead, o); isKnown && !place.IsZero() {
 		oldest = place.Add(-term.Window)
 	}

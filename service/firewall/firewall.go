@@ -41,7 +41,7 @@ func Networks(now time.Time, zone service.Zone, lockouts []barred.Lockout, overr
 		}
 	}
 	for _, l := range lockouts {
-		if network, ok := parse(l.Key); ok && now.Before(l.Until) {
+		if network, ok := parse(l.Key); ok && now.Before(l.Until.Time) {
 			denied.AddPrefix(network)
 		}
 	}
@@ -57,7 +57,7 @@ func Networks(now time.Time, zone service.Zone, lockouts []barred.Lockout, overr
 
 // inForce returns the overrides that have not expired, the more specific ones last, as they win.
 func inForce(now time.Time, overrides []service.Override) []service.Override {
-	rest := slices.DeleteFunc(slices.Clone(overrides), func(o service.Override) bool { return service.HasExpired(o.ExpiresAt, now) })
+	rest := slices.DeleteFunc(slices.Clone(overrides), func(o service.Override) bool { return service.HasExpired(o.ExpiresAt.Time, now) })
 	length := func(o service.Override) int {
 		if o.Key != "" {
 			return 129 // of the exact key

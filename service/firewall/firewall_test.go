@@ -30,7 +30,7 @@ func TestTheListForFirewallsHoldsWhoeverIsBlockedAndNobodyElse(t *testing.T) {
 				o.Prefix = netip.PrefixFrom(address(random.IntN(32)), bits).Masked()
 			}
 			if random.IntN(4) == 0 {
-				o.ExpiresAt = now
+				o.ExpiresAt.Time = now
 			}
 			overrides[o.Key+o.Prefix.String()] = o
 		}
@@ -42,7 +42,7 @@ func TestTheListForFirewallsHoldsWhoeverIsBlockedAndNobodyElse(t *testing.T) {
 		var lockouts []barred.Lockout
 		for range random.IntN(5) {
 			key, until := address(random.IntN(32)).String(), now.Add(time.Duration(random.IntN(3)-1)*time.Minute)
-			lockouts = append(lockouts, barred.Lockout{Key: key, Until: until})
+			lockouts = append(lockouts, barred.Lockout{Key: key, Until: service.At(until)})
 			locked[key] = locked[key] || until.After(now)
 		}
 		networks := firewall.Networks(now, zone, lockouts, list)
@@ -78,7 +78,7 @@ func TestTheListForFirewallsIsShortAndInOrder(t *testing.T) {
 	overrides := []service.Override{
 		deny("2001:db8:0:1::/64"), deny("203.0.113.0/24"), deny("203.0.113.9"), deny("10.0.0.1"), deny("erased:00ff"), deny("2001:db8::/64"),
 	}
-	lockouts := []barred.Lockout{{Key: "10.0.0.0", Until: now.Add(1)}, {Key: "9.9.9.9", Until: now.Add(1)}}
+	lockouts := []barred.Lockout{{Key: "10.0.0.0", Until: service.At(now.Add(1))}, {Key: "9.9.9.9", Until: service.At(now.Add(1))}}
 	const want = "9.9.9.9\n10.0.0.0/31\n203.0.113.0/24\n2001:db8::/63\n"
 	if got := string(firewall.Text(firewall.Networks(now, zone, lockouts, overrides))); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -119,7 +119,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "off: the zone blocks nobody and counts nothing, and its overrides, lockouts and on_failure block do nothing",
 	}, {
 		field: "expires_at", override: func(now time.Time, _ service.Zone, o service.Override) bool {
-			return service.HasExpired(o.ExpiresAt, now)
+			return service.HasExpired(o.ExpiresAt.Time, now)
 		},
 		text: "expired: the override does nothing any more",
 	}, {

@@ -183,7 +183,7 @@ func lintedOverrides() map[string]lintedOverride {
 	network := func(prefix string) service.Override {
 		return service.Override{Prefix: netip.MustParsePrefix(prefix), Action: "allow"}
 	}
-	until := func(o service.Override, at time.Time) service.Override { o.ExpiresAt = at; return o }
+	until := func(o service.Override, at time.Time) service.Override { o.ExpiresAt.Time = at; return o }
 	addresses := service.KeyRule{Kind: "ip", IPv4Prefix: 24}
 	hidden := service.KeyRule{Kind: "username", Form: "hmac"}
 	const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
@@ -223,20 +223,20 @@ func lintedOverrides() map[string]lintedOverride {
 		"network where hidden":            {service.KeyRule{Kind: "ip", Form: "hmac"}, network("203.0.113.0/24"), "3.key_form"},
 		"pseudonym where hidden":          {hidden, key(pseudonym), ""},
 		"pseudonym where clear":           {service.KeyRule{}, key(pseudonym), "3.key_form"},
-		"limit of 0":                      {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Window: time.Minute}, "3.rate"},
+		"limit of 0":                      {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Window: service.Lasting(time.Minute)}, "3.rate"},
 		"limit out of reach": {service.KeyRule{}, service.Override{
 			Key: "b", Action: "limit", Rate: 10_001,
-			Window: time.Second,
+			Window: service.Lasting(time.Second),
 		}, "3.rate"},
-		"limit in reach":              {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500, Window: time.Minute}, ""},
-		"limit for a load test":       {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: time.Second}, ""},
+		"limit in reach":              {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500, Window: service.Lasting(time.Minute)}, ""},
+		"limit for a load test":       {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: service.Lasting(time.Second)}, ""},
 		"limit in the zone's window":  {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500}, ""},
 		"a day of no month":           {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 5, PeriodAnchor: 3}, "3.period_anchor"},
-		"limit of a year":             {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 5, Window: 365 * 24 * time.Hour}, "3.window"},
+		"limit of a year":             {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 5, Window: service.Lasting(365 * 24 * time.Hour)}, "3.window"},
 		"far more in the same window": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 501}, "3.rate"},
 		"limit in another unit": {service.KeyRule{}, service.Override{
 			Key: "b", Action: "limit", Rate: 9,
-			Window: time.Second,
+			Window: service.Lasting(time.Second),
 		}, "3.rate"},
 	}
 }

@@ -10,7 +10,7 @@ import (
 // attempt returns what is remembered under an attempt id.
 func (m *Store) attempt(now time.Time, id string) (service.Attempt, error) {
 	attempt, known := m.attempts[id]
-	if !known || !now.Before(attempt.ExpiresAt) {
+	if !known || !now.Before(attempt.ExpiresAt.Time) {
 		return service.Attempt{}, service.NoAttempt()
 	}
 	return attempt, nil
@@ -61,7 +61,7 @@ func (m *Store) AttemptZones(_ context.Context, ids []string) (map[string][]int6
 	zones := map[string][]int64{}
 	for _, id := range ids {
 		if attempt, err := m.attempt(m.now(), id); err == nil {
-			zones[id] = attempt.Zones()
+			zones[id] = attempt.Decision.Zones()
 		}
 	}
 	return zones, nil

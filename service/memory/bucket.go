@@ -25,7 +25,7 @@ func (m *Store) Peek(_ context.Context, bucket service.Bucket) (service.Peek, er
 func (m *Store) newest(bucket service.Bucket) []service.Txn {
 	txns := m.txnsOf(bucket)
 	slices.SortFunc(txns, func(a, b service.Txn) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt.Time), cmp.Compare(b.ID, a.ID))
 	})
 	return txns[:min(len(txns), service.PeekTxns)]
 }
@@ -56,9 +56,9 @@ func (m *Store) Age(bucket service.Bucket, by time.Duration) {
 	ids := map[string]bool{}
 	for _, i := range m.indexes[bucket] {
 		txn := &m.txns[i]
-		txn.CreatedAt, txn.LastAt = txn.CreatedAt.Add(-by), txn.LastAt.Add(-by)
+		txn.CreatedAt.Time, txn.LastAt.Time = txn.CreatedAt.Add(-by), txn.LastAt.Add(-by)
 		if !txn.UncountedAt.IsZero() {
-			txn.UncountedAt = txn.UncountedAt.Add(-by)
+			txn.UncountedAt.Time = txn.UncountedAt.Add(-by)
 		}
 		ids[txn.AttemptID] = true
 	}
@@ -76,7 +76,7 @@ func (m *Store) Age(bucket service.Bucket, by time.Duration) {
 	}
 	for id := range ids {
 		if first, ok := m.attempts[id]; ok {
-			first.ExpiresAt = first.ExpiresAt.Add(-by)
+			first.ExpiresAt.Time = first.ExpiresAt.Add(-by)
 			m.attempts[id] = first
 		}
 	}

@@ -41,7 +41,10 @@ func (m *Store) tellRelease(now time.Time, bucket service.Bucket) {
 
 func (m *Store) tell(now time.Time, of event.Type, bucket service.Bucket, txnID uint64, data map[string]any) {
 	text, _ := json.Marshal(data) // texts and times cannot fail
-	m.events = append(m.events, event.Event{ID: uint64(len(m.events) + 1), Type: of, At: now, Bucket: bucket, TxnID: txnID, Data: text})
+	m.events = append(m.events, event.Event{
+		ID: uint64(len(m.events) + 1), Type: of, At: service.At(now),
+		Bucket: bucket, TxnID: txnID, Data: text,
+	})
 }
 
 // Events implements event.Store.

@@ -19,7 +19,7 @@ func (m *Store) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zone, exists := m.zones[q.ZoneID]
-	page := barred.Page{ZoneID: q.ZoneID, At: m.now()}
+	page := barred.Page{ZoneID: q.ZoneID, At: service.At(m.now())}
 	switch {
 	case !exists:
 		return page, fmt.Errorf("zone %d: %w", q.ZoneID, service.ErrNotFound)
@@ -39,7 +39,7 @@ func (m *Store) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
 			break
 		}
 		page.Lockouts = append(page.Lockouts, barred.Lockout{
-			Key: l.Bucket.Key, Since: l.At, Until: standing.Until, Reason: service.ReasonLockout, TxnID: l.TxnID,
+			Key: l.Bucket.Key, Since: l.At, Until: service.At(standing.Until), Reason: service.ReasonLockout, TxnID: l.TxnID,
 		})
 	}
 	return page, nil

@@ -99,7 +99,7 @@ func (m *Store) uncount(now time.Time, bucket service.Bucket) {
 	zone := m.zones[bucket.ZoneID]
 	under := zone.TermUnder(service.IndexOverrides(now, m.overrides).Of(zone, bucket))
 	for _, i := range m.indexes[bucket] {
-		if txn := &m.txns[i]; zone.Term().Until(txn.CreatedAt).After(now) || under.Until(txn.CreatedAt).After(now) {
+		if txn := &m.txns[i]; zone.Term().Until(txn.CreatedAt.Time).After(now) || under.Until(txn.CreatedAt.Time).After(now) {
 			txn.giveBack(now)
 		}
 	}
@@ -108,6 +108,6 @@ func (m *Store) uncount(now time.Time, bucket service.Bucket) {
 // giveBack makes a txn stop counting.
 func (r *recorded) giveBack(now time.Time) {
 	if r.Counted {
-		r.Counted, r.UncountedAt = false, now
+		r.Counted, r.UncountedAt.Time = false, now
 	}
 }

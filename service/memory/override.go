@@ -81,7 +81,7 @@ func (m *Store) ExtendOverride(ctx context.Context, o service.Override, principa
 	defer m.mu.Unlock()
 	now := m.now()
 	i := slices.IndexFunc(m.overrides, func(other service.Override) bool {
-		return sameTarget(other, o) && !service.HasExpired(other.ExpiresAt, now)
+		return sameTarget(other, o) && !service.HasExpired(other.ExpiresAt.Time, now)
 	})
 	if i < 0 {
 		return m.addNew(ctx, o, principal)
@@ -97,7 +97,7 @@ func (m *Store) ExtendOverride(ctx context.Context, o service.Override, principa
 func (m *Store) add(o service.Override) service.Override {
 	m.lastOverride++
 	o.ID = m.lastOverride
-	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
+	o.ExpiresAt.Time = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.overrides = append(m.overrides, o)
 	m.note(service.Edit{OverrideAfter: &o})
 	return o
@@ -111,7 +111,7 @@ func (m *Store) makeRoom(o service.Override) error {
 		if other.ID == o.ID || !sameTarget(other, o) {
 			continue
 		}
-		if other.ExpiresAt.IsZero() || now.Before(other.ExpiresAt) {
+		if other.ExpiresAt.IsZero() || now.Before(other.ExpiresAt.Time) {
 			return fmt.Errorf("override %d has the same key or prefix: %w", other.ID, service.ErrConflict)
 		}
 		m.dropOverrides(func(o service.Override) bool { return o.ID == other.ID })
@@ -149,7 +149,7 @@ func (m *Store) replace(ctx context.Context, o service.Override, principal strin
 		return service.Override{}, err
 	}
 	o.CreatedBy = cmp.Or(o.CreatedBy, m.overrides[i].CreatedBy)
-	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
+	o.ExpiresAt.Time = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.note(service.Edit{OverrideBefore: new(m.overrides[i]), OverrideAfter: &o})
 	m.overrides[i] = o
 	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})

@@ -89,7 +89,7 @@ func settleBoth(
 		since := service.UncountSince(c.now, zones[bucket.ZoneID], nil)
 		for id, txn := range before {
 			if txn.Bucket == bucket && txn.CreatedAt.After(since) && txn.Counted {
-				txn.Counted, txn.UncountedAt = false, c.now
+				txn.Counted, txn.UncountedAt.Time = false, c.now
 				before[id] = txn
 			}
 		}

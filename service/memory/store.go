@@ -117,7 +117,7 @@ func (m *Store) decide(now time.Time, check service.Check) service.Decision {
 	}
 	for _, r := range ruling.Repeats {
 		txn := &m.txns[r.TxnID-1]
-		txn.Attempts, txn.LastAt = txn.Attempts+r.Count, now
+		txn.Attempts, txn.LastAt.Time = txn.Attempts+r.Count, now
 	}
 	for bucket, series := range ruling.Series {
 		place, _ := service.PlaceOf(series.TxnID)
@@ -149,14 +149,14 @@ func (m *Store) ledger(buckets []service.Bucket) service.Ledger {
 		for _, i := range m.indexes[b] {
 			txn := m.txns[i]
 			if txn.Counted {
-				state.Counted = append(state.Counted, txn.CreatedAt)
+				state.Counted = append(state.Counted, txn.CreatedAt.Time)
 			}
 			if txn.Counted && txn.Outcome == "" {
-				state.Open = append(state.Open, txn.CreatedAt)
+				state.Open = append(state.Open, txn.CreatedAt.Time)
 			}
 			if isTried := state.Imprints != nil && txn.Counted && txn.Outcome != service.OutcomeSuccess; isTried &&
 				txn.CreatedAt.After(state.Imprints.Counted[txn.imprint]) {
-				state.Imprints.Counted[txn.imprint] = txn.CreatedAt
+				state.Imprints.Counted[txn.imprint] = txn.CreatedAt.Time
 			}
 		}
 	}

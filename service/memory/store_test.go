@@ -46,7 +46,7 @@ func TestMemoryForgetsAnAttemptAtTheVeryInstant(t *testing.T) {
 		c.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
 		first := c.check(t, one("id", "a", "b"))
 		c.now = first.CheckedAt.Add(max(window, service.MinAttemptLife) - time.Microsecond)
-		if d := c.check(t, one("id", "a", "b")); d.TxnID() != first.TxnID() || !d.CheckedAt.Equal(first.CheckedAt) {
+		if d := c.check(t, one("id", "a", "b")); d.TxnID() != first.TxnID() || !d.CheckedAt.Equal(first.CheckedAt.Time) {
 			t.Errorf("window %v: a microsecond before the end: %+v", window, d)
 		}
 		c.now = c.now.Add(time.Microsecond)

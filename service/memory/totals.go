@@ -33,7 +33,10 @@ func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.Totals
 	if query, err = query.At(now); err != nil {
 		return t, err
 	}
-	t = service.ZoneTotals{ZoneID: zoneID, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: m.rolledUp.to, CountedTo: now}}
+	t = service.ZoneTotals{
+		ZoneID: zoneID, TotalsQuery: query,
+		CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)},
+	}
 	keys := map[time.Time]map[string]bool{}
 	var lists [][]service.SpanTotals
 	for bucket, places := range m.indexes {
@@ -42,17 +45,17 @@ func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.Totals
 		}
 		spans := m.spans(places, query)
 		for _, span := range spans {
-			if keys[span.BeginsAt] == nil {
-				keys[span.BeginsAt] = map[string]bool{}
+			if keys[span.BeginsAt.Time] == nil {
+				keys[span.BeginsAt.Time] = map[string]bool{}
 			}
-			keys[span.BeginsAt][bucket.Key] = true
+			keys[span.BeginsAt.Time][bucket.Key] = true
 		}
 		lists = append(lists, spans)
 	}
 	t.Spans = service.MergeSpans(lists...)
 	for i, span := range t.Spans {
 		if span.Final && query.By == service.SpanHour {
-			t.Spans[i].Buckets = new(int64(len(keys[span.BeginsAt])))
+			t.Spans[i].Buckets = new(int64(len(keys[span.BeginsAt.Time])))
 		}
 	}
 	return t, nil
@@ -74,12 +77,12 @@ func (m *Store) BucketTotals(_ context.Context, bucket service.Bucket, query ser
 		return t, err
 	}
 	t = service.BucketTotals{
-		Bucket: bucket, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: m.rolledUp.to, CountedTo: now},
+		Bucket: bucket, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)},
 		Spans: m.spans(m.indexes[bucket], query),
 	}
 	for _, txn := range m.txnsOf(bucket) {
 		t.All.Add(txn)
-		if txn.LastAt.After(t.LastAt) {
+		if txn.LastAt.After(t.LastAt.Time) {
 			t.LastAt = txn.LastAt
 		}
 	}
@@ -90,9 +93,9 @@ func (m *Store) BucketTotals(_ context.Context, bucket service.Bucket, query ser
 func (m *Store) spans(places []int, query service.TotalsQuery) []service.SpanTotals {
 	spans := []service.SpanTotals{}
 	for _, i := range places {
-		if txn := m.txns[i].Txn; query.Holds(txn.CreatedAt) {
-			span := service.SpanTotals{BeginsAt: query.By.Begin(txn.CreatedAt)}
-			span.Final = !query.By.End(span.BeginsAt).After(m.rolledUp.final)
+		if txn := m.txns[i].Txn; query.Holds(txn.CreatedAt.Time) {
+			span := service.SpanTotals{BeginsAt: service.At(query.By.Begin(txn.CreatedAt.Time))}
+			span.Final = !query.By.End(span.BeginsAt.Time).After(m.rolledUp.final)
 			span.Add(txn)
 			spans = service.MergeSpans(spans, []service.SpanTotals{span})
 		}

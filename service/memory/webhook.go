@@ -22,7 +22,7 @@ func (m *Store) AddWebhook(_ context.Context, w webhook.Webhook, _, principal st
 		return w, fmt.Errorf("%w: there are %d webhooks", service.ErrConflict, len(m.webhooks))
 	}
 	m.lastWebhook++
-	w.ID, w.CreatedBy, w.CreatedAt = m.lastWebhook, principal, m.now()
+	w.ID, w.CreatedBy, w.CreatedAt.Time = m.lastWebhook, principal, m.now()
 	m.webhooks = append(m.webhooks, w)
 	return w, nil
 }

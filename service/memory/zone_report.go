@@ -13,8 +13,7 @@ func (m *Store) ZoneReport(ctx context.Context, zone service.Zone, query service
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	q := report.Query
-	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: q.Since, Until: q.Until, By: service.SpanHour})
+	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
@@ -36,7 +35,7 @@ func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (
 	}
 	var kept time.Time
 	if len(m.txns) > 0 {
-		kept = m.txns[0].CreatedAt
+		kept = m.txns[0].CreatedAt.Time
 	}
 	return reporter.Report(kept), nil
 }

@@ -87,7 +87,7 @@ func JudgeCheck(rows []Row, isCausedElsewhere bool) []Finding {
 		return torn("has %d txns, and had %d", len(rows), first.CheckBuckets)
 	}
 	for i := range rows {
-		if !rows[i].CreatedAt.Equal(first.CreatedAt) {
+		if !rows[i].CreatedAt.Equal(first.CreatedAt.Time) {
 			return []Finding{first.finding(KindInstants, "check %d happened at several instants", first.CheckID)}
 		}
 	}

@@ -59,7 +59,7 @@ func (f Finding) String() string {
 
 // finding returns a finding about a txn.
 func (r *Row) finding(kind Kind, format string, args ...any) Finding {
-	return Finding{Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt, Text: fmt.Sprintf(format, args...)}
+	return Finding{Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt.Time, Text: fmt.Sprintf(format, args...)}
 }
 
 // Proof judges rows one by one, in the order of their ids.
@@ -122,7 +122,7 @@ func (p *Proof) judgeFlags(row *Row) {
 	if row.Attempts > 1 && !row.Blocked {
 		p.found(row.finding(KindRepeats, "it passed, and stands for %d other attempts", row.Attempts-1))
 	}
-	if isLater := row.LastAt.After(row.CreatedAt); row.Attempts < 1 || row.Attempts == 1 && isLater {
+	if isLater := row.LastAt.After(row.CreatedAt.Time); row.Attempts < 1 || row.Attempts == 1 && isLater {
 		p.found(row.finding(KindRepeats, "it stands for no other attempt, and says when the last one was"))
 	}
 	isCause := row.WouldBlock || row.CheckID != 0 || row.Reason == service.ReasonElsewhere && p.rules.hasSeries
@@ -136,7 +136,7 @@ func (p *Proof) judgeMode(row *Row) {
 	if !row.WouldBlock || row.Blocked {
 		return
 	}
-	if zones, known := p.rules.zonesAt(row.Bucket.ZoneID, row.CreatedAt); known {
+	if zones, known := p.rules.zonesAt(row.Bucket.ZoneID, row.CreatedAt.Time); known {
 		for _, zone := range zones {
 			if zone.Mode != service.ModeEnforce {
 				return

@@ -19,7 +19,7 @@ func start() time.Time { return time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC) }
 func txn(id uint64, after time.Duration, edits ...func(*proof.Row)) proof.Row {
 	at := start().Add(after)
 	row := proof.Row{Txn: service.Txn{
-		ID: id, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, CreatedAt: at, LastAt: at, Attempts: 1, Counted: true,
+		ID: id, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1, Counted: true,
 	}}
 	for _, edit := range edits {
 		edit(&row)
@@ -38,7 +38,7 @@ func elsewhere(r *proof.Row) { r.Blocked, r.Counted, r.Reason = true, false, ser
 // givenBack gives the place back after so much time.
 func givenBack(after time.Duration) func(*proof.Row) {
 	return func(r *proof.Row) {
-		r.Counted, r.UncountedAt, r.Outcome = false, r.CreatedAt.Add(after), service.OutcomeSuccess
+		r.Counted, r.UncountedAt.Time, r.Outcome = false, r.CreatedAt.Add(after), service.OutcomeSuccess
 	}
 }
 
@@ -137,7 +137,7 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 		},
 		{"an id twice", zone(), []proof.Row{txn(1, 0), txn(1, 1000)}, proof.KindTwice},
 		{"blocked, and counts", zone(), []proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.Counted = true })}, proof.KindCharged},
-		{"blocked, and given back", zone(), []proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.UncountedAt = start() })}, proof.KindCharged},
+		{"blocked, and given back", zone(), []proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.UncountedAt.Time = start() })}, proof.KindCharged},
 		{"blocked by nothing", zone(), []proof.Row{txn(1, 0, elsewhere)}, proof.KindCauseless},
 		{"blocked by a series elsewhere", zone(series), []proof.Row{txn(1, 0, elsewhere)}, ""},
 		{"passed without room", zone(), []proof.Row{txn(1, 0, full)}, proof.KindFullPassed},
@@ -157,7 +157,7 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 		{"passed, and stands for others", zone(), []proof.Row{txn(1, 0, func(r *proof.Row) { r.Attempts = 2 })}, proof.KindRepeats},
 		{
 			"stands for none, and had a later one", zone(),
-			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.LastAt = r.LastAt.Add(1000) })},
+			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.LastAt.Time = r.LastAt.Add(1000) })},
 			proof.KindRepeats,
 		},
 		{"a whole check", zone(), []proof.Row{txn(1, 0, pair), txn(2, 0, pair, key("b"))}, ""},
@@ -216,7 +216,7 @@ func TestEachTxnIsHeldAgainstTheLimitOfItsTime(t *testing.T) {
 	expect(t, "afterwards", changed(), four(2*time.Hour), proof.KindOverRate, proof.KindOverRate)
 
 	limited := proof.NewRules()
-	exception := service.Override{ID: 9, ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1, Window: time.Hour}
+	exception := service.Override{ID: 9, ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1, Window: service.Lasting(time.Hour)}
 	limited.AddOverrideChange(start().Add(-time.Hour), 9, nil, &exception)
 	limited.AddOverrideChange(start().Add(3*time.Hour), 9, &exception, nil)
 	limited.AddZone(zone())
@@ -260,7 +260,7 @@ func TestAnAnswerNeedsItsTxns(t *testing.T) {
 	a := txn(1, 0, elsewhere, named)
 	b := txn(2, 0, blocked, named, func(r *proof.Row) { r.Bucket = service.Bucket{ZoneID: 2, Key: "b"} })
 	earlier := b
-	earlier.CreatedAt, earlier.AttemptID, earlier.Attempts = b.CreatedAt.Add(-time.Minute), "", 3
+	earlier.CreatedAt.Time, earlier.AttemptID, earlier.Attempts = b.CreatedAt.Add(-time.Minute), "", 3
 	other := b
 	other.Bucket.Key = "c"
 	for _, c := range []struct {

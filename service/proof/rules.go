@@ -147,7 +147,7 @@ func (r *Rules) Settle() {
 	for _, e := range r.overrides {
 		for _, s := range e.states {
 			if o := s.override; o != nil {
-				e.longest = max(e.longest, o.Window)
+				e.longest = max(e.longest, o.Window.Duration)
 			}
 		}
 		r.index(e)
@@ -266,7 +266,7 @@ func limitOf(zone *service.Zone, o *service.Override) limit {
 // limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed shortly
 // before. It is not known for a pseudonym whose bucket may have an override under another one.
 func (r *Rules) limitsOf(row *Row) (limits []limit, known bool) {
-	bucket, at := row.Bucket, row.CreatedAt
+	bucket, at := row.Bucket, row.CreatedAt.Time
 	zones, known := r.zonesAt(bucket.ZoneID, at)
 	if !known || row.CheckID != 0 && r.hidden[bucket.ZoneID] && service.IsPseudonym(bucket.Key) {
 		return nil, false

@@ -105,7 +105,7 @@ func (w *Windows) add(row *Row, limits []limit) (f Finding, over bool) {
 
 // drop returns places without those that no later txn meets.
 func (w *Windows) drop(places []place, row *Row, now int64) []place {
-	since := now - w.rules.longest(row.Bucket, row.CreatedAt).Microseconds()
+	since := now - w.rules.longest(row.Bucket, row.CreatedAt.Time).Microseconds()
 	at, _ := slices.BinarySearchFunc(places, since+1, compareFrom)
 	return places[at:]
 }
@@ -117,7 +117,7 @@ func judge(row *Row, limits []limit, places []place, now int64) (f Finding, over
 		if !l.isMetered {
 			continue
 		}
-		since := l.term.Since(row.CreatedAt).UnixMicro()
+		since := l.term.Since(row.CreatedAt.Time).UnixMicro()
 		if taken(places, since, now, l.rate) < l.rate {
 			return Finding{}, false
 		}
@@ -152,7 +152,7 @@ func (w *Windows) hash(b service.Bucket) uint64 { return maphash.Comparable(w.se
 func (w *Windows) lighten(row *Row) {
 	now := row.CreatedAt.UnixMicro()
 	w.keep(func(b service.Bucket, places []place) []place {
-		since := now - w.rules.longest(b, row.CreatedAt).Microseconds()
+		since := now - w.rules.longest(b, row.CreatedAt.Time).Microseconds()
 		return slices.DeleteFunc(places, func(p place) bool { return p.from <= since || p.until <= now })
 	})
 	for w.weight > w.most/2 && w.part.bits < mostBits {

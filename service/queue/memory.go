@@ -100,7 +100,7 @@ func untilOf(v service.Verdict, now time.Duration) time.Duration {
 	case v.Reason == service.ReasonDenied && v.RetryAfter == v.Window:
 		return forever
 	}
-	return now + v.RetryAfter
+	return now + v.RetryAfter.Duration
 }
 
 // overrideOf returns the override that the store has applied, or nil. The block of a denial ends at until.
@@ -109,10 +109,10 @@ func overrideOf(zone *service.Zone, v service.Verdict, until time.Duration) *ser
 	case v.Reason == service.ReasonDenied && until == forever:
 		return &service.Override{Action: service.OverrideDeny}
 	case v.Reason == service.ReasonDenied:
-		return &service.Override{Action: service.OverrideDeny, ExpiresAt: instantOf(until)}
+		return &service.Override{Action: service.OverrideDeny, ExpiresAt: service.At(instantOf(until))}
 	case v.Unmetered:
 		return &service.Override{Action: service.OverrideAllow}
-	case v.Rate != zone.Rate || v.Window != zone.Window:
+	case v.Rate != zone.Rate || v.Window.Duration != zone.Window:
 		return &service.Override{Action: service.OverrideLimit, Rate: v.Rate, Window: v.Window}
 	}
 	return nil
@@ -192,14 +192,14 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 		// A ledger without series of blocked attempts has a txn for each bucket.
 		if ruling.Txns[i].Counted && isRemembered(zones[v.Bucket.ZoneID]) && !m.charge(now, v) {
 			d.Blocked, d.WouldBlock = true, true
-			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
+			v.Blocked, v.WouldBlock, v.RetryAfter.Duration = true, true, service.BusyRetryAfter
 		}
 		if zones[v.Bucket.ZoneID].OnFailure == service.OnFailureBlock && v.WouldBlock {
 			v.Reason = "" // the setting blocks, and no override that denies
 		}
 		v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = 0, 0, false, v.Rate
 	}
-	d.Degraded, d.CheckedAt = true, time.Time{}
+	d.Degraded, d.CheckedAt.Time = true, time.Time{}
 	return d
 }
 
@@ -216,7 +216,7 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 		l.Zones[b.ZoneID] = zone
 		if zone.OnFailure == service.OnFailureBlock {
 			l.Overrides = append(l.Overrides, service.Override{
-				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: instantOf(now + service.BusyRetryAfter),
+				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: service.At(instantOf(now + service.BusyRetryAfter)),
 			})
 		}
 		if r := m.buckets[m.hash(b)]; r != nil && isRemembered(&zone) {
@@ -253,7 +253,7 @@ func (r *remembered) state(now time.Duration, zone service.Zone) service.BucketS
 func (m *memory) charge(now time.Duration, v *service.Verdict) bool {
 	r := m.open(m.hash(v.Bucket), now)
 	if r != nil {
-		r.charge(now, v.Window)
+		r.charge(now, v.Window.Duration)
 	}
 	return r != nil
 }

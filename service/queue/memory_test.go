@@ -190,7 +190,7 @@ func TestTheStoresLastWordHoldsWhileItIsAway(t *testing.T) {
 		"denied for a while": {zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1, until: 10 * time.Minute},
 		"denied for ever":    {zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"}, before: 1, until: -1},
 		"a limit of its own": {
-			zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute},
+			zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: service.Lasting(2 * time.Minute)},
 			before: 2, let: 4, until: 2 * time.Minute,
 		},
 		"a full period": {zone: hourly, before: 4, until: 30 * time.Minute},
@@ -211,7 +211,7 @@ func TestTheStoresLastWordHoldsWhileItIsAway(t *testing.T) {
 			if o := test.override; o.Action != "" {
 				o.ZoneID, o.Key = 1, "alice"
 				if o.Action == service.OverrideDeny && o.Reason == "" {
-					o.ExpiresAt = time.Now().Add(10 * time.Minute)
+					o.ExpiresAt.Time = time.Now().Add(10 * time.Minute)
 				}
 				test.override = o
 			}
@@ -282,12 +282,12 @@ func TestTheStoresNewestAnswerIsItsLastWord(t *testing.T) {
 		store := &stub{}
 		f := awayFrom(store)
 		for _, second := range test.answers {
-			v := service.Verdict{Bucket: bucket, Rate: 5, Window: time.Minute}
+			v := service.Verdict{Bucket: bucket, Rate: 5, Window: service.Lasting(time.Minute)}
 			if second < 0 {
-				v.Blocked, v.WouldBlock, v.Reason, v.RetryAfter, second = true, true, service.ReasonFull, time.Minute, -second
+				v.Blocked, v.WouldBlock, v.Reason, v.RetryAfter.Duration, second = true, true, service.ReasonFull, time.Minute, -second
 			}
 			store.answer = func(context.Context, service.Call) ([]service.Decision, error) {
-				return []service.Decision{{Blocked: v.Blocked, CheckedAt: time.Unix(int64(second), 0), Verdicts: []service.Verdict{v}}}, nil
+				return []service.Decision{{Blocked: v.Blocked, CheckedAt: service.At(time.Unix(int64(second), 0)), Verdicts: []service.Verdict{v}}}, nil
 			}
 			if _, err := askOne(t.Context(), f, in("allow")); err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ func Overrides(edits []service.Edit, there []service.Override, now time.Time) (d
 			continue
 		}
 		seen[o.ID] = true
-		if of := (target{o.Key, o.Prefix}); !taken[of] && !service.HasExpired(o.ExpiresAt, now) {
+		if of := (target{o.Key, o.Prefix}); !taken[of] && !service.HasExpired(o.ExpiresAt.Time, now) {
 			taken[of] = true
 			deleted = append(deleted, o)
 		}

@@ -32,7 +32,7 @@ func TestOverridesComeBackThatAreGoneAndHaveRoom(t *testing.T) {
 		return &service.Override{ID: id, ZoneID: 1, Key: key, Action: service.OverrideLimit, Rate: rate}
 	}
 	expired := of(5, "eve", 1)
-	expired.ExpiresAt = now
+	expired.ExpiresAt.Time = now
 	edits := []service.Edit{
 		{ID: 1, OverrideBefore: of(1, "alice", 1)}, // changed, and deleted later
 		{ID: 2, OverrideBefore: of(1, "alice", 2)},

@@ -29,7 +29,7 @@ func attemptClaims() map[string]claim {
 // wantSame wants the answer to a retry to equal the first answer.
 func wantSame(tb testing.TB, first, retry service.Decision) {
 	tb.Helper()
-	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt) &&
+	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt.Time) &&
 		retry.Blocked == first.Blocked && retry.WouldBlock == first.WouldBlock && slices.Equal(retry.Verdicts, first.Verdicts)
 	if !same {
 		tb.Errorf("a retry was answered otherwise:\nfirst %+v\nretry %+v", first, retry)
@@ -197,7 +197,7 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b subject) {
 		b.Age(t, test.buckets[0], time.Minute)
 		// Free again, also for other buckets.
 		d := b.attempt(t, test.name, at(2, test.name), test.buckets[0])
-		if d.TxnID() <= first.TxnID() || !d.CheckedAt.After(first.CheckedAt) {
+		if d.TxnID() <= first.TxnID() || !d.CheckedAt.After(first.CheckedAt.Time) {
 			t.Errorf("%s: still remembered after %v: %+v", test.name, test.life, d)
 		}
 		wantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))

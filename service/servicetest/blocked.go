@@ -36,8 +36,8 @@ func (b subject) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int)
 	got := make([]int, len(txns))
 	for i, txn := range txns {
 		got[i] = txn.Attempts
-		if txn.Attempts == 1 && !txn.LastAt.Equal(txn.CreatedAt) || txn.LastAt.Before(txn.CreatedAt) {
-			tb.Errorf("the last of %d attempts was at %s, the first at %s", txn.Attempts, txn.LastAt, txn.CreatedAt)
+		if txn.Attempts == 1 && !txn.LastAt.Equal(txn.CreatedAt.Time) || txn.LastAt.Before(txn.CreatedAt.Time) {
+			tb.Errorf("the last of %d attempts was at %s, the first at %s", txn.Attempts, txn.LastAt.Time, txn.CreatedAt.Time)
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -54,7 +54,8 @@ func firstAreTxns(t *testing.T, b subject) {
 		d = b.check(t, alice)
 	}
 	txns := b.wantAttempts(t, alice, 1, 1, 1, 3)
-	if last := txns[3]; d.TxnID() != last.ID || !last.LastAt.Equal(d.CheckedAt) || !d.Blocked || d.Verdicts[0].Reason != service.ReasonFull {
+	if last := txns[3]; d.TxnID() != last.ID || !last.LastAt.Equal(d.CheckedAt.Time) || !d.Blocked ||
+		d.Verdicts[0].Reason != service.ReasonFull {
 		t.Errorf("answered %+v, want the txn that counts the attempt: %+v", d, last)
 	}
 	for _, d := range b.all(t, one(1, "alice"), one(1, "bob"), one(1, "alice"), one(1, "bob")) { // in a batch
@@ -75,7 +76,7 @@ func firstAreTxns(t *testing.T, b subject) {
 	}
 	b.check(t, bob)
 	b.wantAttempts(t, bob, 1, 1, 1, 9)
-	if seen := b.peek(t, bob).Txns; len(seen) != 4 || seen[0].Attempts != 9 || !seen[0].LastAt.After(seen[0].CreatedAt) {
+	if seen := b.peek(t, bob).Txns; len(seen) != 4 || seen[0].Attempts != 9 || !seen[0].LastAt.After(seen[0].CreatedAt.Time) {
 		t.Errorf("a peek shows %+v, want 9 attempts in the newest txn", seen)
 	}
 }
@@ -201,7 +202,7 @@ func retryIsCountedOnce(t *testing.T, b subject) {
 	counted := b.attempt(t, "counted", alice, other)
 	again := b.attempt(t, "counted", other, alice)
 	if counted.TxnID() != first.TxnID() || again.Verdicts[1] != counted.Verdicts[0] || again.Verdicts[0] != counted.Verdicts[1] ||
-		!again.CheckedAt.Equal(counted.CheckedAt) {
+		!again.CheckedAt.Equal(counted.CheckedAt.Time) {
 		t.Errorf("answered %+v, %+v and %+v, want one txn", first, counted, again)
 	}
 	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"},

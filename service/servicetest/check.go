@@ -35,7 +35,7 @@ func admitsExactlyRateThenBlocks(t *testing.T, b subject) {
 		if want := max(0, 3-attempt); v.Remaining() != want {
 			t.Errorf("attempt %d: remaining = %d, want %d", attempt, v.Remaining(), want)
 		}
-		if v.Rate != 3 || v.Window != time.Hour || v.Bucket != at(1, "alice") {
+		if v.Rate != 3 || v.Window.Duration != time.Hour || v.Bucket != at(1, "alice") {
 			t.Errorf("attempt %d: verdict speaks of %+v", attempt, v)
 		}
 		if d.TxnID() <= last {
@@ -43,7 +43,7 @@ func admitsExactlyRateThenBlocks(t *testing.T, b subject) {
 		}
 		last = d.TxnID()
 		if d.CheckedAt.Location() != time.UTC || d.CheckedAt.Before(before) || d.CheckedAt.After(before.Add(2*time.Minute)) {
-			t.Errorf("attempt %d: checked at %v, not now in UTC", attempt, d.CheckedAt)
+			t.Errorf("attempt %d: checked at %v, not now in UTC", attempt, d.CheckedAt.Time)
 		}
 	}
 	txns := b.Txns(t, at(1, "alice"))
@@ -134,7 +134,7 @@ func retryAfterIsTrue(t *testing.T, b subject) {
 		t.Fatalf("blocked = %v, retry after %v", d.Blocked, wait)
 	}
 	if then := d.CheckedAt.Add(wait); then.Before(free) || !then.Add(-time.Second).Before(free) {
-		t.Errorf("retry after %v from %v, but room comes at %v", wait, d.CheckedAt, free)
+		t.Errorf("retry after %v from %v, but room comes at %v", wait, d.CheckedAt.Time, free)
 	}
 	b.Age(t, alice, wait)
 	if d := b.check(t, alice); d.Blocked {
@@ -153,7 +153,7 @@ func chargesAllBucketsOrNone(t *testing.T, b subject) {
 	if !d.Blocked || d.Verdicts[0].Blocked || !d.Verdicts[1].Blocked {
 		t.Errorf("want only the address to block, got %+v", d)
 	}
-	if d.Verdicts[0].Remaining() != 4 || d.Verdicts[0].RetryAfter != 0 || d.RetryAfter() != d.Verdicts[1].RetryAfter {
+	if d.Verdicts[0].Remaining() != 4 || d.Verdicts[0].RetryAfter.Duration != 0 || d.RetryAfter() != d.Verdicts[1].RetryAfter.Duration {
 		t.Errorf("the user's bucket was charged or blamed: %+v", d)
 	}
 	if d.TxnID() != d.Verdicts[0].TxnID || d.Verdicts[0].TxnID == d.Verdicts[1].TxnID {

@@ -30,7 +30,7 @@ func (b subject) concurrent(tb testing.TB, most int) service.Zone {
 func (b subject) wantConcurrent(tb testing.TB, d service.Decision, atMost time.Duration) {
 	tb.Helper()
 	if v := d.Verdicts[0]; !d.Blocked || v.Reason != service.ReasonConcurrent || v.Remaining() != 0 ||
-		v.RetryAfter > atMost || v.RetryAfter <= atMost-time.Minute {
+		v.RetryAfter.Duration > atMost || v.RetryAfter.Duration <= atMost-time.Minute {
 		tb.Errorf("got %+v, want it blocked as concurrent for up to %v", d, atMost)
 	}
 }
@@ -47,7 +47,7 @@ func noMoreUnderWay(t *testing.T, b subject) {
 			b.wantConcurrent(t, d, 10*time.Minute)
 			b.wantReasons(t, d, service.ReasonConcurrent)
 		}
-		if peek := b.peek(t, alice); peek.Reason != service.ReasonConcurrent || peek.Velocity != 2 || peek.RetryAfter == 0 {
+		if peek := b.peek(t, alice); peek.Reason != service.ReasonConcurrent || peek.Velocity != 2 || peek.RetryAfter.Duration == 0 {
 			t.Errorf("peek: %+v", peek)
 		}
 		for _, report := range []service.Report{{TxnID: first.TxnID(), Outcome: failure}, {TxnID: second.TxnID(), Outcome: success}} {

@@ -28,7 +28,7 @@ var (
 func (s *Credentials) Add(c access.Credential) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.ID, c.CreatedAt = uint64(len(s.all)+1), time.Now()
+	c.ID, c.CreatedAt.Time = uint64(len(s.all)+1), time.Now()
 	s.all = append(s.all, c)
 	return c.ID
 }
@@ -44,7 +44,7 @@ func (s *Credentials) AddToken(caller access.Caller) access.Token {
 func (s *Credentials) Revoke(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[id-1].RevokedAt = time.Now()
+	s.all[id-1].RevokedAt.Time = time.Now()
 }
 
 // Fail makes the store fail from now on with err, or answer again if err is nil.
@@ -82,7 +82,7 @@ func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
 	if s.err != nil {
 		return fmt.Errorf("record use of credential %d: %w", id, s.err)
 	}
-	if used := &s.all[id-1].LastUsedAt; time.Since(*used) >= time.Minute {
+	if used := &s.all[id-1].LastUsedAt.Time; time.Since(*used) >= time.Minute {
 		*used = time.Now()
 		s.uses++
 	}
@@ -113,6 +113,6 @@ func (s *Credentials) RevokeCredential(_ context.Context, id uint64, principal s
 	if !c.RevokedAt.IsZero() {
 		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, service.ErrConflict)
 	}
-	c.RevokedAt, c.RevokedBy = time.Now(), principal
+	c.RevokedAt.Time, c.RevokedBy = time.Now(), principal
 	return *c, nil
 }

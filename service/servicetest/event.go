@@ -56,10 +56,10 @@ func lockoutIsTold(t *testing.T, b subject) {
 	}
 	until := locking.CheckedAt.Add(time.Hour)
 	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout {
-		t.Errorf("the event says %s, %v; the check was at %v", e.Data, err, locking.CheckedAt)
+		t.Errorf("the event says %s, %v; the check was at %v", e.Data, err, locking.CheckedAt.Time)
 	}
-	if e.TxnID != locking.TxnID() || !e.At.Equal(locking.CheckedAt) {
-		t.Errorf("the event is of txn %d at %v, want %d at %v", e.TxnID, e.At, locking.TxnID(), locking.CheckedAt)
+	if e.TxnID != locking.TxnID() || !e.At.Equal(locking.CheckedAt.Time) {
+		t.Errorf("the event is of txn %d at %v, want %d at %v", e.TxnID, e.At.Time, locking.TxnID(), locking.CheckedAt.Time)
 	}
 	b.Age(t, alice, 2*time.Hour)
 	b.fill(t, alice)

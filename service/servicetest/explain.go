@@ -80,14 +80,14 @@ func (e *explainer) explain(d service.Decision, v service.Verdict) {
 	case err != nil:
 		e.tb.Errorf("explain txn %d: %v", v.TxnID, err)
 		return
-	case !x.Txn.CreatedAt.Equal(d.CheckedAt):
+	case !x.Txn.CreatedAt.Equal(d.CheckedAt.Time):
 		return // an attempt that an earlier txn counts, or one whose rows were moved meanwhile
 	case !x.Agrees || slices.ContainsFunc(x.Unknown, func(g explain.Gap) bool { return !mayBeUnknown(g.Part, x) }):
 		e.tb.Errorf("txn %d, %+v:\nexplained as %+v", v.TxnID, v, x)
 		return
 	}
-	if opens, isSaid := v.RetryAfter, v.Blocked && !x.OpensAt.IsZero(); isSaid {
-		wait := (x.OpensAt.Sub(d.CheckedAt) + time.Second - 1).Truncate(time.Second)
+	if opens, isSaid := v.RetryAfter.Duration, v.Blocked && !x.OpensAt.IsZero(); isSaid {
+		wait := (x.OpensAt.Sub(d.CheckedAt.Time) + time.Second - 1).Truncate(time.Second)
 		if wait != opens {
 			e.tb.Errorf("txn %d opens %s after the attempt as explained, and %s as answered: %+v", v.TxnID, wait, opens, x)
 		}
@@ -97,5 +97,5 @@ func (e *explainer) explain(d service.Decision, v service.Verdict) {
 // mayBeUnknown says that a part of an explanation may be unknown in a test: the answers that a retry gave the other buckets of
 // a check, and rows from more than a day ago, because tests move the oldest rows there.
 func mayBeUnknown(part explain.Part, x explain.Explanation) bool {
-	return part == explain.PartCheck || part == explain.PartRows && x.Txn.CreatedAt.Sub(x.Since) > 24*time.Hour
+	return part == explain.PartCheck || part == explain.PartRows && x.Txn.CreatedAt.Sub(x.Since.Time) > 24*time.Hour
 }

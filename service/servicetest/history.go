@@ -135,7 +135,7 @@ func pageCompletesChecks(t *testing.T, b historySubject) {
 func everyQueryFindsItsTxns(t *testing.T, b historySubject) {
 	all := b.attempts(t, at(1, "alice"), at(2, "alice"), at(1, "bob"), at(2, "'; --"))
 	yes, no, none, succeeded := true, false, service.Outcome(""), success
-	middle := all[len(all)/2].CreatedAt
+	middle := all[len(all)/2].CreatedAt.Time
 	for name, q := range map[string]service.HistoryQuery{
 		"all":                  {},
 		"zone":                 {Zones: []int64{2}},
@@ -209,7 +209,7 @@ func ascendingPagesEndAtTheLag(t *testing.T, b historySubject) {
 	for _, zones := range [][]int64{nil, {1}} {
 		q := service.HistoryQuery{Zones: zones, Order: service.OldestFirst, Limit: 9}
 		page := b.page(t, q)
-		if !slices.Equal(page.Txns, old) || page.Next != 0 || page.Last != old[0].ID || !page.ScannedUntil.Equal(old[0].CreatedAt) {
+		if !slices.Equal(page.Txns, old) || page.Next != 0 || page.Last != old[0].ID || !page.ScannedUntil.Equal(old[0].CreatedAt.Time) {
 			t.Errorf("oldest first: %+v", page)
 		}
 		q.Cursor = page.Last

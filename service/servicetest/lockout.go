@@ -42,7 +42,7 @@ func fullBucketIsLocked(t *testing.T, b subject) {
 			t.Fatalf("the bucket has room: %+v", d)
 		}
 	}
-	if until := b.peek(t, alice).LockedUntil; !until.IsZero() {
+	if until := b.peek(t, alice).LockedUntil.Time; !until.IsZero() {
 		t.Errorf("locked until %v before anybody found it full", until)
 	}
 	locking := b.check(t, alice)
@@ -55,10 +55,10 @@ func fullBucketIsLocked(t *testing.T, b subject) {
 			t.Errorf("locked, with an empty window: %+v", d)
 		}
 		// Exactly: attempts while locked extend nothing.
-		left := until.Add(-10 * time.Minute).Sub(d.CheckedAt)
+		left := until.Add(-10 * time.Minute).Sub(d.CheckedAt.Time)
 		wantRetry(t, d, roundUp(left), 0)
 	}
-	if got := b.peek(t, alice).LockedUntil; !got.Equal(until.Add(-10 * time.Minute)) {
+	if got := b.peek(t, alice).LockedUntil.Time; !got.Equal(until.Add(-10 * time.Minute)) {
 		t.Errorf("locked until %v, want %v", got, until.Add(-10*time.Minute))
 	}
 	b.Age(t, alice, 20*time.Minute)
@@ -78,7 +78,7 @@ func retryAfterIsTheLongerWait(t *testing.T, b subject) {
 	alice := at(1, "alice")
 	first := b.check(t, alice)
 	d := b.check(t, alice)
-	left := first.CheckedAt.Add(time.Hour).Sub(d.CheckedAt)
+	left := first.CheckedAt.Add(time.Hour).Sub(d.CheckedAt.Time)
 	wantRetry(t, d, roundUp(left), 0)
 	b.Age(t, alice, 50*time.Minute) // unlocked, and still full: locked again, and longer
 	again := b.check(t, alice)
@@ -166,7 +166,7 @@ func largestLockouts(t *testing.T, b subject) {
 		if d := b.check(t, alice); !d.Blocked || d.RetryAfter() != service.MaxWindow {
 			t.Fatalf("lockout %d: %+v, want %v", i+1, d, service.MaxWindow)
 		}
-		if until := b.peek(t, alice).LockedUntil; i == 0 && until.Before(time.Now().Add(service.MaxWindow-time.Hour)) {
+		if until := b.peek(t, alice).LockedUntil.Time; i == 0 && until.Before(time.Now().Add(service.MaxWindow-time.Hour)) {
 			t.Errorf("locked until %v, want %v from now", until, service.MaxWindow)
 		}
 		b.Age(t, alice, service.MaxWindow)
@@ -205,7 +205,7 @@ func lockoutEndsWithTheSetting(t *testing.T, b subject) {
 	shorter.Lockout = 2 * time.Minute
 	b.set(t, shorter)
 	b.fill(t, at(1, "bob"))
-	if left := b.peek(t, at(1, "bob")).RetryAfter; left > 2*time.Minute || left < time.Minute {
+	if left := b.peek(t, at(1, "bob")).RetryAfter.Duration; left > 2*time.Minute || left < time.Minute {
 		t.Errorf("bob is locked for %v, want 2m", left)
 	}
 	d := b.check(t, alice)
@@ -232,7 +232,7 @@ func lockoutLocksFullBucketsAlone(t *testing.T, b subject) {
 	}
 	// Both are full, and both are locked, each for its own time.
 	d = b.check(t, user, addr)
-	if d.Verdicts[0].RetryAfter != time.Hour || d.Verdicts[1].RetryAfter != 4*time.Hour {
+	if d.Verdicts[0].RetryAfter.Duration != time.Hour || d.Verdicts[1].RetryAfter.Duration != 4*time.Hour {
 		t.Errorf("want both locked, for 1h and 4h: %+v", d)
 	}
 	if d := b.check(t, other); d.Blocked || d.Verdicts[0].Velocity != 2 {
@@ -286,13 +286,13 @@ func deniedBeginsNoLockout(t *testing.T, b subject) {
 				if want := map[service.Bucket]service.Reason{user: service.ReasonFull, stranger: service.ReasonDenied}[v.Bucket]; v.Reason != want {
 					t.Errorf("reason %q, want %q: %+v", v.Reason, want, v)
 				}
-				if v.Bucket == user && (v.RetryAfter > 10*time.Minute || v.RetryAfter < 9*time.Minute) {
-					t.Errorf("the user waits for %v, as before", v.RetryAfter)
+				if v.Bucket == user && (v.RetryAfter.Duration > 10*time.Minute || v.RetryAfter.Duration < 9*time.Minute) {
+					t.Errorf("the user waits for %v, as before", v.RetryAfter.Duration)
 				}
 			}
 		}
 	}
-	if until := b.peek(t, user).LockedUntil; !until.IsZero() {
+	if until := b.peek(t, user).LockedUntil.Time; !until.IsZero() {
 		t.Errorf("a denied stranger has locked the user until %v", until)
 	}
 	b.Age(t, user, 10*time.Minute)
@@ -327,7 +327,7 @@ func concurrentAttemptsLockOnce(t *testing.T, b subject) {
 	alice := at(1, "alice")
 	allowed := 0
 	decisions := b.together(t, callers, func(int) service.Check { return one(1, "alice") })
-	until := b.peek(t, alice).LockedUntil
+	until := b.peek(t, alice).LockedUntil.Time
 	for _, d := range decisions {
 		if !d.Blocked {
 			allowed++
@@ -335,7 +335,7 @@ func concurrentAttemptsLockOnce(t *testing.T, b subject) {
 		}
 		wantRetry(t, d, 10*time.Minute, 5*time.Minute)
 		if end := d.CheckedAt.Add(d.RetryAfter()); end.Before(until) || !end.Add(-time.Second).Before(until) {
-			t.Errorf("retry after %v from %v, but locked until %v", d.RetryAfter(), d.CheckedAt, until)
+			t.Errorf("retry after %v from %v, but locked until %v", d.RetryAfter(), d.CheckedAt.Time, until)
 		}
 		if t.Failed() {
 			return

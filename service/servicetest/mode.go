@@ -85,14 +85,14 @@ func offRecordsAndCountsNothing(t *testing.T, b subject) {
 	b.SetOverride(t, limit(1, "carol", 7, time.Hour))
 	zone.Mode = service.ModeOff
 	b.set(t, zone)
-	if v := b.check(t, at(1, "carol")).Verdicts[0]; v.Rate != 1 || v.Window != time.Minute {
+	if v := b.check(t, at(1, "carol")).Verdicts[0]; v.Rate != 1 || v.Window.Duration != time.Minute {
 		t.Errorf("overrides are ignored in a zone that is off, but: %+v", v)
 	}
 	for range 3 {
 		for _, bucket := range []service.Bucket{alice, bob} {
 			d := b.check(t, bucket)
 			v := d.Verdicts[0]
-			if d.Blocked || d.WouldBlock || v.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.RetryAfter != 0 {
+			if d.Blocked || d.WouldBlock || v.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.RetryAfter.Duration != 0 {
 				t.Errorf("%s, in a zone that is off: %+v", bucket.Key, d)
 			}
 			b.wantTxn(t, bucket, false, false, false)
@@ -142,7 +142,7 @@ func onlyEnforcedBucketsBlock(t *testing.T, b subject) {
 		}
 		for i, would := range []bool{test.enforced, test.shadow, false} {
 			v := d.Verdicts[i]
-			if v.WouldBlock != would || v.Blocked != (would && i == 0) || (v.RetryAfter > 0) != v.Blocked {
+			if v.WouldBlock != would || v.Blocked != (would && i == 0) || (v.RetryAfter.Duration > 0) != v.Blocked {
 				t.Errorf("%s, bucket %d: %+v", test.name, i, v)
 			}
 			charged := []bool{test.enforcedCounts, test.shadowCounts, false}[i]

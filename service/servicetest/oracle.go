@@ -167,7 +167,7 @@ func (l *timeline) override(t *testing.T) {
 	}
 	o := pick(l.random, allow(bucket.ZoneID, bucket.Key), deny(bucket.ZoneID, bucket.Key),
 		limit(bucket.ZoneID, bucket.Key, l.random.IntN(4), pick(l.random, 0, 10*time.Minute, 3*time.Hour)))
-	if o.Action == service.OverrideLimit && o.Window == 0 {
+	if o.Action == service.OverrideLimit && o.Window.Duration == 0 {
 		o.PeriodAnchor = pick(l.random, 0, 1+l.random.IntN(service.MaxPeriodAnchor))
 	}
 	if l.zones[bucket.ZoneID].Keys.Kind == service.KeyIP && l.random.IntN(4) > 0 {
@@ -177,7 +177,7 @@ func (l *timeline) override(t *testing.T) {
 	if l.random.IntN(2) == 0 {
 		// It ends within 30 minutes, or at the present time.
 		l.lookAtTheClock(t)
-		o.ExpiresAt = l.now.Add(time.Duration(l.random.IntN(30)) * time.Minute)
+		o.ExpiresAt.Time = l.now.Add(time.Duration(l.random.IntN(30)) * time.Minute)
 	}
 	l.SetOverride(t, o)
 	l.oracle.SetOverride(t, o)
@@ -275,7 +275,7 @@ func (l *timeline) retryAlone(t *testing.T) {
 	check := pick(l.random, l.attempts...)
 	l.lookAtTheClock(t)
 	first, ok := l.memory.Remembered(check.AttemptID)
-	if !ok || l.passesSoon(first.ExpiresAt) || !l.now.Before(first.ExpiresAt) {
+	if !ok || l.passesSoon(first.ExpiresAt.Time) || !l.now.Before(first.ExpiresAt.Time) {
 		return // the id has expired: a new decision has an unknown time if it is refused
 	}
 	l.compareAll(t, []service.Check{check}, l.all(t, check))
@@ -289,7 +289,7 @@ func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []servic
 	later := func(d service.Decision) bool { return d.CheckedAt.After(*l.now) }
 	for len(checks) > 0 && !t.Failed() {
 		if first := slices.IndexFunc(got, later); first >= 0 {
-			*l.now = got[first].CheckedAt
+			*l.now = got[first].CheckedAt.Time
 		}
 		part := slices.IndexFunc(got, later)
 		if part < 0 {
@@ -351,7 +351,7 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 			return
 		}
 	}
-	sameTime := got.CheckedAt.Equal(want.CheckedAt) || l.hasAged[check.AttemptID]
+	sameTime := got.CheckedAt.Equal(want.CheckedAt.Time) || l.hasAged[check.AttemptID]
 	if got.Blocked != want.Blocked || got.WouldBlock != want.WouldBlock || !sameTime || len(got.Verdicts) != len(want.Verdicts) {
 		t.Errorf("check %+v:\n got %+v\nwant %+v", check, got, want)
 		return

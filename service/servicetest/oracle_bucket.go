@@ -17,7 +17,7 @@ import (
 // lookAtTheClock sets the oracle's clock to the subject's time.
 func (l *timeline) lookAtTheClock(t *testing.T) {
 	t.Helper()
-	*l.now = l.peek(t, l.bucket(t)).At
+	*l.now = l.peek(t, l.bucket(t)).At.Time
 }
 
 // passesSoon reports whether instant may pass before the subject has answered. The
@@ -34,7 +34,7 @@ func (l *timeline) dependsOnSecond() bool {
 	zones, _ := l.memory.Zones(ctx) // none of its readings fails
 	for _, zone := range zones {
 		overrides, _ := l.memory.Overrides(ctx, zone.ID, 0, math.MaxInt)
-		if slices.ContainsFunc(overrides, func(o service.Override) bool { return l.passesSoon(o.ExpiresAt) }) {
+		if slices.ContainsFunc(overrides, func(o service.Override) bool { return l.passesSoon(o.ExpiresAt.Time) }) {
 			return true
 		}
 		terms := []service.Term{zone.Term()}
@@ -55,7 +55,7 @@ func (l *timeline) endsSoon(zone service.Zone, terms []service.Term) bool {
 			continue
 		}
 		for _, txn := range l.memory.Txns(bucket) {
-			ends := func(term service.Term) bool { return l.passesSoon(term.Until(txn.CreatedAt)) }
+			ends := func(term service.Term) bool { return l.passesSoon(term.Until(txn.CreatedAt.Time)) }
 			if l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) || slices.ContainsFunc(terms, ends) {
 				return true
 			}
@@ -68,7 +68,7 @@ func (l *timeline) endsSoon(zone service.Zone, terms []service.Term) bool {
 // the test has aged some of them.
 func (l *timeline) sameAge(id uint64) bool {
 	txns := l.memory.TxnsOfCheck(id)
-	return !slices.ContainsFunc(txns, func(txn service.Txn) bool { return !txn.CreatedAt.Equal(txns[0].CreatedAt) })
+	return !slices.ContainsFunc(txns, func(txn service.Txn) bool { return !txn.CreatedAt.Equal(txns[0].CreatedAt.Time) })
 }
 
 // reportable returns the id of an attempt whose outcome may be reported by it, or "". The id is not known if its
@@ -79,7 +79,7 @@ func (l *timeline) reportable() string {
 	}
 	id := pick(l.random, l.attempts...).AttemptID
 	first, isKnown := l.memory.Remembered(id)
-	if isKnown && (l.passesSoon(first.ExpiresAt) || !l.sameAge(first.Decision.TxnID())) {
+	if isKnown && (l.passesSoon(first.ExpiresAt.Time) || !l.sameAge(first.Decision.TxnID())) {
 		return ""
 	}
 	return id
@@ -145,7 +145,7 @@ func (l *timeline) peekOne(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket(t)
 	got := l.peek(t, bucket)
-	*l.now = got.At
+	*l.now = got.At.Time
 	want, err := l.oracle.Peek(context.Background(), bucket)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func (l *timeline) peekOne(t *testing.T) {
 	same := got.Bucket == want.Bucket && got.Mode == want.Mode && got.Rate == want.Rate && got.Window == want.Window &&
 		got.Velocity == want.Velocity && got.Remaining == want.Remaining &&
 		got.RetryAfter == want.RetryAfter && got.ResetAfter == want.ResetAfter &&
-		got.LockedUntil.Equal(want.LockedUntil) && sameOverride(got.Override, want.Override) && len(got.Txns) == len(want.Txns)
+		got.LockedUntil.Equal(want.LockedUntil.Time) && sameOverride(got.Override, want.Override) && len(got.Txns) == len(want.Txns)
 	if !same {
 		t.Errorf("peek:\n got %+v, override %+v\nwant %+v, override %+v\nzone %+v",
 			got, got.Override, want, want.Override, l.zones[bucket.ZoneID])
@@ -169,8 +169,8 @@ func sameOverride(a, b *service.Override) bool {
 		return a == b
 	}
 	x, y := *a, *b
-	x.ID, x.ExpiresAt, y.ID, y.ExpiresAt = 0, time.Time{}, 0, time.Time{}
-	return x == y && a.ExpiresAt.Equal(b.ExpiresAt)
+	x.ID, x.ExpiresAt.Time, y.ID, y.ExpiresAt.Time = 0, time.Time{}, 0, time.Time{}
+	return x == y && a.ExpiresAt.Equal(b.ExpiresAt.Time)
 }
 
 func (l *timeline) compareTxns(t *testing.T) {
@@ -204,7 +204,7 @@ func (l *timeline) compareTxn(t *testing.T, got, want service.Txn) {
 	if (mine.CheckID == 0) == (want.CheckID == 0) { // its value is the store's own
 		mine.CheckID = want.CheckID
 	}
-	if mine != want || !got.CreatedAt.Equal(want.CreatedAt) || !got.LastAt.Equal(want.LastAt) {
+	if mine != want || !got.CreatedAt.Equal(want.CreatedAt.Time) || !got.LastAt.Equal(want.LastAt.Time) {
 		t.Errorf("txn:\n got %+v\nwant %+v", got, want)
 	}
 }

@@ -35,7 +35,7 @@ func deny(zone int64, key string) service.Override {
 
 func limit(zone int64, key string, rate int, window time.Duration) service.Override {
 	o := deny(zone, key)
-	o.Action, o.Rate, o.Window = service.OverrideLimit, rate, window
+	o.Action, o.Rate, o.Window.Duration = service.OverrideLimit, rate, window
 	return o
 }
 
@@ -52,7 +52,7 @@ func allowOverride(t *testing.T, b subject) {
 	checks := []service.Check{one(1, "alice"), one(1, "alice")}
 	for i, d := range append(b.all(t, checks...), b.check(t, at(1, "alice"))) {
 		v := d.Verdicts[0]
-		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window != time.Hour {
+		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window.Duration != time.Hour {
 			t.Errorf("attempt %d of an allowed key: %+v", i+1, d)
 		}
 	}
@@ -72,16 +72,16 @@ func denyOverride(t *testing.T, b subject) {
 	b.SetOverride(t, deny(1, "alice"))
 	for range 2 {
 		d := b.check(t, at(1, "alice"))
-		if v := d.Verdicts[0]; !d.Blocked || !d.WouldBlock || v.Remaining() != 0 || v.Velocity != 0 || v.RetryAfter != time.Hour {
+		if v := d.Verdicts[0]; !d.Blocked || !d.WouldBlock || v.Remaining() != 0 || v.Velocity != 0 || v.RetryAfter.Duration != time.Hour {
 			t.Errorf("denied for ever: %+v, want to come again in a window", d)
 		}
 		b.wantTxn(t, at(1, "alice"), true, true, false)
 	}
 	until := deny(1, "bob")
-	until.ExpiresAt = time.Now().UTC().Add(3 * time.Hour).Truncate(time.Microsecond)
+	until.ExpiresAt.Time = time.Now().UTC().Add(3 * time.Hour).Truncate(time.Microsecond)
 	b.SetOverride(t, until)
 	for _, d := range append(b.all(t, one(1, "bob"), one(1, "bob")), b.check(t, at(1, "bob"))) {
-		left := until.ExpiresAt.Sub(d.CheckedAt)
+		left := until.ExpiresAt.Sub(d.CheckedAt.Time)
 		wantRetry(t, d, roundUp(left), 0)
 	}
 	if d := b.check(t, at(1, "carol")); d.Blocked {
@@ -95,7 +95,7 @@ func limitOverride(t *testing.T, b subject) {
 	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
 	for i := range 5 {
 		d := b.check(t, alice)
-		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window != time.Hour || v.Velocity != min(i+1, 3) {
+		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != time.Hour || v.Velocity != min(i+1, 3) {
 			t.Errorf("attempt %d of 5: %+v", i+1, d)
 		}
 	}
@@ -106,7 +106,7 @@ func limitOverride(t *testing.T, b subject) {
 	b.SetOverride(t, limit(2, "alice", 1, time.Minute))
 	b.fill(t, at(2, "alice"))
 	b.Age(t, at(2, "alice"), time.Minute)
-	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window != time.Minute {
+	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window.Duration != time.Minute {
 		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
 	}
 	// The attempts under the override count in the zone's window without it.
@@ -141,10 +141,10 @@ func overrideExpiresExactly(t *testing.T, b subject) {
 		t.Errorf("peek shows override %+v", o)
 	}
 	// One microsecond of the last second counts.
-	expiring.ExpiresAt = b.check(t, at(1, key)).CheckedAt.Add(time.Hour + time.Microsecond)
+	expiring.ExpiresAt.Time = b.check(t, at(1, key)).CheckedAt.Add(time.Hour + time.Microsecond)
 	b.SetOverride(t, expiring)
 	d := b.check(t, at(1, key))
-	left := expiring.ExpiresAt.Sub(d.CheckedAt)
+	left := expiring.ExpiresAt.Sub(d.CheckedAt.Time)
 	wantRetry(t, d, roundUp(left), 0)
 	network := within("203.0.113.0/24", deny(1, ""))
 	network.ExpiresAt = d.CheckedAt

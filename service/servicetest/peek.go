@@ -27,7 +27,7 @@ func peekConsumesNothing(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for range 5 {
-		if peek := b.peek(t, alice); peek.Velocity != 0 || peek.Remaining != 1 || peek.RetryAfter != 0 || len(peek.Txns) != 0 {
+		if peek := b.peek(t, alice); peek.Velocity != 0 || peek.Remaining != 1 || peek.RetryAfter.Duration != 0 || len(peek.Txns) != 0 {
 			t.Errorf("a bucket nobody has used: %+v", peek)
 		}
 	}
@@ -39,7 +39,8 @@ func peekConsumesNothing(t *testing.T, b subject) {
 	}
 	for range 5 {
 		// It tells of the lockout to come, and does not bring it about.
-		if peek := b.peek(t, alice); peek.Velocity != 1 || peek.Remaining != 0 || peek.RetryAfter != time.Hour || !peek.LockedUntil.IsZero() {
+		if peek := b.peek(t, alice); peek.Velocity != 1 || peek.Remaining != 0 ||
+			peek.RetryAfter.Duration != time.Hour || !peek.LockedUntil.IsZero() {
 			t.Errorf("a full bucket: %+v", peek)
 		}
 	}
@@ -54,13 +55,13 @@ func peekTellsTheNextAttempt(t *testing.T, b subject) {
 		alice := at(id, "alice")
 		for i := range 5 {
 			peek, d := b.peek(t, alice), b.check(t, alice)
-			if peek.Bucket != alice || peek.Mode != mode || peek.Rate != 3 || peek.Window != time.Hour {
+			if peek.Bucket != alice || peek.Mode != mode || peek.Rate != 3 || peek.Window.Duration != time.Hour {
 				t.Errorf("%s: the peek speaks of %+v", mode, peek)
 			}
-			if peek.At.Location() != time.UTC || peek.At.After(d.CheckedAt) || peek.At.Before(d.CheckedAt.Add(-time.Minute)) {
-				t.Errorf("%s: the peek is of %v, the check after it of %v", mode, peek.At, d.CheckedAt)
+			if peek.At.Location() != time.UTC || peek.At.After(d.CheckedAt.Time) || peek.At.Before(d.CheckedAt.Add(-time.Minute)) {
+				t.Errorf("%s: the peek is of %v, the check after it of %v", mode, peek.At.Time, d.CheckedAt.Time)
 			}
-			if peek.Velocity != min(i, 3) || peek.Remaining != max(0, 3-i) || (peek.RetryAfter > 0) != d.WouldBlock {
+			if peek.Velocity != min(i, 3) || peek.Remaining != max(0, 3-i) || (peek.RetryAfter.Duration > 0) != d.WouldBlock {
 				t.Errorf("%s, after %d attempts: %+v", mode, i, peek)
 			}
 			b.Age(t, alice, time.Minute)
@@ -68,8 +69,8 @@ func peekTellsTheNextAttempt(t *testing.T, b subject) {
 		// Room comes when the first of the counted leaves the window.
 		peek := b.peek(t, alice)
 		free := b.Txns(t, alice)[0].CreatedAt.Add(time.Hour)
-		if then := peek.At.Add(peek.RetryAfter); then.Before(free) || !then.Add(-time.Second).Before(free) {
-			t.Errorf("%s: retry after %v from %v, but room comes at %v", mode, peek.RetryAfter, peek.At, free)
+		if then := peek.At.Add(peek.RetryAfter.Duration); then.Before(free) || !then.Add(-time.Second).Before(free) {
+			t.Errorf("%s: retry after %v from %v, but room comes at %v", mode, peek.RetryAfter.Duration, peek.At.Time, free)
 		}
 	}
 	zone := service.Zone{ID: 3, Rate: 1, Window: time.Hour}
@@ -77,11 +78,11 @@ func peekTellsTheNextAttempt(t *testing.T, b subject) {
 	b.check(t, at(3, "alice"))
 	zone.Mode = service.ModeOff
 	b.set(t, zone)
-	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || !peek.Unmetered || peek.Remaining != 0 || peek.RetryAfter != 0 {
+	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || !peek.Unmetered || peek.Remaining != 0 || peek.RetryAfter.Duration != 0 {
 		t.Errorf("off: %+v, want no figures of a limit that does not decide", peek)
 	}
 	b.zone(t, 4, 0, time.Hour)
-	if peek := b.peek(t, at(4, "alice")); peek.RetryAfter != time.Hour || peek.Remaining != 0 || peek.Velocity != 0 {
+	if peek := b.peek(t, at(4, "alice")); peek.RetryAfter.Duration != time.Hour || peek.Remaining != 0 || peek.Velocity != 0 {
 		t.Errorf("rate 0: %+v", peek)
 	}
 }
@@ -119,33 +120,36 @@ func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 	if !peek.LockedUntil.Equal(until) || peek.Remaining != 0 || peek.Override != nil {
 		t.Errorf("locked until %v: %+v", until, peek)
 	}
-	if then := peek.At.Add(peek.RetryAfter); then.Before(until) || !then.Add(-time.Second).Before(until) {
-		t.Errorf("retry after %v from %v, want until %v", peek.RetryAfter, peek.At, until)
+	if then := peek.At.Add(peek.RetryAfter.Duration); then.Before(until) || !then.Add(-time.Second).Before(until) {
+		t.Errorf("retry after %v from %v, want until %v", peek.RetryAfter.Duration, peek.At.Time, until)
 	}
 	network := within("203.0.113.0/24", limit(1, "", 7, time.Hour))
-	network.ExpiresAt = until.Add(24 * time.Hour)
+	network.ExpiresAt.Time = until.Add(24 * time.Hour)
 	b.SetOverride(t, network)
 	peek = b.peek(t, addr)
-	if o := peek.Override; o == nil || o.Prefix != network.Prefix || o.Action != network.Action || o.Rate != 7 || o.Window != time.Hour ||
-		!o.ExpiresAt.Equal(network.ExpiresAt) || o.Reason != network.Reason || o.CreatedBy != network.CreatedBy || o.ID == 0 || o.ZoneID != 1 {
+	if o := peek.Override; o == nil || o.Prefix != network.Prefix || o.Action != network.Action || o.Rate != 7 ||
+		o.Window.Duration != time.Hour ||
+		!o.ExpiresAt.Equal(network.ExpiresAt.Time) || o.Reason != network.Reason || o.CreatedBy != network.CreatedBy ||
+		o.ID == 0 || o.ZoneID != 1 {
 		t.Errorf("peek shows override %+v, want %+v", o, network)
 	}
-	if peek.Rate != 7 || peek.Window != time.Hour || peek.Velocity != 1 || peek.Remaining != 0 {
+	if peek.Rate != 7 || peek.Window.Duration != time.Hour || peek.Velocity != 1 || peek.Remaining != 0 {
 		t.Errorf("limited, and locked: %+v", peek)
 	}
 	b.SetOverride(t, allow(1, addr.Key))
 	peek = b.peek(t, addr)
-	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered ||
+	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter.Duration != 0 || peek.Rate != 1 || !peek.Unmetered ||
 		peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
 		t.Errorf("allowed: %+v", peek)
 	}
 	b.SetOverride(t, deny(1, addr.Key))
-	if peek := b.peek(t, addr); peek.RetryAfter != time.Minute || !peek.Unmetered || peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
+	if peek := b.peek(t, addr); peek.RetryAfter.Duration != time.Minute || !peek.Unmetered || peek.Remaining != 0 ||
+		!peek.LockedUntil.IsZero() {
 		t.Errorf("denied: %+v", peek)
 	}
 	b.DeleteOverrides(t, 1)
 	b.Age(t, addr, time.Hour)
-	if peek := b.peek(t, addr); !peek.LockedUntil.IsZero() || peek.Override != nil || peek.Remaining != 1 || peek.RetryAfter != 0 {
+	if peek := b.peek(t, addr); !peek.LockedUntil.IsZero() || peek.Override != nil || peek.Remaining != 1 || peek.RetryAfter.Duration != 0 {
 		t.Errorf("after the lockout: %+v", peek)
 	}
 }
@@ -163,7 +167,7 @@ func peekNeverSeenIsIdle(t *testing.T, b subject) {
 	if !reflect.DeepEqual(seen, never) {
 		t.Errorf("idle  %+v\nnever %+v", seen, never)
 	}
-	if never.Velocity != 0 || never.Remaining != 1 || never.RetryAfter != 0 || !never.LockedUntil.IsZero() || never.Override != nil {
+	if never.Velocity != 0 || never.Remaining != 1 || never.RetryAfter.Duration != 0 || !never.LockedUntil.IsZero() || never.Override != nil {
 		t.Errorf("never seen: %+v", never)
 	}
 	if txns := b.Txns(t, at(1, "never")); len(txns) != 0 {
@@ -193,7 +197,7 @@ func peeksRacingWithChecks(t *testing.T, b subject) {
 		t.Fatal(err)
 	}
 	for _, peek := range seen {
-		if peek.Velocity+peek.Remaining != rate || (peek.RetryAfter > 0) != (peek.Remaining == 0) {
+		if peek.Velocity+peek.Remaining != rate || (peek.RetryAfter.Duration > 0) != (peek.Remaining == 0) {
 			t.Errorf("a peek beside checks: %+v", peek)
 		}
 	}

@@ -27,7 +27,7 @@ func periodClaims() map[string]claim {
 func (b subject) noonish(t *testing.T, period service.Period) service.Calendar {
 	t.Helper()
 	b.zone(t, 99, 1, time.Second)
-	now := b.peek(t, at(99, "clock")).At
+	now := b.peek(t, at(99, "clock")).At.Time
 	offset := 12*60 - (now.Hour()*60 + now.Minute())
 	local := now.Add(time.Duration(offset) * time.Minute)
 	anchor := local.Day() - 7
@@ -44,13 +44,13 @@ func periodEndsExactly(t *testing.T, b subject) {
 		b.set(t, service.Zone{ID: id, Rate: 2, Calendar: calendar})
 		alice := at(id, "alice")
 		for attempt := range 2 {
-			if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != attempt+1 || d.Verdicts[0].Window != period.Length() {
+			if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != attempt+1 || d.Verdicts[0].Window.Duration != period.Length() {
 				t.Errorf("%s, attempt %d: %+v", period, attempt+1, d)
 			}
 		}
 		d := b.check(t, alice)
-		begin, end := calendar.Bounds(d.CheckedAt)
-		if want := roundUp(end.Sub(d.CheckedAt)); !d.Blocked || d.RetryAfter() != want {
+		begin, end := calendar.Bounds(d.CheckedAt.Time)
+		if want := roundUp(end.Sub(d.CheckedAt.Time)); !d.Blocked || d.RetryAfter() != want {
 			t.Errorf("%s: %+v, want to come again after %v", period, d, want)
 		}
 		first := b.Txns(t, alice)[0]
@@ -69,8 +69,8 @@ func periodEndsExactly(t *testing.T, b subject) {
 	for range 20 {
 		d := b.check(t, at(4, "bob"))
 		second := d.CheckedAt.Truncate(time.Second)
-		if d.Blocked != seen[second] || d.Verdicts[0].ResetAfter != time.Second || d.Blocked && d.RetryAfter() != time.Second {
-			t.Errorf("at %v, the second was used: %v: %+v", d.CheckedAt, seen[second], d)
+		if d.Blocked != seen[second] || d.Verdicts[0].ResetAfter.Duration != time.Second || d.Blocked && d.RetryAfter() != time.Second {
+			t.Errorf("at %v, the second was used: %v: %+v", d.CheckedAt.Time, seen[second], d)
 		}
 		seen[second] = true
 	}
@@ -82,9 +82,9 @@ func monthsBeginOnTheirDay(t *testing.T, b subject) {
 		calendar := service.Calendar{Period: service.PeriodMonth, Offset: -300, Anchor: anchor}
 		b.set(t, service.Zone{ID: id, Rate: 3, Calendar: calendar})
 		d := b.fill(t, at(id, "acme"))
-		begin, end := calendar.Bounds(d.CheckedAt)
-		if want := roundUp(end.Sub(d.CheckedAt)); d.Verdicts[0].ResetAfter != want {
-			t.Errorf("months from day %d: the period ends in %v, want %v", anchor, d.Verdicts[0].ResetAfter, want)
+		begin, end := calendar.Bounds(d.CheckedAt.Time)
+		if want := roundUp(end.Sub(d.CheckedAt.Time)); d.Verdicts[0].ResetAfter.Duration != want {
+			t.Errorf("months from day %d: the period ends in %v, want %v", anchor, d.Verdicts[0].ResetAfter.Duration, want)
 		}
 		b.Age(t, at(id, "acme"), d.CheckedAt.Sub(begin)+time.Microsecond)
 		if d := b.check(t, at(id, "acme")); d.Blocked || d.Verdicts[0].Velocity != 1 {
@@ -112,8 +112,9 @@ func periodsBesideWindows(t *testing.T, b subject) {
 		if d.Blocked != (i >= 2) || d.Verdicts[0].Velocity != min(i+1, 2) {
 			t.Errorf("attempt %d: %+v", i+1, d)
 		}
-		if v := d.Verdicts; v[0].ResetAfter != 0 || v[1].ResetAfter == 0 || v[2].ResetAfter == 0 || v[1].ResetAfter < v[2].ResetAfter {
-			t.Errorf("attempt %d: periods end after %v, %v and %v", i+1, v[0].ResetAfter, v[1].ResetAfter, v[2].ResetAfter)
+		if v := d.Verdicts; v[0].ResetAfter.Duration != 0 || v[1].ResetAfter.Duration == 0 ||
+			v[2].ResetAfter.Duration == 0 || v[1].ResetAfter.Duration < v[2].ResetAfter.Duration {
+			t.Errorf("attempt %d: periods end after %v, %v and %v", i+1, v[0].ResetAfter.Duration, v[1].ResetAfter.Duration, v[2].ResetAfter.Duration)
 		}
 	}
 	for _, bucket := range buckets {
@@ -145,7 +146,7 @@ func periodsGivePlacesBack(t *testing.T, b subject) {
 	// A lockout ends by itself, in the period or after it.
 	b.set(t, service.Zone{ID: 2, Rate: 1, Calendar: calendar, Lockout: 20 * time.Hour})
 	b.fill(t, at(2, "bob"))
-	if d := b.check(t, at(2, "bob")); d.RetryAfter() < 19*time.Hour || d.Verdicts[0].ResetAfter > 13*time.Hour {
+	if d := b.check(t, at(2, "bob")); d.RetryAfter() < 19*time.Hour || d.Verdicts[0].ResetAfter.Duration > 13*time.Hour {
 		t.Errorf("locked for twenty hours: %+v", d)
 	}
 }
@@ -167,7 +168,7 @@ func periodsOfLargeRates(t *testing.T, b subject) {
 			t.Errorf("the month is full: %+v", d)
 		}
 	}
-	begin, _ := calendar.Bounds(b.peek(t, at(1, "acme")).At)
+	begin, _ := calendar.Bounds(b.peek(t, at(1, "acme")).At.Time)
 	first := b.Txns(t, at(1, "acme"))[rate-1]
 	b.Age(t, at(1, "acme"), first.CreatedAt.Sub(begin)+time.Microsecond)
 	if n := allowedOf(b.all(t, checks...)); n != rate {
@@ -182,18 +183,19 @@ func periodsShowTheirEnd(t *testing.T, b subject) {
 	for i := range 3 {
 		b.check(t, alice)
 		peek := b.peek(t, alice)
-		_, end := calendar.Bounds(peek.At)
-		left := roundUp(end.Sub(peek.At))
+		_, end := calendar.Bounds(peek.At.Time)
+		left := roundUp(end.Sub(peek.At.Time))
 		wait := time.Duration(0)
 		if i >= 1 {
 			wait = left
 		}
-		if peek.ResetAfter != left || peek.RetryAfter != wait || peek.Remaining != max(0, 1-i) || peek.Window != service.PeriodMonth.Length() {
+		if peek.ResetAfter.Duration != left || peek.RetryAfter.Duration != wait || peek.Remaining != max(0, 1-i) ||
+			peek.Window.Duration != service.PeriodMonth.Length() {
 			t.Errorf("after %d attempts: %+v, want the end in %v", i+1, peek, left)
 		}
 	}
 	b.SetOverride(t, allow(1, "bob"))
-	if peek, d := b.peek(t, at(1, "bob")), b.check(t, at(1, "bob")); peek.ResetAfter != 0 || d.Verdicts[0].ResetAfter != 0 {
+	if peek, d := b.peek(t, at(1, "bob")), b.check(t, at(1, "bob")); peek.ResetAfter.Duration != 0 || d.Verdicts[0].ResetAfter.Duration != 0 {
 		t.Errorf("no limit decides, and a period ends: %+v, %+v", peek, d)
 	}
 	b.set(t, service.Zone{ID: 1, Rate: 0, Calendar: calendar})
@@ -213,7 +215,7 @@ func periodsEndSeries(t *testing.T, b subject) {
 	if txns := b.Txns(t, alice); len(txns) != 1 || txns[0].Attempts != 4 {
 		t.Errorf("the blocked attempts of a day: %+v", txns)
 	}
-	begin, _ := calendar.Bounds(d.CheckedAt)
+	begin, _ := calendar.Bounds(d.CheckedAt.Time)
 	b.Age(t, alice, b.Txns(t, alice)[0].CreatedAt.Sub(begin)+time.Microsecond)
 	b.check(t, alice)
 	if n := len(b.Txns(t, alice)); n != 2 {
@@ -231,16 +233,16 @@ func overrideHasItsOwnDay(t *testing.T, b subject) {
 	b.SetOverride(t, acme)
 	for i := range 3 {
 		d := b.check(t, at(1, "acme"))
-		_, end := own.Bounds(d.CheckedAt)
-		if v := d.Verdicts[0]; d.Blocked != (i >= 2) || v.Rate != 2 || v.ResetAfter != roundUp(end.Sub(d.CheckedAt)) {
+		_, end := own.Bounds(d.CheckedAt.Time)
+		if v := d.Verdicts[0]; d.Blocked != (i >= 2) || v.Rate != 2 || v.ResetAfter.Duration != roundUp(end.Sub(d.CheckedAt.Time)) {
 			t.Errorf("attempt %d by its own day: %+v", i+1, d)
 		}
 	}
 	d := b.fill(t, at(1, "globex"))
-	if _, end := calendar.Bounds(d.CheckedAt); d.Verdicts[0].ResetAfter != roundUp(end.Sub(d.CheckedAt)) {
+	if _, end := calendar.Bounds(d.CheckedAt.Time); d.Verdicts[0].ResetAfter.Duration != roundUp(end.Sub(d.CheckedAt.Time)) {
 		t.Errorf("another account has that day: %+v", d)
 	}
-	if o := b.peek(t, at(1, "acme")).Override; o == nil || o.PeriodAnchor != own.Anchor || o.Window != 0 {
+	if o := b.peek(t, at(1, "acme")).Override; o == nil || o.PeriodAnchor != own.Anchor || o.Window.Duration != 0 {
 		t.Errorf("peek shows the override %+v", o)
 	}
 	// A release frees by both days.
@@ -256,16 +258,16 @@ func overrideWithoutWindow(t *testing.T, b subject) {
 	b.SetOverride(t, limit(1, "alice", 3, 0))
 	for i := range 4 {
 		d := b.check(t, at(1, "alice"))
-		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window != 2*time.Hour || v.ResetAfter != 0 {
+		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != 2*time.Hour || v.ResetAfter.Duration != 0 {
 			t.Errorf("attempt %d: %+v", i+1, d)
 		}
 	}
 	b.set(t, service.Zone{ID: 1, Rate: 1, Calendar: b.noonish(t, service.PeriodDay)})
-	if v := b.check(t, at(1, "alice")).Verdicts[0]; !v.Blocked || v.Rate != 3 || v.Window != 24*time.Hour || v.ResetAfter == 0 {
+	if v := b.check(t, at(1, "alice")).Verdicts[0]; !v.Blocked || v.Rate != 3 || v.Window.Duration != 24*time.Hour || v.ResetAfter.Duration == 0 {
 		t.Errorf("the zone has a period now: %+v", v)
 	}
 	b.SetOverride(t, limit(1, "alice", 9, time.Hour)) // slides
-	if v := b.check(t, at(1, "alice")).Verdicts[0]; v.Blocked || v.Window != time.Hour || v.ResetAfter != 0 || v.Velocity != 4 {
+	if v := b.check(t, at(1, "alice")).Verdicts[0]; v.Blocked || v.Window.Duration != time.Hour || v.ResetAfter.Duration != 0 || v.Velocity != 4 {
 		t.Errorf("an override with a window: %+v", v)
 	}
 }

@@ -80,7 +80,7 @@ func figuresOfALimit(t *testing.T, b subject) {
 		t.Helper()
 		first := b.attempt(t, when, alice, other)
 		for _, d := range []service.Decision{b.check(t, alice), first, b.attempt(t, when, alice, other)} {
-			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window != time.Hour ||
+			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window.Duration != time.Hour ||
 				d.Blocked != blocked {
 				t.Errorf("%s: %+v", when, d)
 			}
@@ -89,7 +89,7 @@ func figuresOfALimit(t *testing.T, b subject) {
 			t.Errorf("%s: the limit of the other bucket decided, but: %+v", when, v)
 		}
 		if peek := b.peek(t, alice); !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() ||
-			(peek.RetryAfter > 0) != blocked {
+			(peek.RetryAfter.Duration > 0) != blocked {
 			t.Errorf("%s: %+v", when, peek)
 		}
 	}

@@ -68,7 +68,7 @@ func outcomeOfABlockedAttempt(t *testing.T, b subject) {
 			}
 			b.wantOutcome(t, key+id, success, service.ErrConflict)
 			b.wantOutcome(t, key+id, failure, service.ErrConflict)
-			if got := b.recall(t, key+id); !got.Decision.Blocked || len(got.Txns) != 1 || !got.Txns[0].Blocked || got.Outcome() != "" {
+			if got := b.recall(t, key+id); !got.Decision.Blocked || len(got.Txns) != 1 || !got.Txns[0].Blocked || got.Outcome != "" {
 				t.Errorf("%s: recalled as %+v", key+id, got)
 			}
 		}
@@ -112,7 +112,7 @@ func outcomeByAForgottenAttemptID(t *testing.T, b subject) {
 	b.wantOutcome(t, "id", failure, nil)
 	b.wantReport(t, second.TxnID(), failure, nil)
 	b.wantReport(t, first.TxnID(), success, nil)
-	if got := b.recall(t, "id"); got.Decision.TxnID() != second.TxnID() || got.Outcome() != failure {
+	if got := b.recall(t, "id"); got.Decision.TxnID() != second.TxnID() || got.Outcome != failure {
 		t.Errorf("recalled %+v, want txn %d", got, second.TxnID())
 	}
 }
@@ -135,7 +135,7 @@ func attemptIDsOfOutcomes(t *testing.T, b subject) {
 		if txn.AttemptID != ids[i] || txn.Outcome != reports[i].Outcome {
 			t.Errorf("%q: %+v, want %s", ids[i], txn, reports[i].Outcome)
 		}
-		if got := b.recall(t, ids[i]); got.AttemptID != ids[i] || got.Decision.TxnID() != txn.ID || got.Outcome() != txn.Outcome {
+		if got := b.recall(t, ids[i]); got.AttemptID != ids[i] || got.Decision.TxnID() != txn.ID || got.Outcome != txn.Outcome {
 			t.Errorf("%q: recalled as %+v", ids[i], got)
 		}
 	}
@@ -231,9 +231,9 @@ func attemptIsRecalled(t *testing.T, b subject) {
 		}
 		got := b.recall(t, "id")
 		wantSame(t, d, got.Decision)
-		if got.AttemptID != "id" || !got.ExpiresAt.Equal(d.CheckedAt.Add(2*time.Hour)) || got.Outcome() != outcome ||
-			!slices.Equal(got.Zones(), []int64{2, 1, 3}) || len(got.Txns) != len(buckets) {
-			t.Fatalf("recalled as %+v, outcome %q", got, got.Outcome())
+		if got.AttemptID != "id" || !got.ExpiresAt.Equal(d.CheckedAt.Add(2*time.Hour)) || got.Outcome != outcome ||
+			!slices.Equal(got.Decision.Zones(), []int64{2, 1, 3}) || len(got.Txns) != len(buckets) {
+			t.Fatalf("recalled as %+v, outcome %q", got, got.Outcome)
 		}
 		for i, txn := range got.Txns {
 			if want := b.Txns(t, buckets[i])[0]; txn != want {

@@ -27,7 +27,7 @@ func releaseEndsALockout(t *testing.T, b subject) {
 	b.Age(t, alice, time.Hour)
 	wantRetry(t, b.fill(t, alice), 2*time.Hour, 0)
 	b.release(t, alice)
-	if peek := b.peek(t, alice); !peek.LockedUntil.IsZero() || peek.RetryAfter != 0 || peek.Remaining != 1 {
+	if peek := b.peek(t, alice); !peek.LockedUntil.IsZero() || peek.RetryAfter.Duration != 0 || peek.Remaining != 1 {
 		t.Errorf("after the release: %+v", peek)
 	}
 	wantRetry(t, b.fill(t, alice), time.Hour, 0) // the growth is forgotten

@@ -215,10 +215,10 @@ func (r *rotation) compareRows(t *testing.T) {
 		}
 		found := map[time.Time]service.Txn{}
 		for _, txn := range clear {
-			found[txn.CreatedAt] = txn
+			found[txn.CreatedAt.Time] = txn
 		}
 		for _, txn := range append(byOld, byNew...) {
-			twin, ok := found[txn.CreatedAt]
+			twin, ok := found[txn.CreatedAt.Time]
 			if !ok || twin.Blocked != txn.Blocked || twin.WouldBlock != txn.WouldBlock || twin.Counted != txn.Counted ||
 				twin.Outcome != txn.Outcome {
 				t.Errorf("%s: %+v, and by the clear key %+v", key, txn, twin)

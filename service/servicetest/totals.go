@@ -97,7 +97,7 @@ func (b totalsSubject) ofBucket(tb testing.TB, bucket service.Bucket, q service.
 func (b totalsSubject) wantCounted(tb testing.TB, when string, buckets ...service.Bucket) {
 	tb.Helper()
 	for _, by := range []service.Span{service.SpanHour, service.SpanDay, service.SpanMonth} {
-		q := service.TotalsQuery{By: by, Since: time.Now().Add(-300 * 24 * time.Hour)}
+		q := service.TotalsQuery{By: by, Since: service.At(time.Now().Add(-300 * 24 * time.Hour))}
 		zones := map[int64][]service.Txn{}
 		for _, bucket := range buckets {
 			txns := b.Txns(tb, bucket)
@@ -107,10 +107,10 @@ func (b totalsSubject) wantCounted(tb testing.TB, when string, buckets ...servic
 			var last time.Time
 			for _, txn := range txns {
 				all.Add(txn)
-				last = slices.MaxFunc([]time.Time{last, txn.LastAt}, time.Time.Compare)
+				last = slices.MaxFunc([]time.Time{last, txn.LastAt.Time}, time.Time.Compare)
 			}
 			if got.Bucket != bucket || got.All != all || !got.LastAt.Equal(last) {
-				tb.Errorf("%s, %+v: counted %+v, the last at %s, want %+v, %s", when, bucket, got.All, got.LastAt, all, last)
+				tb.Errorf("%s, %+v: counted %+v, the last at %s, want %+v, %s", when, bucket, got.All, got.LastAt.Time, all, last)
 			}
 			wantSpans(tb, fmt.Sprintf("%s, %+v", when, bucket), got.Spans, txns, by)
 		}
@@ -124,16 +124,16 @@ func wantSpans(tb testing.TB, of string, got []service.SpanTotals, txns []servic
 	tb.Helper()
 	want := map[time.Time]service.Totals{}
 	for _, txn := range txns {
-		sum := want[by.Begin(txn.CreatedAt)]
+		sum := want[by.Begin(txn.CreatedAt.Time)]
 		sum.Add(txn)
-		want[by.Begin(txn.CreatedAt)] = sum
+		want[by.Begin(txn.CreatedAt.Time)] = sum
 	}
-	if !slices.IsSortedFunc(got, func(x, y service.SpanTotals) int { return x.BeginsAt.Compare(y.BeginsAt) }) || len(got) != len(want) {
+	if !slices.IsSortedFunc(got, func(x, y service.SpanTotals) int { return x.BeginsAt.Compare(y.BeginsAt.Time) }) || len(got) != len(want) {
 		tb.Errorf("%s by %s: %+v, want %v", of, by, got, want)
 	}
 	for _, span := range got {
-		if span.Totals != want[span.BeginsAt] {
-			tb.Errorf("%s, %s of %s: %+v, want %+v", of, by, span.BeginsAt, span.Totals, want[span.BeginsAt])
+		if span.Totals != want[span.BeginsAt.Time] {
+			tb.Errorf("%s, %s of %s: %+v, want %+v", of, by, span.BeginsAt.Time, span.Totals, want[span.BeginsAt.Time])
 		}
 	}
 }
@@ -158,7 +158,7 @@ func totalsOfNow(t *testing.T, b totalsSubject) {
 		t.Errorf("got %+v, want %+v", got.All, want)
 	}
 	// Totals that are switched on shortly after a full hour begin there.
-	lag, isNew := got.CountedTo.CountedTo.Sub(got.RolledUpTo), got.RolledUpTo.Equal(got.CountedSince)
+	lag, isNew := got.CountedTo.CountedTo.Sub(got.RolledUpTo.Time), got.RolledUpTo.Equal(got.CountedSince.Time)
 	if lag < service.TotalsLag && !isNew || lag > time.Hour || got.Spans[0].Final {
 		t.Errorf("%+v", got)
 	}
@@ -252,7 +252,7 @@ func rollUpsAgain(t *testing.T, b totalsSubject) {
 	b.of.RollUp(t)
 	after := b.ofZone(t, 1, service.TotalsQuery{By: service.SpanHour})
 	same := func(x, y service.SpanTotals) bool {
-		return x.BeginsAt.Equal(y.BeginsAt) && x.Totals == y.Totals && x.Final == y.Final && (x.Buckets == nil) == (y.Buckets == nil)
+		return x.BeginsAt.Equal(y.BeginsAt.Time) && x.Totals == y.Totals && x.Final == y.Final && (x.Buckets == nil) == (y.Buckets == nil)
 	}
 	if !slices.EqualFunc(before.Spans, after.Spans, same) {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -336,9 +336,9 @@ func wrongTotalsQueries(t *testing.T, b totalsSubject) {
 	now := time.Now().Truncate(time.Microsecond)
 	for name, q := range map[string]service.TotalsQuery{
 		"by week":       {By: "week"},
-		"turned around": {Since: now, Until: now.Add(-time.Hour)},
-		"empty":         {Since: now, Until: now},
-		"too long":      {Since: now.AddDate(-2, 0, 0), Until: now},
+		"turned around": {Since: service.At(now), Until: service.At(now.Add(-time.Hour))},
+		"empty":         {Since: service.At(now), Until: service.At(now)},
+		"too long":      {Since: service.At(now.AddDate(-2, 0, 0)), Until: service.At(now)},
 	} {
 		if got, err := b.of.ZoneTotals(t.Context(), 1, q); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -347,7 +347,7 @@ func wrongTotalsQueries(t *testing.T, b totalsSubject) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	last := b.ofZone(t, 1, service.TotalsQuery{By: service.SpanDay, Since: now.AddDate(0, 0, -366), Until: now})
+	last := b.ofZone(t, 1, service.TotalsQuery{By: service.SpanDay, Since: service.At(now.AddDate(0, 0, -366)), Until: service.At(now)})
 	if !last.Since.Equal(service.SpanDay.Begin(now.AddDate(0, 0, -366))) || !last.Until.Equal(now.UTC()) || len(last.Spans) != 0 {
 		t.Errorf("%+v", last)
 	}

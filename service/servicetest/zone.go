@@ -36,7 +36,7 @@ func zoneChangesTakeEffectAtTheNextCheck(t *testing.T, b subject) {
 	} {
 		b.zone(t, 1, step.rate, step.window)
 		d := b.check(t, alice)
-		if v := d.Verdicts[0]; d.Blocked != step.blocked || v.Rate != step.rate || v.Window != step.window || v.Remaining() < 0 {
+		if v := d.Verdicts[0]; d.Blocked != step.blocked || v.Rate != step.rate || v.Window.Duration != step.window || v.Remaining() < 0 {
 			t.Errorf("step %+v: got %+v", step, d)
 		}
 	}

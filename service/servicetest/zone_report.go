@@ -60,14 +60,14 @@ func (b *reportSubject) open(tb testing.TB, userRate int) {
 // report returns the report of the last hours.
 func (b *reportSubject) report(tb testing.TB, hours int, q service.ZoneReportQuery) service.ZoneReport {
 	tb.Helper()
-	q.Until = time.Now().Add(time.Minute)
-	q.Since = q.Until.Add(-time.Duration(hours) * time.Hour)
+	q.Until.Time = time.Now().Add(time.Minute)
+	q.Since.Time = q.Until.Add(-time.Duration(hours) * time.Hour)
 	report, err := b.of.ZoneReport(tb.Context(), b.user, q)
 	if err != nil {
 		tb.Fatalf("report %+v: %v", q, err)
 	}
 	if report.ZoneID != 1 || report.IsCut || report.From.Before(q.Since.Truncate(time.Microsecond)) {
-		tb.Errorf("report of zone %d from %v, cut %v", report.ZoneID, report.From, report.IsCut)
+		tb.Errorf("report of zone %d from %v, cut %v", report.ZoneID, report.From.Time, report.IsCut)
 	}
 	return report
 }
@@ -107,8 +107,9 @@ func reportCountsHours(t *testing.T, b reportSubject) {
 			busy++
 		}
 		sum = sum.Plus(hour.Totals)
-		if i > 0 && hour.BeginsAt.Sub(report.Hours[i-1].BeginsAt) != time.Hour || hour.BeginsAt != hour.BeginsAt.UTC().Truncate(time.Hour) {
-			t.Errorf("hour %d is %v", i, hour.BeginsAt)
+		if i > 0 && hour.BeginsAt.Sub(report.Hours[i-1].BeginsAt.Time) != time.Hour ||
+			hour.BeginsAt.Time != hour.BeginsAt.UTC().Truncate(time.Hour) {
+			t.Errorf("hour %d is %v", i, hour.BeginsAt.Time)
 		}
 	}
 	// The attempts of now may lie in two hours.
@@ -132,8 +133,8 @@ func reportOfStoppedKeys(t *testing.T, b reportSubject) {
 	var got []string
 	for _, key := range report.Stopped {
 		got = append(got, fmt.Sprintf("%s %d of %d", key.Key, key.WouldBlock, key.Attempts))
-		if since := time.Since(key.LastAt); since > time.Hour || since < -time.Hour {
-			t.Errorf("%s was last seen at %v", key.Key, key.LastAt)
+		if since := time.Since(key.LastAt.Time); since > time.Hour || since < -time.Hour {
+			t.Errorf("%s was last seen at %v", key.Key, key.LastAt.Time)
 		}
 	}
 	if want := []string{"<script> 3 of 4", "bob 2 of 3"}; !slices.Equal(got, want) {
@@ -163,7 +164,7 @@ func reportOfNearKeys(t *testing.T, b reportSubject) {
 
 // pairedQuery asks for sprays and targets from three on.
 func pairedQuery(within time.Duration) service.ZoneReportQuery {
-	few := service.Threshold{Least: 3, Within: within}
+	few := service.Threshold{Least: 3, Within: service.Lasting(within)}
 	return service.ZoneReportQuery{UsersZone: 1, AddressesZone: 2, Spray: few, Sources: few}
 }
 
@@ -173,8 +174,8 @@ func burstsAre(t *testing.T, got []service.Burst, want ...string) {
 	var all []string
 	for _, b := range got {
 		all = append(all, fmt.Sprintf("%s %d others, %d of %d blocked, %d %v", b.Key, b.Others, b.Blocked, b.Attempts, b.Successes, b.Succeeded))
-		if b.LastAt.Before(b.BeginsAt) {
-			t.Errorf("%s ends at %v and begins at %v", b.Key, b.LastAt, b.BeginsAt)
+		if b.LastAt.Before(b.BeginsAt.Time) {
+			t.Errorf("%s ends at %v and begins at %v", b.Key, b.LastAt.Time, b.BeginsAt.Time)
 		}
 	}
 	if !slices.Equal(all, want) {
@@ -232,13 +233,13 @@ func reportIsCut(t *testing.T, b reportSubject) {
 		}
 	}
 	until := time.Now().Add(time.Minute)
-	q := service.ZoneReportQuery{Since: until.Add(-4 * time.Hour), Until: until, MostRows: 2}
+	q := service.ZoneReportQuery{Since: service.At(until.Add(-4 * time.Hour)), Until: service.At(until), MostRows: 2}
 	report, err := b.of.ZoneReport(t.Context(), b.user, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !report.IsCut || report.Rows != 2 || until.Sub(report.From) > time.Hour {
-		t.Errorf("cut %v at %v, %d rows", report.IsCut, report.From, report.Rows)
+	if !report.IsCut || report.Rows != 2 || until.Sub(report.From.Time) > time.Hour {
+		t.Errorf("cut %v at %v, %d rows", report.IsCut, report.From.Time, report.Rows)
 	}
 	q.MostRows = 5
 	if all, err := b.of.ZoneReport(t.Context(), b.user, q); err != nil || all.IsCut || all.Rows != 5 {
@@ -257,7 +258,8 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 		b.check(t, at(1, fmt.Sprint("user", i)))
 	}
 	until := time.Now().Add(time.Minute)
-	report, err := b.of.ZoneReport(t.Context(), b.user, service.ZoneReportQuery{Since: until.Add(-5 * time.Hour), Until: until, MostRows: 2})
+	report, err := b.of.ZoneReport(t.Context(), b.user,
+		service.ZoneReportQuery{Since: service.At(until.Add(-5 * time.Hour)), Until: service.At(until), MostRows: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,9 +268,9 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 		hours += hour.Attempts
 	}
 	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || hours != 9 || len(report.Hours) < 5 ||
-		report.Hours[0].BeginsAt.Before(report.Query.Since) {
+		report.Hours[0].BeginsAt.Before(report.Since.Time) {
 		t.Errorf("cut %v, %d rows, %d attempts, and %d in hours %+v; want 2, and 9 in hours from %v on", report.IsCut, report.Rows,
-			report.Total.Attempts, hours, report.Hours, report.Query.Since)
+			report.Total.Attempts, hours, report.Hours, report.Since.Time)
 	}
 }
 
@@ -289,8 +291,8 @@ func reportPassesOthers(t *testing.T, b reportSubject) {
 
 // ofLast returns a query about the last time.
 func ofLast(q service.ZoneReportQuery, length time.Duration) service.ZoneReportQuery {
-	q.Until = time.Now().Add(time.Minute)
-	q.Since = q.Until.Add(-length)
+	q.Until.Time = time.Now().Add(time.Minute)
+	q.Since.Time = q.Until.Add(-length)
 	return q
 }
 
@@ -301,8 +303,8 @@ func reportOfKept(t *testing.T, b reportSubject) {
 	b.check(t, at(1, "alice"))
 	for length, isPart := range map[time.Duration]bool{time.Hour: false, 4 * time.Hour: true} {
 		report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(service.ZoneReportQuery{}, length))
-		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Query.Since) || report.Rows != 1 {
-			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From, report.Query.Since, report.Rows, err)
+		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Since.Time) || report.Rows != 1 {
+			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From.Time, report.Since.Time, report.Rows, err)
 		}
 	}
 }
@@ -332,15 +334,15 @@ func wrongReportQueries(t *testing.T, b reportSubject) {
 	b.open(t, 1)
 	now := time.Now()
 	for name, q := range map[string]service.ZoneReportQuery{
-		"no since":        {Until: now},
-		"nothing between": {Since: now, Until: now},
-		"too long":        {Since: now.Add(-400 * 24 * time.Hour), Until: now},
-		"one zone":        {Since: now.Add(-time.Hour), Until: now, UsersZone: 1},
-		"the same zone":   {Since: now.Add(-time.Hour), Until: now, UsersZone: 1, AddressesZone: 1},
-		"few users":       {Since: now.Add(-time.Hour), Until: now, Spray: service.Threshold{Least: 1}},
-		"long":            {Since: now.Add(-time.Hour), Until: now, Sources: service.Threshold{Within: 25 * time.Hour}},
-		"rows":            {Since: now.Add(-time.Hour), Until: now, MostRows: service.MaxZoneReportRows + 1},
-		"keys":            {Since: now.Add(-time.Hour), Until: now, Keys: -1},
+		"no since":        {Until: service.At(now)},
+		"nothing between": {Since: service.At(now), Until: service.At(now)},
+		"too long":        {Since: service.At(now.Add(-400 * 24 * time.Hour)), Until: service.At(now)},
+		"one zone":        {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1},
+		"the same zone":   {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1, AddressesZone: 1},
+		"few users":       {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Spray: service.Threshold{Least: 1}},
+		"long":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)}},
+		"rows":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: service.MaxZoneReportRows + 1},
+		"keys":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Keys: -1},
 	} {
 		if _, err := b.of.ZoneReport(t.Context(), b.user, q); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

@@ -106,7 +106,7 @@ func (r *Round) queues() (list [][]item) {
 		add(item{d, r.Kept[d.EventID], true})
 	}
 	for _, e := range r.New {
-		add(item{Delivery{EventID: e.ID, Type: e.Type, Bucket: e.Bucket, NextAt: r.Now}, e, false})
+		add(item{Delivery{EventID: e.ID, Type: e.Type, Bucket: e.Bucket, NextAt: service.At(r.Now)}, e, false})
 	}
 	return list
 }
@@ -121,7 +121,7 @@ func (r *Round) empty(ctx context.Context, send Send, queue []item, until time.T
 		result := Result{Delivery: i.Delivery, WasWaiting: i.wasWaiting}
 		if i.event.ID == 0 {
 			result.fail(r.Now, "the event is no longer kept")
-			result.NextAt = time.Time{}
+			result.NextAt.Time = time.Time{}
 			r.add(result)
 			continue
 		}
@@ -142,9 +142,9 @@ func (r *Round) empty(ctx context.Context, send Send, queue []item, until time.T
 func (r *Result) fail(now time.Time, why string) {
 	r.Tries++
 	r.Error = why
-	r.NextAt = now.Add(pauseAfter(r.Tries))
+	r.NextAt.Time = now.Add(pauseAfter(r.Tries))
 	if r.Tries >= MostTries {
-		r.NextAt = time.Time{}
+		r.NextAt.Time = time.Time{}
 	}
 }
 

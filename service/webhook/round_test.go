@@ -79,7 +79,7 @@ func TestADeliveryIsTriedWhenItsTimeHasComeAndTheOthersFollow(t *testing.T) {
 	k := &taker{refuses: func(event.Event) bool { return false }}
 	kept := map[uint64]event.Event{3: of(3, "a"), 4: of(4, "a"), 6: of(6, "c")}
 	waiting := func(id uint64, key string, next time.Time) webhook.Delivery {
-		return webhook.Delivery{EventID: id, Bucket: service.Bucket{ZoneID: 1, Key: key}, Tries: 1, NextAt: next}
+		return webhook.Delivery{EventID: id, Bucket: service.Bucket{ZoneID: 1, Key: key}, Tries: 1, NextAt: service.At(next)}
 	}
 	r := &webhook.Round{Kept: kept, New: []event.Event{of(7, "a"), of(8, "c")}, Waiting: []webhook.Delivery{
 		waiting(3, "a", noon()), waiting(4, "a", noon()), waiting(6, "c", noon().Add(time.Second)),
@@ -92,8 +92,8 @@ func TestADeliveryIsTriedWhenItsTimeHasComeAndTheOthersFollow(t *testing.T) {
 func TestADeliveryDiesAfterItsLastTryAndMakesRoom(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(e event.Event) bool { return e.ID == 1 }}
-	dying := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, Tries: webhook.MostTries - 1, NextAt: noon()}
-	gone := webhook.Delivery{EventID: 2, NextAt: noon()} // the event is no longer kept
+	dying := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, Tries: webhook.MostTries - 1, NextAt: service.At(noon())}
+	gone := webhook.Delivery{EventID: 2, NextAt: service.At(noon())} // the event is no longer kept
 	r := &webhook.Round{Kept: map[uint64]event.Event{1: of(1, "a")}, Waiting: []webhook.Delivery{dying, gone}, New: []event.Event{of(3, "a")}}
 	if got, want := carry(t, r, k.send), "1- 2- 3+"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -104,7 +104,7 @@ func TestPausesGrowAndLastForMoreThanADay(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(event.Event) bool { return true }}
 	var all, last time.Duration
-	d := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, NextAt: noon()}
+	d := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, NextAt: service.At(noon())}
 	for range webhook.MostTries - 1 {
 		r := &webhook.Round{Now: noon(), Kept: map[uint64]event.Event{1: of(1, "a")}, Waiting: []webhook.Delivery{d}}
 		d = r.Carry(t.Context(), k.send, time.Now().Add(time.Hour))[0].Delivery
@@ -112,7 +112,7 @@ func TestPausesGrowAndLastForMoreThanADay(t *testing.T) {
 		if pause < last {
 			t.Errorf("after %d tries the pause is %v, shorter than %v", d.Tries, pause, last)
 		}
-		all, last, d.NextAt = all+pause, pause, noon()
+		all, last, d.NextAt.Time = all+pause, pause, noon()
 	}
 	if all < 24*time.Hour || all > 48*time.Hour {
 		t.Errorf("the last try is %v after the first", all)

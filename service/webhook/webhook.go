@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"velocityd/service"
 	"velocityd/service/event"
@@ -32,30 +31,32 @@ const (
 
 // Webhook is a receiver of events.
 type Webhook struct {
-	ID  uint64
-	URL string
+	ID  uint64 `json:"id,string"`
+	URL string `json:"url"`
 	// Types and Zones choose the events, as those of event.Query do. Empty lists let all pass.
-	Types       []event.Type
-	Zones       []int64
-	Description string
-	CreatedBy   string
-	CreatedAt   time.Time
-	State       State
+	Types       []event.Type    `json:"types,omitzero"`
+	Zones       []int64         `json:"zones,omitzero"`
+	Description string          `json:"description"`
+	CreatedAt   service.Instant `json:"created_at"`
+	CreatedBy   string          `json:"created_by"`
+	State
 }
 
 // State is how far a webhook is.
 type State struct {
 	// Position is the id of the last event that was looked at.
-	Position uint64
+	Position uint64 `json:"position,string,omitzero"`
 	// Waiting is how many events failed and are tried again, or wait behind such one. Dead is how many are tried no more.
-	Waiting, Dead int
+	Waiting int `json:"waiting"`
+	Dead    int `json:"dead"`
 	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0 if
 	// there is none. It is some seconds for a while after each event.
-	Lag time.Duration
+	Lag service.Duration `json:"lag"`
 	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
-	SucceededAt, FailedAt time.Time
+	SucceededAt service.Instant `json:"succeeded_at,omitzero"`
+	FailedAt    service.Instant `json:"failed_at,omitzero"`
 	// Error is the reason of the last failure, or empty after a success.
-	Error string
+	Error string `json:"error,omitzero"`
 }
 
 // Validate returns an ErrInvalid that names the field, or nil. It does NOT ask whether the receiver may be called.
@@ -119,13 +120,13 @@ func (w *Webhook) Wants(e event.Event) bool {
 
 // Delivery is an event that a webhook has not received at its first try.
 type Delivery struct {
-	EventID uint64
-	Type    event.Type // empty if the event is no longer kept
-	Bucket  service.Bucket
-	Tries   int
+	EventID uint64     `json:"event_id,string"`
+	Type    event.Type `json:"type,omitzero"` // empty if the event is no longer kept
+	service.Bucket
+	Tries int `json:"tries"`
 	// NextAt is when it is tried again at the earliest, or zero for one that is tried no more.
-	NextAt time.Time
-	Error  string
+	NextAt service.Instant `json:"next_at,omitzero"`
+	Error  string          `json:"error,omitzero"`
 }
 
 // Store keeps webhooks. Errors wrap service.ErrNotFound for an unknown one, and service.ErrBusy if the engine is away.

@@ -9,19 +9,28 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	form "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// JSON writes a value as one line of JSON, in the form of the HTTP interface. Signs of HTML are escaped.
+func JSON(w io.Writer, value any) error {
+	out := jsontext.NewEncoder(w, jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true))
+	return form.MarshalEncode(out, value, form.Deterministic(true))
+}
 
 // Print writes an answer of the HTTP interface: as one JSON object for programs, or as tables for people. The tables have all of
 // the object, under the names that it has there. Values that are text are made harmless for a terminal.
 func Print(w io.Writer, asJSON bool, answer any) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(answer)
+		return JSON(w, answer)
 	}
-	text, err := json.Marshal(answer)
-	if err != nil {
+	var text bytes.Buffer
+	if err := JSON(&text, answer); err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	in := json.NewDecoder(bytes.NewReader(text))
+	in := json.NewDecoder(&text)
 	in.UseNumber()
 	whole, _ := decode(in).(object)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

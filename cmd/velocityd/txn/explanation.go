@@ -8,7 +8,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -22,7 +21,7 @@ func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string
 		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	own := x.Txn
-	line("txn", "%d at %s, zone %d, %s: %s", own.ID, api.Instant(own.CreatedAt), own.Bucket.ZoneID, printable(own.Bucket.Key), Describe(own)+printable(originOf(own)))
+	line("txn", "%d at %s, zone %d, %s: %s", own.ID, own.CreatedAt, own.Bucket.ZoneID, printable(own.Bucket.Key), Describe(own)+printable(originOf(own)))
 	if z := x.Zone; z != nil {
 		line("zone", "%d in %s, %s, counts %s, revision %d", z.Rate, spanOf(*z), z.Mode, z.Counts, z.Revision)
 	}
@@ -30,17 +29,17 @@ func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string
 		line("override", "%d: %s%s, by %s: %s", o.ID, o.Action, limitOf(*o), printable(o.CreatedBy), printable(o.Reason))
 	}
 	if l := x.Lockout; l != nil {
-		line("lockout", "from %s to %s", api.Instant(l.Began()), api.Instant(l.Until))
+		line("lockout", "from %s to %s", l.BeganAt, l.Until)
 	}
 	if !x.OpensAt.IsZero() {
-		line("next place", "%s", api.Instant(x.OpensAt))
+		line("next place", "%s", x.OpensAt)
 	}
 	for _, named := range []struct {
 		name string
 		txn  *service.Txn
 	}{{"previous", x.Previous}, {"next", x.Next}} {
 		if t := named.txn; t != nil {
-			line(named.name, "%d at %s: %s", t.ID, api.Instant(t.CreatedAt), Describe(*t))
+			line(named.name, "%d at %s: %s", t.ID, t.CreatedAt, Describe(*t))
 		}
 	}
 	for _, t := range x.Others {
@@ -61,15 +60,15 @@ func writeCounted(to io.Writer, x explain.Explanation) error {
 		return nil
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "\ncounted before it, after %s:\n", api.Instant(x.Since))
+	fmt.Fprintf(&text, "\ncounted before it, after %s:\n", x.Since)
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\ttime (UTC)\toutcome\tgiven back")
 	for _, t := range x.Counted {
 		given := "-"
 		if !t.UncountedAt.IsZero() {
-			given = api.Instant(t.UncountedAt).String()
+			given = t.UncountedAt.String()
 		}
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\n", t.ID, api.Instant(t.CreatedAt), cmp.Or(string(t.Outcome), "-"), given)
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\n", t.ID, t.CreatedAt, cmp.Or(string(t.Outcome), "-"), given)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -90,8 +89,8 @@ func spanOf(zone service.Zone) string {
 func limitOf(o service.Override) (text string) {
 	if o.Action == service.OverrideLimit {
 		text = fmt.Sprintf(" %d", o.Rate)
-		if o.Window > 0 {
-			text += fmt.Sprintf(" in %d s", service.WholeSeconds(o.Window))
+		if o.Window.Duration > 0 {
+			text += fmt.Sprintf(" in %d s", service.WholeSeconds(o.Window.Duration))
 		}
 	}
 	if !o.ExpiresAt.IsZero() {

@@ -39,7 +39,7 @@ func (s *Progress) Txns() int { return s.txns }
 // At tells that a txn is written. The bar moves once in a thousand txns.
 func (s *Progress) At(t service.Txn) {
 	if s.began.IsZero() {
-		s.began = t.CreatedAt
+		s.began = t.CreatedAt.Time
 	}
 	if s.txns++; s.txns%1000 != 0 {
 		return

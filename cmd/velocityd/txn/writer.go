@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -47,14 +46,14 @@ func (w *Writer) Write(t service.Txn) (err error) {
 	}
 	switch w.line = w.line[:0]; w.output {
 	case CSV:
-		w.line = api.NewTxn(t).AppendCSV(w.line)
+		w.line = t.AppendCSV(w.line)
 	case JSON:
-		if w.line, err = json.Marshal(api.NewTxn(t)); err != nil {
+		if w.line, err = json.Marshal(t); err != nil {
 			return fmt.Errorf("encode txn %d: %w", t.ID, err)
 		}
 		w.line = append(w.line, '\n')
 	default:
-		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), api.Instant(t.CreatedAt), fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
+		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), t.CreatedAt, fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
 	}
 	_, err = w.to.Write(w.line)
 	return err
@@ -71,7 +70,7 @@ func (w *Writer) Begin() (err error) {
 	w.hasBegun = true
 	switch w.output {
 	case CSV:
-		_, err = w.to.Write(api.AppendTxnHeader(nil))
+		_, err = w.to.Write(service.AppendTxnHeader(nil))
 	case Table:
 		_, err = fmt.Fprintf(w.to, row, "id", "time (UTC)", "zone", "key", "")
 	case JSON:
@@ -108,5 +107,5 @@ func originOf(t service.Txn) string {
 	if t.Origin == nil {
 		return ""
 	}
-	return ", from " + t.Origin.String()
+	return ", from " + t.Origin.Text()
 }

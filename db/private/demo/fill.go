@@ -87,8 +87,8 @@ func (r record) write(ctx context.Context, tx *sql.Tx, end time.Time) error {
 	seen := map[service.Bucket]bool{}
 	for _, check := range r.checks {
 		for _, t := range check {
-			txns.add(t.ID, t.CreatedAt, t.Bucket.ZoneID, t.Bucket.Key, t.Blocked, t.WouldBlock, t.Counted,
-				orNull(t.UncountedAt, t.UncountedAt.IsZero()),
+			txns.add(t.ID, t.CreatedAt.Time, t.Bucket.ZoneID, t.Bucket.Key, t.Blocked, t.WouldBlock, t.Counted,
+				orNull(t.UncountedAt.Time, t.UncountedAt.IsZero()),
 				orNull(string(t.Reason), t.Reason == ""), orNull(string(t.Outcome), t.Outcome == ""), check[0].ID, len(check))
 			seen[t.Bucket] = true
 		}
@@ -109,7 +109,7 @@ func (r record) writeLockouts(ctx context.Context, tx *sql.Tx, end time.Time, se
 	events := inserts{ctx: ctx, tx: tx, into: "zone_event (created_at, type, zone_id, bucket_key, txn_id, data)"}
 	standing := inserts{ctx: ctx, tx: tx, into: "zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id)"}
 	for _, e := range r.events {
-		l := lockout{bucket: e.Bucket, at: e.At, txn: e.TxnID}
+		l := lockout{bucket: e.Bucket, at: e.At.Time, txn: e.TxnID}
 		var data struct {
 			Until time.Time `json:"locked_until"`
 		}
@@ -118,7 +118,7 @@ func (r record) writeLockouts(ctx context.Context, tx *sql.Tx, end time.Time, se
 		}
 		l.ends = data.Until
 		last[e.Bucket] = l
-		events.add(e.At, string(e.Type), e.Bucket.ZoneID, e.Bucket.Key, e.TxnID, string(e.Data))
+		events.add(e.At.Time, string(e.Type), e.Bucket.ZoneID, e.Bucket.Key, e.TxnID, string(e.Data))
 		if l.ends.After(end) {
 			standing.add(l.bucket.ZoneID, l.bucket.Key, l.at, l.ends, l.txn)
 		}

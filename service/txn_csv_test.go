@@ -1,4 +1,4 @@
-package api_test
+package service_test
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -30,7 +29,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 	var input strings.Builder
 	var got []byte
 	for _, key := range keys {
-		txn := api.NewTxn(service.Txn{ID: 1<<63 + 1, Bucket: service.Bucket{ZoneID: 1, Key: key}, Attempts: 1})
+		txn := service.Txn{ID: 1<<63 + 1, Bucket: service.Bucket{ZoneID: 1, Key: key}, Attempts: 1}
 		got = txn.AppendCSV(got)
 		input.WriteString(strings.Join([]string{
 			"9223372036854775809", "1", escape.Replace(key), txn.CreatedAt.String(), "false", "false", "", "", "false", "", "", "1", txn.LastAt.String(), "", "", "", "", "",
@@ -59,17 +58,20 @@ func TestNoCellIsAFormula(t *testing.T) {
 func TestCSVHasTheMembersOfATxn(t *testing.T) {
 	t.Parallel()
 	var members []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[api.Txn]()) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[service.Txn]()) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		members = append(members, name)
+		if !field.Anonymous {
+			members = append(members, name)
+		}
 	}
-	full := api.NewTxn(service.Txn{
-		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Blocked: true,
+	full := service.Txn{
+		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: service.At(time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC)), Blocked: true,
 		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure, AttemptID: "x",
-		Attempts: 3, LastAt: time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC), UncountedAt: time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC),
-		Origin: &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
-	})
-	lines, err := csv.NewReader(bytes.NewReader(full.AppendCSV(api.AppendTxnHeader(nil)))).ReadAll()
+		Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)),
+		UncountedAt: service.At(time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC)),
+		Origin:      &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
+	}
+	lines, err := csv.NewReader(bytes.NewReader(full.AppendCSV(service.AppendTxnHeader(nil)))).ReadAll()
 	if err != nil || len(lines) != 2 || !reflect.DeepEqual(lines[0], members) {
 		t.Fatalf("%q, %v; members are %q", lines, err, members)
 	}
