@@ -101,8 +101,8 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 		}
 		group.Wait()
 		dbtest.Eventually(t, "nothing is at work but the holder", func() bool {
-			if n := len(d.Sessions(t)); n > conns+own {
-				t.Fatalf("%d connections, want %d at most", n-own, conns)
+			if n := len(d.Sessions(t)); n > conns+background+own {
+				t.Fatalf("%d connections, want %d at most", n-own, conns+background)
 			}
 			open, _ := d.Transactions(t)
 			return open == 1

@@ -116,7 +116,7 @@ func TestTheNewestMarkerNamesTheCurrentTexts(t *testing.T) {
 // than one is TestSeveralStatementsAtOnceAreRefused.
 func TestEachFileIsOneStatement(t *testing.T) {
 	t.Parallel()
-	comment := regexp.MustCompile(`(?m)^[ \t]*--( .*)?$`)
+	comment := regexp.MustCompile(`(?m)^[ \t]*--( .*)?(\n|$)`)
 	literal := regexp.MustCompile(`'[^']*'`)
 	routine := regexp.MustCompile(`^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) `)
 	// See read_txn: nothing but the derived table keeps a view from locking.

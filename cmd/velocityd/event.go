@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"

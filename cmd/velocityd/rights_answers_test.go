@@ -76,7 +76,7 @@ func furtherCommands() []string {
 
 		"txn show 99", "txn explain 99", "txn explain 1 --json", "txn list --zone 8 --output table", "txn list --zone 99 --key x",
 		"txn list --zone 1 --key alice", "txn list --limit 1", "txn export --zone 99 --key x", "events list --zone 99 --key x",
-		"events list --type zone.* --limit 3", "events list --type bucket.locked --order asc", "changes --limit 2 --json", "changes --by nobody",
+		"events list --type zone.* --limit 3", "events list --type bucket.locked --zone 9 --order asc", "changes --limit 2 --json", "changes --by nobody",
 		"changes --subject zoo", "changes --zone 8 --subject zone,override --limit 3", "webhook add http://10.0.0.1/", "webhook deliveries 99",
 		"webhook resend 99", "webhook remove 99", "report --zone 99", "report --zone 1 --users-zone 1 --addresses-zone 98",
 		"report --zone 8 --addresses-zone 1",

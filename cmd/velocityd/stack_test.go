@@ -54,7 +54,7 @@ func stacksOfWaitingChecks(t *testing.T) (stacks [][]string) {
 		t.Fatal(err)
 	}
 	for goroutine := range strings.SplitSeq(text.String(), "\n\n") {
-		if !strings.Contains(goroutine, "net/http.(*conn).serve(") || !strings.Contains(goroutine, "velocityd/db.callByRule(") {
+		if !strings.Contains(goroutine, "net/http.(*conn).serve(") || !strings.Contains(goroutine, ".decideAlone(") {
 			continue
 		}
 		var frames []string
