@@ -25,7 +25,8 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 		}
 		for _, key := range []string{"a", "b"} {
 			o, err := store.Records.AddOverride(t.Context(), service.Override{
-				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: service.Lasting(time.Minute), ExpiresAt: service.At(time.Now().Add(time.Hour)),
+				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: service.Lasting(time.Minute),
+				ExpiresAt: service.At(time.Now().Add(time.Hour)),
 			}, "ann")
 			if err != nil {
 				t.Fatal(err)

@@ -69,7 +69,8 @@ func (portableDialect) prove(context.Context, *session.Conn, way) error { return
 
 func (portableDialect) rehearse(b *batch, p *session.Packet) {
 	for _, bucket := range b.buckets {
-		txn := service.SettledTxn{Txn: service.Txn{Bucket: bucket, CreatedAt: service.At(b.now), Outcome: service.OutcomeFailure}, GivenBack: true}
+		failed := service.Txn{Bucket: bucket, CreatedAt: service.At(b.now), Outcome: service.OutcomeFailure}
+		txn := service.SettledTxn{Txn: failed, GivenBack: true}
 		bucketWork{b}.record(p, []service.SettledTxn{txn}, map[service.Bucket]time.Time{bucket: b.now})
 	}
 }

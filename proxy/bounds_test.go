@@ -64,7 +64,8 @@ func TestAConnectionTooManyIsToldSo(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- proxy.New(newOptions(t, server.URL)).Serve(ctx, listener, wire.Options{MaxConnectionsPerPeer: 1}, proxy.Stop{Timeout: time.Minute})
+		bounds, stop := wire.Options{MaxConnectionsPerPeer: 1}, proxy.Stop{Timeout: time.Minute}
+		served <- proxy.New(newOptions(t, server.URL)).Serve(ctx, listener, bounds, stop)
 	}()
 	for i, want := range []string{"HTTP/1.1 401 ", "HTTP/1.1 503 "} {
 		conn, err := net.Dial("tcp", listener.Addr().String())
