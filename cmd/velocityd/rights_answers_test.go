@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -100,9 +101,12 @@ func TestEachRoleIsAnsweredAsOnFile(t *testing.T) {
 	t.Parallel()
 	commands := roleCommands(t)
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		answers := newAnswers()
-		for _, role := range answeringRoles {
-			t.Run(string(role), func(t *testing.T) { answers.askAll(t, engine, role, commands) })
+		var answers *answers
+		for begun := -1; begun != time.Now().Hour(); { // totals and reports tell of whole hours: it asks again if one began meanwhile
+			begun, answers = time.Now().Hour(), newAnswers()
+			for _, role := range answeringRoles {
+				t.Run(string(role), func(t *testing.T) { answers.askAll(t, engine, role, commands) })
+			}
 		}
 		got := answers.String()
 		kind, _, _ := strings.Cut(engine.Kind(t), "-")
