@@ -65,7 +65,9 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 	if out, err := migrate.CombinedOutput(); err != nil {
 		t.Fatalf("migrate Kratos: %v\n%s", err, out)
 	}
-	start(t, env, program, "serve", "--config", settings, "--dev").await(t, public)
+	kratos := start(t, env, program, "serve", "--config", settings, "--dev")
+	kratos.await(t, public)
+	kratos.await(t, admin)
 	body := fmt.Sprintf(`{"schema_id": "default", "traits": {"email": %q}, "credentials": {"password": {"config": {"password": %q}}}}`, person, right)
 	r := request(t, http.MethodPost, "http://"+admin+"/admin/identities", body)
 	r.Header.Set("Content-Type", "application/json")
