@@ -229,19 +229,19 @@ func (c *Circuit) silentFor() time.Duration {
 // awaitClosing returns true when a test has succeeded that began after the circuit had opened, and
 // false when ctx has ended.
 func (c *Circuit) awaitClosing(ctx context.Context, p *period) bool {
-	pause := time.Duration(0)
-	if time.Since(p.since) < calmTime {
-		pause = probePause
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause):
+	isAtOnce := time.Since(p.since) >= calmTime
+	for ctx.Err() == nil {
+		if !isAtOnce {
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(probePause):
+			}
 		}
+		isAtOnce = false
 		if c.options.Probe(ctx) == nil && (!p.hangs || c.silence() <= time.Since(p.at)) {
 			return true
 		}
-		pause = probePause
 	}
+	return false
 }
