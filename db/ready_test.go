@@ -199,7 +199,6 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		owner := d.Account(t, "ALL ON *")
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		dbtest.Migrate(t, owner.DSN)
 		p := probe(t, d.ServiceAccount(t).DSN)
 		if err := proved(p); err != nil {

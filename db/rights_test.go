@@ -110,7 +110,6 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			t.Parallel()
 			d := engine.Empty(t)
 			owner := d.Account(t, "ALL ON *")
-			dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 			dbtest.Migrate(t, owner.DSN)
 			account, _ := accountOf(t, owner)
 			d.SetZone(t, zone(1, 5, time.Hour))

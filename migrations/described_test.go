@@ -26,7 +26,6 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		owner := d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		want := schema(t, d)
@@ -144,7 +143,6 @@ func TestUpKeepsOneOwner(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		owner, other := d.RoleAccount(t, roles.Owner), d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		ownerName, _ := account(t, owner)

@@ -180,7 +180,6 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		owner := d.RoleAccount(t, roles.Owner)
 		up(t, owner)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")

@@ -175,7 +175,6 @@ func (a *answers) String() string {
 func (a *answers) askAll(t *testing.T, engine *dbtest.Engine, role roles.Role, commands []roleCommand) {
 	d := engine.Empty(t)
 	d.LeaveUnaudited() // a key is erased, and txns are older than their answers
-	dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 	owner := d.RoleAccount(t, roles.Owner)
 	must(t, environment{"VELOCITY_DSN": owner.DSN}, "migrate", "up")
 	as := owner

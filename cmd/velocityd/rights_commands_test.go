@@ -98,7 +98,6 @@ func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		d.LeaveUnaudited() // a key is erased, and txns are older than their answers
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		accounts := map[roles.Role]*dbtest.Database{}
 		for _, c := range commands {
 			if c.role == admin {

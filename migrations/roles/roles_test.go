@@ -124,8 +124,6 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'bob')")
-		// Otherwise a trigger is refused for another reason.
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		for role, c := range cases {
 			narrow := d.Account(t)
 			as, _ := account(t, narrow)
@@ -227,7 +225,6 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 		d := engine.Empty(t)
 		owner := d.Account(t, "ALL ON *")
 		ownerAccount, _ := account(t, owner)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		there, _ := account(t, d.Account(t))
 		one := roles.Assignment{Role: roles.Analyst, Account: there}
 		if _, err := roles.Assign(t.Context(), migrations.MySQL, d.DSN, []roles.Assignment{one}); err == nil ||
@@ -302,7 +299,6 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		owner := d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		ownerAccount, _ := account(t, owner)
