@@ -89,7 +89,7 @@ type TxnLine struct {
 	Problem *Problem `json:"problem,omitzero"`
 }
 
-// OutcomeNone stands in a query for txns that nobody has reported on.
+// OutcomeNone stands in a query for txns without a reported outcome.
 const OutcomeNone = "none"
 
 // Checks is the body of POST /v1/checks.

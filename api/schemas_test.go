@@ -55,7 +55,7 @@ func nouns() map[string]reflect.Type {
 	return list
 }
 
-// byHand says what a type does not: members that other members decide, and those that are computed.
+// byHand lists the members that the fields of a type do not show: those that other members decide, and those that are computed.
 func byHand() map[string]struct{ optional, always, computed []string } {
 	type words = struct{ optional, always, computed []string }
 	return map[string]words{

@@ -44,6 +44,18 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return answer, nil
 }
 
+// askAbout asks once. An answer for which isIt is false is about another thing than was asked, and is refused.
+func askAbout[T any](ctx context.Context, c *Client, r request, thing string, isIt func(T) bool) (T, error) {
+	answer, err := ask[T](ctx, c, r)
+	if err == nil && !isIt(answer) {
+		err = c.unreadable(r, "the answer is about another "+thing)
+	}
+	if err != nil {
+		return *new(T), err
+	}
+	return answer, nil
+}
+
 // send asks once and returns the body of the answer if its status is one of success.
 // Its errors are failures, except for those of an invalid r.
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {

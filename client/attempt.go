@@ -15,14 +15,7 @@ func (c *Client) Attempt(ctx context.Context, id string) (service.Recall, error)
 	if err := service.ValidateAttemptID(id); err != nil {
 		return service.Recall{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	answer, err := ask[service.Recall](ctx, c, r)
-	if err == nil && answer.AttemptID != id {
-		err = c.unreadable(r, "the answer is about another attempt")
-	}
-	if err != nil {
-		return service.Recall{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "attempt", func(a service.Recall) bool { return a.AttemptID == id })
 }
 
 func attemptPath(id string) string { return "/v1/attempts/" + url.PathEscape(id) }

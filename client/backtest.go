@@ -36,12 +36,5 @@ func (c *Client) CancelBacktest(ctx context.Context, zoneID int64, id string) (b
 
 // backtest sends a request whose answer is the state of a back-test.
 func (c *Client) backtest(ctx context.Context, zoneID int64, r request) (backtest.Job, error) {
-	answer, err := ask[backtest.Job](ctx, c, r)
-	if err == nil && answer.ZoneID != zoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return backtest.Job{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a backtest.Job) bool { return a.ZoneID == zoneID })
 }

@@ -66,38 +66,17 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 		return service.Peek{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + verb
-	answer, err := ask[service.Peek](ctx, c, r)
-	if err == nil && answer.ZoneID != bucket.ZoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return service.Peek{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a service.Peek) bool { return a.ZoneID == bucket.ZoneID })
 }
 
 // Explain says why a recorded attempt was decided as it was, or returns an error that wraps service.ErrNotFound.
 func (c *Client) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
 	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
-	answer, err := ask[explain.Explanation](ctx, c, r)
-	if err == nil && answer.Txn.ID != txnID {
-		err = c.unreadable(r, "the answer is about another txn")
-	}
-	if err != nil {
-		return explain.Explanation{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "txn", func(a explain.Explanation) bool { return a.Txn.ID == txnID })
 }
 
 // Txn returns one recorded attempt, or an error that wraps service.ErrNotFound.
 func (c *Client) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 	r := request{action: fmt.Sprintf("read txn %d", id), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d", id)}
-	answer, err := ask[service.Txn](ctx, c, r)
-	if err == nil && answer.ID != id {
-		err = c.unreadable(r, "the answer is about another txn")
-	}
-	if err != nil {
-		return service.Txn{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "txn", func(a service.Txn) bool { return a.ID == id })
 }

@@ -20,9 +20,5 @@ func (c *Client) Locked(ctx context.Context, q barred.Query) (barred.Page, error
 	if err := q.Validate(); err != nil {
 		return barred.Page{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	answer, err := ask[barred.Page](ctx, c, r)
-	if err == nil && answer.ZoneID != q.ZoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	return answer, err
+	return askAbout(ctx, c, r, "zone", func(a barred.Page) bool { return a.ZoneID == q.ZoneID })
 }

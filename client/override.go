@@ -101,14 +101,7 @@ func (c *Client) writeOverride(ctx context.Context, o service.Override, r reques
 
 // override sends a request whose answer is an override.
 func (c *Client) override(ctx context.Context, r request, zoneID int64) (service.Override, error) {
-	answer, err := ask[service.Override](ctx, c, r)
-	if err == nil && (answer.ZoneID != zoneID || answer.ID == 0) {
-		err = c.unreadable(r, "the answer is about another override")
-	}
-	if err != nil {
-		return service.Override{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "override", func(a service.Override) bool { return a.ZoneID == zoneID && a.ID != 0 })
 }
 
 func overridePath(zoneID int64, id uint64) string {

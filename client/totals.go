@@ -15,14 +15,7 @@ func (c *Client) ZoneTotals(ctx context.Context, zoneID int64, query service.Tot
 	r := request{
 		action: fmt.Sprintf("read the totals of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + totalsPath(query),
 	}
-	answer, err := ask[service.ZoneTotals](ctx, c, r)
-	if err == nil && answer.ZoneID != zoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return service.ZoneTotals{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a service.ZoneTotals) bool { return a.ZoneID == zoneID })
 }
 
 // BucketTotals implements service.TotalsStore. The key may be in any spelling that the zone accepts; the answer has it
@@ -33,14 +26,7 @@ func (c *Client) BucketTotals(ctx context.Context, bucket service.Bucket, query 
 		return service.BucketTotals{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + totalsPath(query)
-	answer, err := ask[service.BucketTotals](ctx, c, r)
-	if err == nil && answer.ZoneID != bucket.ZoneID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return service.BucketTotals{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a service.BucketTotals) bool { return a.ZoneID == bucket.ZoneID })
 }
 
 // totalsPath is the end of the path of totals, with its query.

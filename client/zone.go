@@ -46,14 +46,7 @@ func (c *Client) DeleteZone(ctx context.Context, id int64, match service.Match, 
 // zone sends a request whose answer is a zone.
 func (c *Client) zone(ctx context.Context, id int64, r request) (service.Zone, error) {
 	r.path = zonePath(id)
-	answer, err := ask[service.Zone](ctx, c, r)
-	if err == nil && answer.ID != id {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return service.Zone{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a service.Zone) bool { return a.ID == id })
 }
 
 func zonePath(id int64) string { return fmt.Sprintf("/v1/zones/%d", id) }

@@ -31,12 +31,5 @@ func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query servic
 		}
 	}
 	r.path = zonePath(zone.ID) + "/report?" + values.Encode()
-	answer, err := ask[service.ZoneReport](ctx, c, r)
-	if err == nil && answer.ZoneID != zone.ID {
-		err = c.unreadable(r, "the answer is about another zone")
-	}
-	if err != nil {
-		return service.ZoneReport{}, err
-	}
-	return answer, nil
+	return askAbout(ctx, c, r, "zone", func(a service.ZoneReport) bool { return a.ZoneID == zone.ID })
 }

@@ -167,7 +167,7 @@ func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
 			edit.OverrideAfter = &service.Override{ID: e.OverrideID}
 		case e.OverrideID != 0:
 			var o service.Override
-			o, err = settings.OverrideOfState(e)
+			o, err = service.OverrideOfState(e.ZoneID, e.OverrideID, e.Before)
 			edit.OverrideBefore = &o
 		case isNew:
 			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}

@@ -88,7 +88,7 @@ type checksRequest struct {
 	Checks []checkRequest `json:"checks"`
 }
 
-// mustBe fails unless asked is what the standard library has read. A question that is wrong must lack or repeat a part.
+// mustBe fails unless asked is what the standard library reads. A wrong question must lack a part, or have it twice.
 func (r checkRequest) mustBe(t *testing.T, asked question) {
 	t.Helper()
 	parts, isLone := r.Buckets, r.ZoneID != nil || r.BucketKey != nil

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: nobody else waits behind it.
+	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: no other caller waits behind it.
 	lookUpTimeout = 2 * time.Second
 	insideTimeout = 30 * time.Second
 	// defaultWriteTimeout is the deadline of each change unless Options names one.

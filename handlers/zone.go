@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -103,17 +102,10 @@ func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
 	if err := d.decode(body, &wanted); err != nil {
 		return service.Zone{}, err
 	}
-	z := wanted.Zone
-	switch {
-	case !wanted.has("rate"):
-		return z, missingField("rate")
-	case !wanted.has("window") && z.Calendar.IsNone():
-		return z, missingField("window")
-	case !wanted.has("window"):
-		z.Window = z.Calendar.Period.Length()
-	}
-	if !wanted.has("reserve_ttl") {
-		z.ReserveTTL = z.Window
+	isGiven := func(setting string) bool { return slices.Contains(wanted.names, setting) }
+	z, missing := wanted.WithLeftOut(isGiven)
+	if missing != "" {
+		return z, missingField(missing)
 	}
 	z.ID = id
 	return z, pointAtField(z.ValidateAsGiven())
@@ -126,31 +118,15 @@ type zoneRequest struct {
 	names []string
 }
 
-func (r *zoneRequest) has(name string) bool { return slices.Contains(r.names, name) }
-
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (r *zoneRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if in.PeekKind() != '{' {
-		return &json.SemanticError{JSONPointer: in.StackPointer(), GoType: reflect.TypeFor[zoneRequest]()}
-	}
 	r.Zone = service.Zone{}.WithDefaults()
-	if _, err := in.ReadToken(); err != nil {
-		return err
-	}
-	for in.PeekKind() != '}' {
-		name, err := in.ReadToken()
-		if err != nil {
-			return err
-		}
+	return readObject(in, func(name jsontext.Token) error {
 		s, isKnown := service.SettingNamed(name.String())
 		if !isKnown {
 			return unknownMember(in.StackPointer())
 		}
 		r.names = append(r.names, s.Name)
-		if err := json.UnmarshalDecode(in, s.At(&r.Zone)); err != nil {
-			return err
-		}
-	}
-	_, err := in.ReadToken()
-	return err
+		return json.UnmarshalDecode(in, s.At(&r.Zone))
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -175,25 +176,21 @@ func (v Verdict) appendJSON(b []byte, uncounted bool) ([]byte, error) {
 	return append(b, '}'), err
 }
 
-// shortEscapes are the letters of the control characters that JSON has a short escape for.
-const shortEscapes = "\x00\x00\x00\x00\x00\x00\x00\x00btn\x00fr\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-
 // appendText appends a text with its quotes. It escapes no more than JSON asks for.
 func appendText(b []byte, text string) ([]byte, error) {
 	if !utf8.ValidString(text) {
 		return b, errors.New("a text is not valid UTF-8")
 	}
+	const escaped, letters = "\"\\\b\t\n\f\r", `"\btnfr`
 	b = append(b, '"')
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < ' ' && shortEscapes[c] != 0:
-			b = append(b, '\\', shortEscapes[c])
-		case c < ' ':
-			b = fmt.Appendf(b, `\u%04x`, c)
-		default:
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
 			b = append(b, c)
+		} else if at := strings.IndexByte(escaped, c); at >= 0 {
+			b = append(b, '\\', letters[at])
+		} else {
+			b = fmt.Appendf(b, `\u%04x`, c)
 		}
 	}
 	return append(b, '"'), nil

@@ -194,6 +194,24 @@ func (z Zone) WithDefaults() Zone {
 	return z
 }
 
+// WithLeftOut returns a zone that was written down, with the window and the reserve_ttl that it has if they were left out. isGiven
+// tells that from a 0, which is invalid. missing names a setting that must not be left out, or is empty.
+func (z Zone) WithLeftOut(isGiven func(setting string) bool) (_ Zone, missing string) {
+	switch {
+	case !isGiven("rate"):
+		return z, "rate"
+	case isGiven("window"):
+	case z.Calendar.IsNone():
+		return z, "window"
+	default:
+		z.Window = z.Calendar.Period.Length()
+	}
+	if !isGiven("reserve_ttl") {
+		z.ReserveTTL = z.Window
+	}
+	return z, ""
+}
+
 // Validate returns an ErrInvalid that names the field and its bounds, or nil. Settings may have
 // their zero value, which stands for the default.
 func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"velocityd/cmd/velocityd/ask"
@@ -71,6 +70,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
+	out := json.NewEncoder(p.Stdout)
 	for left := c.Limit; ; {
 		query.Limit = min(left, event.MaxPage)
 		page, err := store.Client.Events(ctx, query)
@@ -78,7 +78,7 @@ func (c *eventsListCmd) Run(ctx context.Context, p *shell.Process) error {
 			return ask.ExplainNoZone(err)
 		}
 		for _, e := range page.Events {
-			if err := writeEvent(p.Stdout, e); err != nil {
+			if err := out.Encode(e); err != nil {
 				return err
 			}
 		}
@@ -114,23 +114,14 @@ func (c *eventsFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
+	out := json.NewEncoder(p.Stdout)
 	for e, err := range store.Client.FollowEvents(ctx, query) {
 		if err == nil {
-			err = writeEvent(p.Stdout, e)
+			err = out.Encode(e)
 		}
 		if err != nil {
 			return ask.ExplainNoZone(err)
 		}
 	}
 	return nil
-}
-
-// writeEvent writes an event as a line of JSON.
-func writeEvent(to io.Writer, e event.Event) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("encode event %d: %w", e.ID, err)
-	}
-	_, err = to.Write(append(line, '\n'))
-	return err
 }

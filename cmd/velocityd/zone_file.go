@@ -78,15 +78,9 @@ func zoneOf(members map[string]any) (service.Zone, error) {
 			return service.Zone{}, err
 		}
 	}
-	switch {
-	case members["window"] != nil:
-	case zone.Calendar.IsNone():
-		return service.Zone{}, errors.New("window is missing")
-	default:
-		zone.Window = zone.Calendar.Period.Length()
-	}
-	if members["reserve_ttl"] == nil {
-		zone.ReserveTTL = zone.Window
+	zone, missing := zone.WithLeftOut(func(setting string) bool { return members[setting] != nil })
+	if missing != "" {
+		return service.Zone{}, fmt.Errorf("%s is missing", missing)
 	}
 	return zone, zone.ValidateAsGiven()
 }

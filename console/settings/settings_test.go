@@ -59,7 +59,7 @@ func FuzzStates(f *testing.F) {
 				t.Errorf("%s became %+v and %+v, %v, %v", state, zone, again, err, err2)
 			}
 		}
-		if o, err := OverrideOfState(service.AuditEntry{ZoneID: 1, OverrideID: 2, Before: state}); err == nil && o.ID != 2 {
+		if o, err := service.OverrideOfState(1, 2, state); err == nil && o.ID != 2 {
 			t.Errorf("%s became %+v", state, o)
 		}
 		ChangesOf(service.AuditEntry{After: state})

@@ -3,10 +3,7 @@ package settings
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"html/template"
-	"net/netip"
-	"time"
 
 	"velocityd/console/words"
 	"velocityd/service"
@@ -37,39 +34,6 @@ func MembersOf(state json.RawMessage) (list []Member) {
 		list = append(list, Member{name.(string), text}) //nolint:errcheck // a name is a string
 	}
 	return list
-}
-
-// OverrideOfState returns the override of which the audit has the row. The error does not quote it.
-func OverrideOfState(e service.AuditEntry) (o service.Override, err error) {
-	var row struct {
-		BucketKey    string                 `json:"bucket_key"`
-		Action       service.OverrideAction `json:"action"`
-		Rate         int                    `json:"rate"`
-		Window       int64                  `json:"window"`
-		PeriodAnchor int                    `json:"period_anchor"`
-		Reason       string                 `json:"reason"`
-		CreatedBy    string                 `json:"created_by"`
-		Prefix       string                 `json:"prefix"`
-		ExpiresAt    string                 `json:"expires_at"`
-	}
-	if json.Unmarshal(e.Before, &row) != nil {
-		return o, errors.New("the audit has no state of the override")
-	}
-	o = service.Override{
-		ID: e.OverrideID, ZoneID: e.ZoneID, Key: row.BucketKey, Action: row.Action, Rate: row.Rate,
-		Window: service.Lasting(service.Seconds(row.Window)), PeriodAnchor: row.PeriodAnchor, Reason: row.Reason, CreatedBy: row.CreatedBy,
-	}
-	if row.Prefix != "" {
-		if o.Prefix, err = netip.ParsePrefix(row.Prefix); err != nil {
-			return o, errors.New("the audit has no network of the override")
-		}
-	}
-	if row.ExpiresAt != "" {
-		if o.ExpiresAt.Time, err = time.Parse(time.DateTime, row.ExpiresAt); err != nil {
-			return o, errors.New("the audit has no end of the override")
-		}
-	}
-	return o, nil
 }
 
 // ChangesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before, and no New

@@ -59,7 +59,10 @@ func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64,
 	const newest = " ORDER BY created_at DESC, id DESC LIMIT "
 	p := new(session.Packet)
 	for i, counted := range []bool{true, false} {
-		p.SQL(" UNION ALL "[:11*i] + "(SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").
+		if i > 0 {
+			p.SQL(" UNION ALL ")
+		}
+		p.SQL("(SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").
 			WhereBucket(service.Bucket{ZoneID: g.zoneID, Key: key}).SQL(" AND counted = ").Bool(counted).
 			SQL(" AND created_at BETWEEN ").Instant(since).SQL(" AND ").Instant(until).SQL(newest).Int(int64(most)).SQL(")")
 	}

@@ -77,7 +77,7 @@ func overrideOf(zoneID int64, id uint64, state []byte) (*service.Override, error
 	if len(state) == 0 {
 		return nil, nil //nolint:nilnil // there was no override
 	}
-	o, err := zonerow.ReadOverride(zoneID, id, state)
+	o, err := service.OverrideOfState(zoneID, id, state)
 	return &o, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"velocityd/db/session"
-	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -52,7 +51,7 @@ func (r auditRow) edit() (e service.Edit, err error) {
 		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, func(state []byte) (service.Zone, error) { return service.ZoneOfState(r.ZoneID, state) })
 	case r.Subject == "override":
 		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, func(state []byte) (service.Override, error) {
-			return zonerow.ReadOverride(r.ZoneID, r.OverrideID.V, state)
+			return service.OverrideOfState(r.ZoneID, r.OverrideID.V, state)
 		})
 	case r.Action == "release":
 		e.Released, err = r.released()

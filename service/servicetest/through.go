@@ -16,16 +16,6 @@ type Asker interface {
 	Attempt(ctx context.Context, id string) (service.Recall, error)
 }
 
-// Asking returns a Checker that asks store as it is: no Limiter normalises keys or refuses checks.
-func Asking(store service.CheckStore) service.Checker { return asking{store} }
-
-type asking struct{ store service.CheckStore }
-
-// CheckAll implements service.Checker.
-func (a asking) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return a.store.CheckAll(ctx, service.Call{Checks: checks})
-}
-
 // Through returns a Subject whose checks, reports, looks and releases go to asker, such as
 // a client of an HTTP server in front of b's store. All else goes to b.
 func Through(b Subject, asker Asker) Subject { return through{Subject: b, asker: asker} }

@@ -85,7 +85,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 	return Endpoint{Reader: here, Writer: here, Client: here, timeout: LocalTimeout, Close: func() { _ = store.Close() }}, nil
 }
 
-// newLocal returns a client of the HTTP interface over a database, in this process. It asks nobody for a token: the rights of the database's
+// newLocal returns a client of the HTTP interface over a database, in this process. It asks for no token: the rights of the database's
 // account decide, and their lack is told by the engine's own words.
 func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
 	hiding := daemon.Hiding(store, keys)
