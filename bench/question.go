@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"velocityd/bench/history"
-	"velocityd/bench/round"
 )
 
 // question is one kind of request about a history.
@@ -122,7 +121,7 @@ var errBusy = errors.New("status 503")
 func (q question) ask(ctx context.Context, p *past, turn, times int) (asked, error) {
 	a := asked{question: q.title, history: p, result: result{turn: turn}}
 	random := rand.New(rand.NewPCG(uint64(turn), uint64(len(q.title))))
-	var latencies round.Latencies
+	var latencies []time.Duration
 	for range times {
 		took, err := q.request(p.plan, random).send(ctx, p.address)
 		switch {
@@ -131,9 +130,9 @@ func (q question) ask(ctx context.Context, p *past, turn, times int) (asked, err
 		case err != nil:
 			return a, fmt.Errorf("%s: %s: %w", p.title(), q.title, err)
 		}
-		latencies.Record(took)
+		latencies = append(latencies, took)
 	}
-	latencies.Into(&a.Summary)
+	a.Over(latencies)
 	return a, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"time"
+
+	"velocityd/bench/round"
 )
 
 // Days is the length of every history, in calendar days of UTC. The last one ends with the plan.
@@ -66,24 +68,14 @@ func (p Plan) Addresses() int { return min(max(p.Rows/25, 1000), 1<<22) }
 // Devices returns how many devices there are.
 func (p Plan) Devices() int { return max(p.Rows/200, 1000) }
 
-// User returns the key of the user with a number, with five digits at least, as the load generator writes them.
-func User(n int) string { return string(appendNumber([]byte("user-"), n)) }
+// User returns the key of the user with a number, as the load generator writes it.
+func User(n int) string { return string(round.AppendNumber([]byte("user-"), n)) }
 
 // Address returns the key of an address in 100.64.0.0/10, whose hosts are 2^22.
-func Address(n int) string { return string(appendAddress(nil, n)) }
-
-func appendNumber(key []byte, n int) []byte {
-	for limit := 10_000; limit > 1 && n < limit; limit /= 10 {
-		key = append(key, '0')
-	}
-	return strconv.AppendInt(key, int64(n), 10)
-}
-
-func appendAddress(key []byte, n int) []byte {
-	key = append(key, "100."...)
-	key = append(strconv.AppendInt(key, int64(64+n>>16), 10), '.')
+func Address(n int) string {
+	key := append(strconv.AppendInt([]byte("100."), int64(64+n>>16), 10), '.')
 	key = append(strconv.AppendInt(key, int64(n>>8&0xff), 10), '.')
-	return strconv.AppendInt(key, int64(n&0xff), 10)
+	return string(strconv.AppendInt(key, int64(n&0xff), 10))
 }
 
 // instant returns when a check of a block was made. Nights have a quarter of the attempts of the busiest hours: the

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"velocityd/bench/round"
 )
 
 // Columns are those of the rows, in their order.
@@ -22,7 +24,7 @@ const (
 )
 
 // Keys are drawn by Zipf's law (rand.Zipf): the k-th has a share that is proportional to (tailFrom + k) ** -tailPower. With
-// these numbers the first of a million users has three in a thousand of their txns.
+// these numbers the first of a million users has three in a thousand of their txns. The most frequent keys have the least numbers.
 const (
 	tailPower = 1.1
 	tailFrom  = 50
@@ -50,13 +52,13 @@ func (p Plan) WriteDay(w io.Writer, day int) error {
 	}
 	for block := p.firstBlock(day); block < p.firstBlock(day+1); block++ {
 		for check := range blockChecks {
-			r.created = appendInstant(r.created[:0], p.instant(block, check))
+			r.createdAt(p.instant(block, check))
 			r.check(check)
 		}
 	}
 	if day == Days-1 {
 		for n := range p.Flood {
-			r.created = appendInstant(r.created[:0], p.End.Add(time.Duration(n-p.Flood)*time.Microsecond))
+			r.createdAt(p.End.Add(time.Duration(n-p.Flood) * time.Microsecond))
 			r.attack(FloodAddress)
 		}
 	}
@@ -66,8 +68,8 @@ func (p Plan) WriteDay(w io.Writer, day int) error {
 	return nil
 }
 
-func appendInstant(text []byte, at time.Time) []byte {
-	return at.UTC().AppendFormat(text, "2006-01-02 15:04:05.000000")
+func (r *rows) createdAt(at time.Time) {
+	r.created = at.UTC().AppendFormat(r.created[:0], "2006-01-02 15:04:05.000000")
 }
 
 // check writes the rows of the check with a place in its block.
@@ -76,14 +78,11 @@ func (r *rows) check(place int) {
 	case place < pairs:
 		r.pair()
 	case place < pairs+devices:
-		r.row(ZoneDevice, string(appendNumber([]byte("device-"), scatter(r.devices))), verdict{counted: true}, "")
+		r.row(ZoneDevice, string(round.AppendNumber([]byte("device-"), int(r.devices.Uint64()))), verdict{counted: true}, "")
 	default:
 		r.attack(NoisyAddress)
 	}
 }
-
-// scatter returns a number of a key. The most frequent keys are those with the least numbers.
-func scatter(keys *rand.Zipf) int { return int(keys.Uint64()) }
 
 // verdict has the columns that say how an attempt went. The texts are NULL if they are empty.
 type verdict struct {
@@ -108,8 +107,8 @@ func (r *rows) pair() {
 		user.outcome, address.outcome = "failure", "failure"
 	}
 	check := strconv.FormatInt(r.random.Int64(), 10) + "\t2"
-	r.row(ZoneUser, User(scatter(r.users)), user, check)
-	r.row(ZoneAddress, Address(scatter(r.addresses)), address, check)
+	r.row(ZoneUser, User(int(r.users.Uint64())), user, check)
+	r.row(ZoneAddress, Address(int(r.addresses.Uint64())), address, check)
 }
 
 // attack writes the row of a lone check of an address that guesses.

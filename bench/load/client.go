@@ -9,17 +9,10 @@ import (
 	"velocityd/service"
 )
 
-// clientDialer asks by package client, as a login server in Go does: one client for all callers.
-type clientDialer struct{ client *client.Client }
-
-func newClientDialer(address string, options ...client.Option) (dialer, error) {
+// dialClient asks by package client, as a login server in Go does: one client for all callers, which connects by itself.
+func dialClient(address string, options ...client.Option) (dial, error) {
 	c, err := client.New("http://"+address, options...)
-	return clientDialer{c}, err
-}
-
-// dial implements dialer. The client connects by itself.
-func (d clientDialer) dial(_ context.Context, until time.Time) (caller, error) {
-	return clientCaller{client: d.client, until: until}, nil
+	return func(_ context.Context, until time.Time) (caller, error) { return clientCaller{c, until}, nil }, err
 }
 
 type clientCaller struct {
@@ -29,7 +22,7 @@ type clientCaller struct {
 
 func (clientCaller) close() {}
 
-func (c clientCaller) ask(ctx context.Context, buckets []bucket) (answer, int, error) {
+func (c clientCaller) ask(ctx context.Context, buckets []bucket) (answer, error) {
 	ctx, cancel := context.WithDeadline(ctx, c.until)
 	defer cancel()
 	check := service.Check{Buckets: make([]service.Bucket, len(buckets))}
@@ -39,9 +32,9 @@ func (c clientCaller) ask(ctx context.Context, buckets []bucket) (answer, int, e
 	d, err := c.client.Check(ctx, check)
 	switch {
 	case errors.Is(err, service.ErrBusy):
-		return answer{busy: 1}, 0, nil
+		return answer{busy: 1}, nil
 	case err != nil:
-		return answer{}, 0, err
+		return answer{}, err
 	}
-	return decided(d.Blocked), 0, nil
+	return decided(d.Blocked), nil
 }

@@ -42,26 +42,18 @@ func (d *draws) next() []bucket {
 		key := append(d.buckets[i].key[:0], draw.Prefix...)
 		switch {
 		case draw.Same:
-			key = number(key, drawn)
+			key = round.AppendNumber(key, drawn)
 		case draw.Of == 0:
 			d.fresh++
 			key = strconv.AppendUint(append(key, d.prefix...), d.fresh, 36)
 		case draw.Hot > 0 && d.random.Float64() < draw.Hot:
 			drawn = 0
-			key = number(key, drawn)
+			key = round.AppendNumber(key, drawn)
 		default:
 			drawn = d.random.IntN(draw.Of)
-			key = number(key, drawn)
+			key = round.AppendNumber(key, drawn)
 		}
 		d.buckets[i].key = key
 	}
 	return d.buckets
-}
-
-// number appends n with at least five digits, as the tables are filled.
-func number(key []byte, n int) []byte {
-	for limit := 10_000; limit > 1 && n < limit; limit /= 10 {
-		key = append(key, '0')
-	}
-	return strconv.AppendInt(key, int64(n), 10)
 }

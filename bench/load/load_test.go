@@ -244,27 +244,3 @@ func TestNewKeysAreNeverDrawnTwice(t *testing.T) {
 		}
 	}
 }
-
-func TestNumbersHaveFiveDigits(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "00000", 7: "00007", 10: "00010", 9_999: "09999", 12_345: "12345", 100_000: "100000"} {
-		if got := string(number(nil, n)); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
-func TestTruthIsReadFromWhatTheDriverGives(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		value any
-		want  bool
-		fails bool
-	}{
-		{int64(0), false, false}, {int64(1), true, false}, {[]byte("0"), false, false}, {[]byte("1"), true, false}, {nil, false, true},
-	} {
-		if got, err := truth(c.value); got != c.want || (err != nil) != c.fails {
-			t.Errorf("%v is %v, %v", c.value, got, err)
-		}
-	}
-}

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"velocityd/bench/round"
@@ -25,8 +25,8 @@ type bucket struct {
 }
 
 // answer says how many checks of one call were allowed, blocked, and refused for want of
-// capacity.
-type answer struct{ admitted, blocked, busy int64 }
+// capacity, and how often the call had to be repeated.
+type answer struct{ admitted, blocked, busy, retried int64 }
 
 // decided is the answer to a lone check.
 func decided(blocked bool) answer {
@@ -38,39 +38,32 @@ func decided(blocked bool) answer {
 
 // caller is one connection, for one goroutine.
 type caller interface {
-	// ask asks for all buckets in one call, and also returns how often the call had
-	// to be repeated. After an error the caller must not be used.
-	ask(ctx context.Context, buckets []bucket) (got answer, retried int, err error)
+	// ask asks for all buckets in one call. After an error the caller must not be used.
+	ask(ctx context.Context, buckets []bucket) (answer, error)
 	close()
 }
 
-// dialer makes callers for one round.
-type dialer interface {
-	dial(ctx context.Context, until time.Time) (caller, error)
-}
+// dial makes a caller for one round.
+type dial func(ctx context.Context, until time.Time) (caller, error)
 
 // load is one running round.
 type load struct {
-	dialer       dialer
+	dial         dial
 	order        round.Order
 	began, until time.Time
-	latencies    round.Latencies
-	admitted     atomic.Int64
-	blocked      atomic.Int64
-	busy         atomic.Int64
-	errors       atomic.Int64
-	retried      atomic.Int64
-	firstError   atomic.Pointer[string]
+	lock         sync.Mutex // of what follows
+	sum          round.Summary
+	latencies    []time.Duration
 }
 
 // ask carries out the order. All callers are connected before the clock starts; each waits for its answer
 // before it asks again. It fails if a caller cannot connect; later faults are counted.
 func ask(ctx context.Context, order round.Order) (round.Summary, error) {
-	d, err := newDialer(order)
+	d, err := dialOf(order)
 	if err != nil {
 		return round.Summary{}, err
 	}
-	l := &load{dialer: d, order: order}
+	l := &load{dial: d, order: order}
 	length := time.Duration(order.Seconds * float64(time.Second))
 	callers, err := l.connect(ctx, time.Now().Add(length+2*patience))
 	if err != nil {
@@ -85,13 +78,15 @@ func ask(ctx context.Context, order round.Order) (round.Summary, error) {
 		group.Go(func() { l.loop(ctx, c, i) })
 	}
 	group.Wait()
-	return l.summary(time.Since(l.began)), nil
+	l.sum.Seconds = time.Since(l.began).Seconds()
+	l.sum.Over(l.latencies)
+	return l.sum, nil
 }
 
 func (l *load) connect(ctx context.Context, until time.Time) ([]caller, error) {
 	callers := make([]caller, 0, l.order.Callers)
 	for range l.order.Callers {
-		c, err := l.dialer.dial(ctx, until)
+		c, err := l.dial(ctx, until)
 		if err != nil {
 			for _, c := range callers {
 				c.close()
@@ -119,18 +114,16 @@ func (l *load) loop(ctx context.Context, c caller, callerNo int) {
 		}
 		if c == nil {
 			var err error
-			if c, err = l.dialer.dial(ctx, l.until.Add(patience)); err != nil {
+			if c, err = l.dial(ctx, l.until.Add(patience)); err != nil {
 				c = nil
-				l.fail(err)
+				l.note(answer{}, 0, err)
 				wait(ctx, pause)
 				continue
 			}
 		}
-		got, retried, err := c.ask(ctx, draws.next())
-		l.note(got, time.Since(asked))
-		l.retried.Add(int64(retried))
+		got, err := c.ask(ctx, draws.next())
+		l.note(got, time.Since(asked), err)
 		if err != nil {
-			l.fail(err)
 			c.close()
 			c = nil
 		}
@@ -160,48 +153,38 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (l *load) note(got answer, latency time.Duration) {
+// note adds the answer to one call, or the error of one without an answer.
+func (l *load) note(got answer, latency time.Duration, err error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
 	if got.admitted+got.blocked > 0 {
-		l.latencies.Record(latency)
+		l.latencies = append(l.latencies, latency)
 	}
-	l.admitted.Add(got.admitted)
-	l.blocked.Add(got.blocked)
-	l.busy.Add(got.busy)
+	l.sum.Admitted += got.admitted
+	l.sum.Blocked += got.blocked
+	l.sum.Busy += got.busy
+	l.sum.Retried += got.retried
+	if err != nil {
+		l.sum.Errors++
+		l.sum.FirstError = cmp.Or(l.sum.FirstError, err.Error())
+	}
 }
 
-func (l *load) fail(err error) {
-	l.errors.Add(1)
-	text := err.Error()
-	l.firstError.CompareAndSwap(nil, &text)
-}
-
-func (l *load) summary(took time.Duration) round.Summary {
-	s := round.Summary{
-		Admitted: l.admitted.Load(), Blocked: l.blocked.Load(), Busy: l.busy.Load(),
-		Errors: l.errors.Load(), Retried: l.retried.Load(), Seconds: took.Seconds(),
-	}
-	l.latencies.Into(&s)
-	if text := l.firstError.Load(); text != nil {
-		s.FirstError = *text
-	}
-	return s
-}
-
-// newDialer returns the dialer for the order's protocol.
-func newDialer(order round.Order) (dialer, error) {
+// dialOf returns how to dial by the order's protocol.
+func dialOf(order round.Order) (dial, error) {
 	switch order.Protocol {
 	case round.Procedure, round.Recording:
-		return newSQLDialer(order)
+		return dialSQL(order)
 	case round.Service:
-		return webDialer{address: order.Address, path: "/v1/check", language: serviceLanguage{}}, nil
+		return dialWeb(order.Address, "/v1/check", serviceLanguage{}), nil
 	case round.Client:
-		return newClientDialer(order.Address)
+		return dialClient(order.Address)
 	case round.Coalesced:
-		return newClientDialer(order.Address, client.WithCoalescing())
+		return dialClient(order.Address, client.WithCoalescing())
 	case round.Envoy:
-		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
+		return dialWeb(order.Address, "/json", envoyLanguage{}), nil
 	case round.RPC:
-		return &rpcDialer{address: order.Address}, nil
+		return (&rpcConnections{address: order.Address}).dial, nil
 	}
 	return nil, fmt.Errorf("unknown protocol %q", order.Protocol)
 }

@@ -23,16 +23,16 @@ const perConnection = 64
 
 var errUnreachable = errors.New("no connection")
 
-// rpcDialer asks Envoy's Rate Limit Service over gRPC.
-type rpcDialer struct {
+// rpcConnections asks Envoy's Rate Limit Service over gRPC.
+type rpcConnections struct {
 	address string
 	lock    sync.Mutex
 	conn    *grpc.ClientConn // the newest one
 	callers int              // that share it
 }
 
-// dial implements dialer. Connections stay open until the process ends.
-func (d *rpcDialer) dial(ctx context.Context, _ time.Time) (caller, error) {
+// dial is a dial. Connections stay open until the process ends.
+func (d *rpcConnections) dial(ctx context.Context, _ time.Time) (caller, error) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	if d.conn == nil || d.callers == perConnection {
@@ -72,7 +72,7 @@ type rpcCaller struct {
 
 func (*rpcCaller) close() {}
 
-func (c *rpcCaller) ask(ctx context.Context, buckets []bucket) (answer, int, error) {
+func (c *rpcCaller) ask(ctx context.Context, buckets []bucket) (answer, error) {
 	for len(c.request.Descriptors) < len(buckets) {
 		c.request.Descriptors = append(c.request.Descriptors,
 			&common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{}}})
@@ -84,16 +84,16 @@ func (c *rpcCaller) ask(ctx context.Context, buckets []bucket) (answer, int, err
 	err := c.conn.Invoke(ctx, ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, c.request, &c.response)
 	switch {
 	case status.Code(err) == codes.Unavailable:
-		return answer{busy: 1}, 0, nil
+		return answer{busy: 1}, nil
 	case err != nil:
-		return answer{}, 0, err
+		return answer{}, err
 	}
 	switch code := c.response.GetOverallCode(); code {
 	case ratelimit.RateLimitResponse_OK:
-		return decided(false), 0, nil
+		return decided(false), nil
 	case ratelimit.RateLimitResponse_OVER_LIMIT:
-		return decided(true), 0, nil
+		return decided(true), nil
 	default:
-		return answer{}, 0, fmt.Errorf("code %v", code)
+		return answer{}, fmt.Errorf("code %v", code)
 	}
 }

@@ -20,17 +20,12 @@ const errDeadlock = 1213
 
 const maxRetries = 100
 
-// sqlDialer makes connections without the pool of database/sql, whose locks would add to
+// dialSQL makes connections without the pool of database/sql, whose locks would add to
 // the generator's cost.
-type sqlDialer struct {
-	connector driver.Connector
-	recording bool
-}
-
-func newSQLDialer(order round.Order) (sqlDialer, error) {
+func dialSQL(order round.Order) (dial, error) {
 	cfg, err := mysql.ParseDSN(order.Address)
 	if err != nil {
-		return sqlDialer{}, errors.New("parse the DSN: write user@unix(/path)/database")
+		return nil, errors.New("parse the DSN: write user@unix(/path)/database")
 	}
 	recording := order.Protocol == round.Recording
 	cfg.InterpolateParams = true // one round trip for a CALL
@@ -39,9 +34,23 @@ func newSQLDialer(order round.Order) (sqlDialer, error) {
 	cfg.ReadTimeout = patience
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
-		return sqlDialer{}, fmt.Errorf("make a connector: %w", err)
+		return nil, fmt.Errorf("make a connector: %w", err)
 	}
-	return sqlDialer{connector: connector, recording: recording}, nil
+	return func(ctx context.Context, _ time.Time) (caller, error) {
+		opened, err := connector.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, ok := opened.(conn)
+		if !ok {
+			return nil, errors.New("the driver cannot query without a statement")
+		}
+		if !recording {
+			return &sqlCaller{conn: c, row: make([]driver.Value, 0, 16)}, nil
+		}
+		_, err = c.ExecContext(ctx, "SET autocommit = 0; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+		return &recorder{conn: c}, err
+	}, nil
 }
 
 // conn is the part of the driver's connections that the generator uses.
@@ -49,22 +58,6 @@ type conn interface {
 	driver.Conn
 	driver.QueryerContext
 	driver.ExecerContext
-}
-
-func (d sqlDialer) dial(ctx context.Context, _ time.Time) (caller, error) {
-	opened, err := d.connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, ok := opened.(conn)
-	if !ok {
-		return nil, errors.New("the driver cannot query without a statement")
-	}
-	if !d.recording {
-		return &sqlCaller{conn: c, row: make([]driver.Value, 0, 16)}, nil
-	}
-	_, err = c.ExecContext(ctx, "SET autocommit = 0; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
-	return &recorder{conn: c}, err
 }
 
 // sqlCaller calls check_velocity.
@@ -76,53 +69,41 @@ type sqlCaller struct {
 func (c *sqlCaller) close() { _ = c.conn.Close() }
 
 // ask repeats a call that ended with a deadlock, as real callers would have to.
-func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (got answer, retried int, err error) {
+func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (answer, error) {
 	args := []driver.NamedValue{
 		{Ordinal: 1, Value: int64(buckets[0].zone)},
 		{Ordinal: 2, Value: string(buckets[0].key)},
 	}
-	for ; ; retried++ {
-		blocked, err := c.once(args)
+	for retried := int64(0); ; retried++ {
+		got, err := c.once(args)
+		got.retried = retried
 		var engine *mysql.MySQLError
-		switch {
-		case err == nil:
-			return decided(blocked), retried, nil
-		case !errors.As(err, &engine) || engine.Number != errDeadlock || retried == maxRetries:
-			return answer{}, retried, err
+		if !errors.As(err, &engine) || engine.Number != errDeadlock || retried == maxRetries {
+			return got, err
 		}
 	}
 }
 
 // once sends one call and reads its whole answer. It has no context, because watching one
 // would cost more than the call; the connection has a read timeout.
-func (c *sqlCaller) once(args []driver.NamedValue) (blocked bool, err error) {
+func (c *sqlCaller) once(args []driver.NamedValue) (got answer, err error) {
 	rows, err := c.conn.QueryContext(context.Background(), "CALL check_velocity(?, ?)", args)
 	if err != nil {
-		return false, err
+		return got, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	c.row = c.row[:len(rows.Columns())]
 	if err := rows.Next(c.row); err != nil {
-		return false, fmt.Errorf("read the answer: %w", err)
+		return got, fmt.Errorf("read the answer: %w", err)
 	}
-	if blocked, err = truth(c.row[0]); err != nil {
-		return false, err
+	blocked, ok := c.row[0].(int64)
+	if !ok {
+		return got, fmt.Errorf("blocked is a %T", c.row[0])
 	}
 	if err := rows.Next(c.row); !errors.Is(err, io.EOF) {
-		return false, errors.Join(errors.New("the answer does not end after its row"), err)
+		return got, errors.Join(errors.New("the answer does not end after its row"), err)
 	}
-	return blocked, nil
-}
-
-// truth reads a BOOLEAN, whose Go type differs between versions of the driver.
-func truth(v driver.Value) (bool, error) {
-	switch v := v.(type) {
-	case int64:
-		return v != 0, nil
-	case []byte:
-		return len(v) != 1 || v[0] != '0', nil
-	}
-	return false, fmt.Errorf("blocked is a %T", v)
+	return decided(blocked != 0), nil
 }
 
 // recorder inserts the rows of a limiter and commits, in one packet. It counts nothing, and allows
@@ -134,12 +115,12 @@ type recorder struct {
 
 func (r *recorder) close() { _ = r.conn.Close() }
 
-func (r *recorder) ask(_ context.Context, buckets []bucket) (got answer, retried int, err error) {
+func (r *recorder) ask(_ context.Context, buckets []bucket) (answer, error) {
 	r.statement = appendRecord(r.statement[:0], buckets, time.Now())
 	if _, err := r.conn.ExecContext(context.Background(), string(r.statement), nil); err != nil {
-		return answer{}, 0, err
+		return answer{}, err
 	}
-	return answer{admitted: int64(len(buckets))}, 0, nil
+	return answer{admitted: int64(len(buckets))}, nil
 }
 
 // appendRecord appends a row's values. It needs no escapes, because the benchmark's keys

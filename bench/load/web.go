@@ -27,22 +27,16 @@ type language interface {
 	read(status int, body []byte) (answer, error)
 }
 
-type webDialer struct {
-	address, path string
-	language      language
-}
-
-func (d webDialer) dial(ctx context.Context, until time.Time) (caller, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.address)
-	if err != nil {
-		return nil, err
+func dialWeb(address, path string, in language) dial {
+	head := "POST " + path + " HTTP/1.1\r\nHost: " + address + "\r\nContent-Type: application/json\r\nContent-Length: "
+	return func(ctx context.Context, until time.Time) (caller, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		_ = conn.SetDeadline(until) // fails only for a connection that was closed here
+		return &webCaller{conn: conn, in: bufio.NewReaderSize(conn, 2048), head: head, language: in}, nil
 	}
-	if err := conn.SetDeadline(until); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	head := "POST " + d.path + " HTTP/1.1\r\nHost: " + d.address + "\r\nContent-Type: application/json\r\nContent-Length: "
-	return &webCaller{conn: conn, in: bufio.NewReaderSize(conn, 2048), head: head, language: d.language}, nil
 }
 
 type webCaller struct {
@@ -57,21 +51,20 @@ type webCaller struct {
 
 func (c *webCaller) close() { c.conn.Close() }
 
-func (c *webCaller) ask(_ context.Context, buckets []bucket) (answer, int, error) {
+func (c *webCaller) ask(_ context.Context, buckets []bucket) (answer, error) {
 	c.body = c.language.appendBody(c.body[:0], buckets)
 	c.request = append(c.request[:0], c.head...)
 	c.request = strconv.AppendInt(c.request, int64(len(c.body)), 10)
 	c.request = append(c.request, "\r\n\r\n"...)
 	c.request = append(c.request, c.body...)
 	if _, err := c.conn.Write(c.request); err != nil {
-		return answer{}, 0, fmt.Errorf("send: %w", err)
+		return answer{}, fmt.Errorf("send: %w", err)
 	}
 	status, err := c.read()
 	if err != nil {
-		return answer{}, 0, fmt.Errorf("receive: %w", err)
+		return answer{}, fmt.Errorf("receive: %w", err)
 	}
-	got, err := c.language.read(status, c.answer)
-	return got, 0, err
+	return c.language.read(status, c.answer)
 }
 
 // read reads one answer: its status, and its body into c.answer.

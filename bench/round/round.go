@@ -2,7 +2,11 @@
 // summary. It must not know any contender.
 package round
 
-import "time"
+import (
+	"slices"
+	"strconv"
+	"time"
+)
 
 // The protocols of the contenders.
 const (
@@ -70,4 +74,22 @@ func (s Summary) PerSecond() float64 {
 		return 0
 	}
 	return float64(s.Answers()) / s.Seconds
+}
+
+// Over sets the quantiles of the latencies of the answers, which it sorts. Without an answer they stay 0.
+func (s *Summary) Over(latencies []time.Duration) {
+	if len(latencies) == 0 {
+		return
+	}
+	slices.Sort(latencies)
+	quantile := func(q float64) time.Duration { return latencies[int(q*float64(len(latencies)))] }
+	s.P50, s.P99, s.Max = quantile(0.5), quantile(0.99), latencies[len(latencies)-1]
+}
+
+// AppendNumber appends the number of a key, with five digits at least.
+func AppendNumber(key []byte, n int) []byte {
+	for limit := 10_000; limit > 1 && n < limit; limit /= 10 {
+		key = append(key, '0')
+	}
+	return strconv.AppendInt(key, int64(n), 10)
 }
