@@ -160,7 +160,7 @@ func (s *stage) checkBeside(ctx context.Context, p *past, turn int, work func() 
 	go func() { worked <- work() }()
 	sum, _, err := s.ask(ctx, round.Order{
 		Protocol: round.Service, Address: p.address, Callers: leaveCallers, Seconds: leaveSeconds, Seed: uint64(turn),
-		Draws: []round.Draw{zoneOf(zoneUser).draw("user-", buckets)},
+		Draws: users(),
 	})
 	return result{turn: turn, Summary: sum}, errors.Join(err, <-worked)
 }

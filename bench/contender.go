@@ -33,7 +33,7 @@ type contender struct {
 	database *database // the schema with a row for every attempt; nil if there is none
 	shares   bool      // its service and database are another contender's
 	logBytes func() (int64, error)
-	known    []known // buckets of its new schema
+	known    []round.Draw // buckets of its new schema
 	seed     func(context.Context, *database) error
 	// run asks a contender that a load generator cannot ask, because it is a library. It
 	// returns the processor time of the asking process. nil for all other contenders.
@@ -237,14 +237,14 @@ func (s *stage) setUp(ctx context.Context, c *contender, e *engine) (err error) 
 		c.address = c.database.dsn
 		return nil
 	}
-	var flags []string
+	args := []string{"serve", "--dsn", c.database.dsn}
 	if c.kind == kindService {
 		if c.door, err = freeAddress(ctx); err != nil {
 			return err
 		}
-		flags = []string{"--grpc-listen", c.door}
+		args = append(args, "--grpc-listen", c.door)
 	}
-	process, address, err := s.serve(ctx, c.program, c.database, id, flags...)
+	process, address, err := s.serve(ctx, e.name()+"-"+id, c.program, args...)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func besides(served contender, o options) []*contender {
 }
 
 // schema makes a database with the zones and known buckets: that of a velocityd, or of the textbook if there is no program.
-func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []known) (*database, error) {
+func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []round.Draw) (*database, error) {
 	d, err := e.create(ctx, name)
 	if err != nil {
 		return nil, err
@@ -305,14 +305,13 @@ func migrate(ctx context.Context, program string, d *database) error {
 VALUES ('idle_buckets', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`)
 }
 
-// serve starts a velocityd on a database. close stops it.
-func (s *stage) serve(ctx context.Context, program string, d *database, name string, flags ...string) (*child, string, error) {
+// serve starts a program that listens where its flag --listen says. close stops it.
+func (s *stage) serve(ctx context.Context, name, program string, args ...string) (*child, string, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	process, err := s.start(ctx, d.engine.name()+"-"+name, "tcp", address, nil, program,
-		append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)...)
+	process, err := s.start(ctx, name, "tcp", address, nil, program, append(args, "--listen", address)...)
 	return process, address, err
 }
 

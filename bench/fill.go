@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -33,11 +34,12 @@ func planOf(rows int) history.Plan {
 // fill fills zone_txn of a new schema with the txns of a plan, day by day, and zone_txn_mark with a mark an hour. It drops the
 // secondary indexes and builds them at the end, which is much faster. isWhole leaves the table its one partition.
 func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error {
-	drop, add, err := d.indexes(ctx, "zone_txn")
-	if err != nil {
-		return err
+	var name, text string
+	if err := d.sql.QueryRowContext(ctx, "SHOW CREATE TABLE zone_txn").Scan(&name, &text); err != nil {
+		return fmt.Errorf("look at zone_txn: %w", err)
 	}
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1", drop}
+	drops, adds := secondaryIndexes(text)
+	statements := []string{unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1", "ALTER TABLE zone_txn " + drops}
 	if !isWhole {
 		statements = append(statements, partitionByDay(p.Begin(), history.Days+daysAhead))
 	}
@@ -49,7 +51,7 @@ func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error
 			return err
 		}
 	}
-	return d.session(ctx, add, marksOf(p), fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.NextID()),
+	return d.session(ctx, "ALTER TABLE zone_txn "+adds, marksOf(p), fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.NextID()),
 		"SET SESSION unique_checks = 1", logged, "ANALYZE NO_WRITE_TO_BINLOG TABLE zone_txn, zone_txn_mark, zone_bucket_lock")
 }
 
@@ -94,33 +96,14 @@ func partitionByDay(from time.Time, days int) string {
 // dayPartition returns the name of the partition of a day.
 func dayPartition(date time.Time) string { return date.UTC().Format("p20060102") }
 
-// indexes returns the statements that drop a table's secondary indexes and make
-// them again.
-func (d *database) indexes(ctx context.Context, table string) (drop, add string, err error) {
-	var name, text string
-	if err := d.sql.QueryRowContext(ctx, "SHOW CREATE TABLE "+table).Scan(&name, &text); err != nil {
-		return "", "", fmt.Errorf("look at %s: %w", table, err)
-	}
-	drops, adds := secondaryIndexes(text)
-	drop, add = "DO 0", "DO 0"
-	if len(drops) > 0 {
-		drop = "ALTER TABLE " + table + " " + strings.Join(drops, ", ")
-		add = "ALTER TABLE " + table + " " + strings.Join(adds, ", ")
-	}
-	return drop, add, nil
-}
+// secondaryIndex matches an index in the answer of SHOW CREATE TABLE.
+var secondaryIndex = regexp.MustCompile("(?m)^ *((?:UNIQUE )?KEY (`[^`]+`) .*?),?$")
 
-// secondaryIndexes reads the indexes from the answer of SHOW CREATE TABLE.
-func secondaryIndexes(text string) (drops, adds []string) {
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(strings.TrimSpace(line), ",")
-		if !strings.HasPrefix(line, "KEY `") && !strings.HasPrefix(line, "UNIQUE KEY `") {
-			continue
-		}
-		_, rest, _ := strings.Cut(line, "`")
-		name, _, _ := strings.Cut(rest, "`")
-		drops = append(drops, "DROP KEY `"+name+"`")
-		adds = append(adds, "ADD "+line)
+// secondaryIndexes returns what ALTER TABLE has to say to drop the secondary indexes of a table, and to make them again.
+func secondaryIndexes(text string) (drops, adds string) {
+	var dropped, added []string
+	for _, found := range secondaryIndex.FindAllStringSubmatch(text, -1) {
+		dropped, added = append(dropped, "DROP KEY "+found[2]), append(added, "ADD "+found[1])
 	}
-	return drops, adds
+	return strings.Join(dropped, ", "), strings.Join(added, ", ")
 }

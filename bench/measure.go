@@ -225,7 +225,8 @@ func (m *measured) measureMemory(ctx context.Context, c *contender, connections 
 	m.stage.progress("memory at %d connections, %s", connections, c.name)
 	sc := scenarios(m.options.overrides)[0]
 	sc.callers = connections
-	process, address, err := m.stage.serve(ctx, c.program, c.database, fmt.Sprintf("memory-%d-%v", connections, c.isBefore))
+	process, address, err := m.stage.serve(ctx, fmt.Sprintf("%s-memory-%d-%v", c.engine.name(), connections, c.isBefore),
+		c.program, "serve", "--dsn", c.database.dsn)
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (s *stage) fillPast(ctx context.Context, p *past, name string) (err error) 
 	if err := p.database.fill(ctx, p.plan, p.isWhole); err != nil {
 		return err
 	}
-	_, p.address, err = s.serve(ctx, s.programs.velocityd, p.database, name, "--retention", "off")
+	_, p.address, err = s.serve(ctx, p.engine.name()+"-"+name, s.programs.velocityd, "serve", "--dsn", p.database.dsn, "--retention", "off")
 	return err
 }
 

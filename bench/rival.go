@@ -215,7 +215,7 @@ func (z zone) unit() string {
 
 // addRate sets up redis_rate behind Echo with each kind of Redis.
 func (s *stage) addRate(ctx context.Context, server, name string) error {
-	program, err := s.buildRival(ctx, "redisrate", "./redisrate")
+	program, err := s.buildRival(ctx, "redisrate", "./echo")
 	if err != nil {
 		return err
 	}
@@ -226,15 +226,11 @@ func (s *stage) addRate(ctx context.Context, server, name string) error {
 		if err != nil {
 			return err
 		}
-		address, err := freeAddress(ctx)
-		if err != nil {
-			return err
-		}
-		args := []string{"-listen", address, "-redis", store.socket}
+		args := []string{"--redis", store.socket}
 		for _, z := range zones() {
-			args = append(args, "-zone", fmt.Sprintf("%d:%d:%d", z.id, z.rate, z.window))
+			args = append(args, "--zone", fmt.Sprintf("%d:%d:%d", z.id, z.rate, z.window))
 		}
-		process, err := s.start(ctx, "redisrate"+p.id, "tcp", address, nil, program, args...)
+		process, address, err := s.serve(ctx, "redisrate"+p.id, program, args...)
 		if err != nil {
 			return err
 		}
@@ -315,11 +311,7 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("write an answer: %w", err)
 	}
-	address, err := freeAddress(ctx)
-	if err != nil {
-		return err
-	}
-	process, err := s.start(ctx, "echo", "tcp", address, nil, program, "-listen", address, "-answer", path)
+	process, address, err := s.serve(ctx, "echo", program, "--answer", path)
 	if err != nil {
 		return err
 	}

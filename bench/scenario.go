@@ -46,9 +46,9 @@ func scenarios(overrides int) []scenario {
 	}
 	users := known(zoneUser, "user-", buckets)
 	pair := func(uint64) []round.Draw {
-		address := zoneOf(zoneAddress).draw("address-", buckets)
-		address.Hot = 0.05
-		return []round.Draw{zoneOf(zoneUser).draw("user-", buckets), address}
+		both := usersAndAddresses()
+		both[1].Hot = 0.05
+		return both
 	}
 	hot := func(seed uint64) []round.Draw {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}

@@ -108,35 +108,31 @@ func numbers(of int) string {
 // unlogged keeps seeds out of the binary log, whose length is measured.
 const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin = 1"
 
-// known are buckets that have a lock row before the first check.
-type known struct {
-	zone   int
-	prefix string
-	of     int
-}
-
-// users are the buckets of the contenders with a schema of which nobody asks for more.
-func users() []known { return []known{{zoneUser, "user-", buckets}} }
+// users are the buckets of the contenders with a schema of which nobody asks for more. They have a lock row before the first
+// check, as those of the other contenders have.
+func users() []round.Draw { return []round.Draw{zoneOf(zoneUser).draw("user-", buckets)} }
 
 // usersAndAddresses are the buckets of a contender that is also asked for users with their addresses.
-func usersAndAddresses() []known { return append(users(), known{zoneAddress, "address-", buckets}) }
+func usersAndAddresses() []round.Draw {
+	return append(users(), zoneOf(zoneAddress).draw("address-", buckets))
+}
 
 // served are the buckets of the service.
-func served() []known {
-	list := append(usersAndAddresses(), known{zoneExcepted, "user-", buckets})
+func served() []round.Draw {
+	list := append(usersAndAddresses(), zoneOf(zoneExcepted).draw("user-", buckets))
 	for _, z := range quotas() {
-		list = append(list, known{z.id, "account-", accounts})
+		list = append(list, z.draw("account-", accounts))
 	}
 	return list
 }
 
 // seedBuckets makes the lock rows of known buckets, in no order, as new buckets come. The order in
 // which MySQL joins the digits would leave the pages of the table a fifth full.
-func (d *database) seedBuckets(ctx context.Context, list []known) error {
+func (d *database) seedBuckets(ctx context.Context, list []round.Draw) error {
 	statements := []string{unlogged}
 	for _, k := range list {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_bucket_lock (zone_id, bucket_key)
-SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers ORDER BY CRC32(n)`, k.zone, k.prefix, numbers(k.of)))
+SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers ORDER BY CRC32(n)`, k.Zone, k.Prefix, numbers(k.Of)))
 	}
 	return d.session(ctx, append(statements, logged)...)
 }

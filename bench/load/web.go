@@ -102,7 +102,7 @@ func (c *webCaller) read() (status int, err error) {
 	return status, err
 }
 
-// serviceLanguage is the language of velocityd and of the handler in rivals/redisrate.
+// serviceLanguage is the language of velocityd and of redis_rate in rivals/echo.
 type serviceLanguage struct{}
 
 func (serviceLanguage) appendBody(body []byte, buckets []bucket) []byte {
