@@ -122,9 +122,9 @@ func (c cluster) mount(t *testing.T, v volume) string {
 	texts, mode := map[string]string{}, os.FileMode(0o644)
 	switch {
 	case v.ConfigMap != nil:
-		texts = c.find(t, v.ConfigMap.Name)
+		texts = c[v.ConfigMap.Name]
 	case v.Secret != nil:
-		texts, mode = c.find(t, v.Secret.SecretName), 0o440
+		texts, mode = c[v.Secret.SecretName], 0o440
 		if len(v.Secret.Items) > 0 {
 			all := texts
 			texts = map[string]string{}
@@ -134,6 +134,9 @@ func (c cluster) mount(t *testing.T, v volume) string {
 				}
 			}
 		}
+	}
+	if texts == nil {
+		t.Fatalf("there is no Secret or ConfigMap for the volume %s", v.Name)
 	}
 	data := filepath.Join(folder, "..2026_11_26")
 	link := filepath.Join(folder, "..data")
@@ -151,14 +154,6 @@ func (c cluster) mount(t *testing.T, v volume) string {
 		t.Fatal(err)
 	}
 	return folder
-}
-
-func (c cluster) find(t *testing.T, name string) map[string]string {
-	t.Helper()
-	if c[name] == nil {
-		t.Fatalf("there is no Secret or ConfigMap %s", name)
-	}
-	return c[name]
 }
 
 // release is where examples of the chart run.
@@ -237,20 +232,26 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 	base := strings.ToLower(server.ReadinessProbe.HTTPGet.Scheme) + "://127.0.0.1:8080"
 	for _, probe := range []probe{server.LivenessProbe, server.ReadinessProbe} {
 		p.eventually(t, "200 from "+probe.HTTPGet.Path, func() bool {
-			status, _ := askBy(t, r.client, base+probe.HTTPGet.Path, "10.1.2.3:8080", "", "")
+			status, _ := ask(t, r.client, base+probe.HTTPGet.Path, "10.1.2.3:8080", "", "")
 			return status == http.StatusOK
 		})
 	}
-	if status, body := askBy(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", token, firstCheck); status != http.StatusOK {
+	if status, body := ask(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", token, firstCheck); status != http.StatusOK {
 		t.Errorf("a check: got %d %s", status, body)
 	}
 	if made["ConfigMap"].Data["gates.yaml"] != "" {
-		status, body := askBy(t, r.client, base+"/gate/login", "velocityd.example.org", r.token, "username=bob")
+		status, body := ask(t, r.client, base+"/gate/login", "velocityd.example.org", r.token, "username=bob")
 		if status != http.StatusNoContent {
 			t.Errorf("a gate, by the ingress' name: got %d %s", status, body)
 		}
 	}
-	settings := settingsOf(t, made["ConfigMap"])
+	var settings struct { // of further ports
+		AdminListen string `yaml:"admin-listen"`
+		GRPCListen  string `yaml:"grpc-listen"`
+	}
+	if err := yaml.Unmarshal([]byte(made["ConfigMap"].Data["velocityd.yaml"]), &settings); err != nil {
+		t.Fatal(err)
+	}
 	if settings.GRPCListen != "" && !isOpen(t, settings.GRPCListen) {
 		t.Errorf("nothing listens at %s", settings.GRPCListen)
 	}
@@ -258,24 +259,9 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 		base = "http://127.0.0.1" + settings.AdminListen
 	}
 	metrics := base + "/metrics"
-	status, body := askBy(t, r.client, metrics, "", r.token, "")
+	status, body := ask(t, r.client, metrics, "", r.token, "")
 	if status != http.StatusOK || !strings.Contains(body, "velocityd_build_info") {
 		t.Errorf("metrics: got %d", status)
 	}
 	p.stop(t, time.Duration(served.TerminationGracePeriodSeconds)*time.Second)
-}
-
-// listeners are the settings of further ports.
-type listeners struct {
-	AdminListen string `yaml:"admin-listen"`
-	GRPCListen  string `yaml:"grpc-listen"`
-}
-
-// settingsOf returns the settings of further ports, which are empty if there are none.
-func settingsOf(t *testing.T, config manifest) (settings listeners) {
-	t.Helper()
-	if err := yaml.Unmarshal([]byte(config.Data["velocityd.yaml"]), &settings); err != nil {
-		t.Fatal(err)
-	}
-	return settings
 }

@@ -3,6 +3,7 @@
 package containers_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,24 +63,15 @@ func order(services map[string]composed) (names []string) {
 		if slices.Contains(names, name) {
 			return
 		}
-		for _, before := range sortedKeys(services[name].DependsOn) {
+		for _, before := range slices.Sorted(maps.Keys(services[name].DependsOn)) {
 			add(before)
 		}
 		names = append(names, name)
 	}
-	for _, name := range sortedKeys(services) {
+	for _, name := range slices.Sorted(maps.Keys(services)) {
 		add(name)
 	}
 	return names
-}
-
-func sortedKeys[V any](all map[string]V) []string {
-	var keys []string
-	for key := range all {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // TestTheComposeFileComesUpAndItsPageIsRight carries out the services of the compose file in their order, twice, as two

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -126,11 +127,11 @@ func TestTheImageAnswersItsFirstCheckAsItsUserOnAReadOnlyRoot(t *testing.T) {
 	}
 	p := c.start(t, append(i.Config.Entrypoint, i.Config.Cmd...)...)
 	p.eventually(t, "the image is healthy", func() bool { _, code := health(); return code == 0 })
-	status, body := ask(t, "http://127.0.0.1:8080/v1/check", token, firstCheck)
+	status, body := ask(t, http.DefaultClient, "http://127.0.0.1:8080/v1/check", "", token, firstCheck)
 	if status != 200 || !strings.Contains(body, `"blocked":false`) {
 		t.Errorf("the first check: got %d %s", status, body)
 	}
-	if status, _ := ask(t, "http://127.0.0.1:8080/v1/check", "", firstCheck); status != 401 {
+	if status, _ := ask(t, http.DefaultClient, "http://127.0.0.1:8080/v1/check", "", "", firstCheck); status != 401 {
 		t.Errorf("without a token: got %d, want 401", status)
 	}
 	holdsTheConfinement(t, p)

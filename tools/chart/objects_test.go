@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -187,22 +184,3 @@ func TestEachManifestIsOneThatKubernetesTakes(t *testing.T) {
 		}
 	})
 }
-
-// TestRenderingIsTheSameEachTime finds what depends on the order of a map.
-func TestRenderingIsTheSameEachTime(t *testing.T) {
-	t.Parallel()
-	var texts [][]byte
-	for range 2 {
-		var out bytes.Buffer
-		if err := run([]string{"render", chartFolder, "../../deploy/helm/examples/monitored.yaml"}, &out); err != nil {
-			t.Fatal(err)
-		}
-		texts = append(texts, out.Bytes())
-	}
-	if !bytes.Equal(texts[0], texts[1]) || len(texts[0]) == 0 {
-		t.Errorf("got\n%s\nand\n%s", texts[0], texts[1])
-	}
-}
-
-// sorted returns the keys of a map in order, for messages.
-func sorted[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }

@@ -68,32 +68,6 @@ func TestTheComposeFileIsOneAndItsContainersHaveNoRights(t *testing.T) {
 	}
 }
 
-// TestTheComposeFileUsesEachVolumeThatItNames finds a volume that nobody fills, or nobody reads.
-func TestTheComposeFileUsesEachVolumeThatItNames(t *testing.T) {
-	t.Parallel()
-	project := readCompose(t)
-	written, read := map[string]bool{}, map[string]bool{}
-	for _, s := range project.Services {
-		for _, v := range s.Volumes {
-			if v.Type == types.VolumeTypeVolume && v.ReadOnly {
-				read[v.Source] = true
-			} else if v.Type == types.VolumeTypeVolume {
-				written[v.Source] = true
-			}
-		}
-	}
-	for name := range project.Volumes {
-		if !written[name] {
-			t.Errorf("nobody writes the volume %s", name)
-		}
-	}
-	for _, name := range []string{"init", "owner", "service"} {
-		if !read[name] {
-			t.Errorf("nobody reads the volume %s", name)
-		}
-	}
-}
-
 // TestEachStepIsWaitedForByItsEnd: `docker compose up --wait` takes a container that has ended for a failure, unless some
 // service waits for its successful end.
 func TestEachStepIsWaitedForByItsEnd(t *testing.T) {
