@@ -51,9 +51,7 @@ func options(t *testing.T) envoy.Options {
 		{ID: 2, Rate: 5, Window: 90 * time.Second},
 		{ID: 3, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
 	} {
-		if _, err := store.PutZone(t.Context(), z, service.Match{}, ""); err != nil {
-			t.Fatal(err)
-		}
+		store.SetZone(t, z)
 	}
 	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: 10 * time.Second})
 	return envoy.Options{Limiter: limiter, Buckets: store}

@@ -163,7 +163,7 @@ func TestALoginWithoutAUserMayCountForItsAddress(t *testing.T) {
 func TestRequestsWithoutBasicAreNoLoginWhereUsersComeByIt(t *testing.T) {
 	t.Parallel()
 	f := stand(t, &application{}, func(o *proxy.Options) {
-		o.Logins, o.Users = logins(t, "* /api/**"), []gate.Source{place(t, gate.Basic, "user")}
+		o.Logins, o.Users = all(t, proxy.ParseLogin, "* /api/**"), []gate.Source{place(t, gate.Basic, "user")}
 	})
 	for range addressRate + 1 {
 		if r := f.send(t, http.MethodGet, "/api/x", ""); r.status != http.StatusUnauthorized {
@@ -249,7 +249,7 @@ func TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong(t *testing.T) {
 			}))
 			t.Cleanup(app.Close)
 			o := newOptions(t, app.URL)
-			o.Rules.Failure = rules(t, "body:wrong%20password")
+			o.Rules.Failure = all(t, proxy.ParseRule, "body:wrong%20password")
 			p := proxy.New(o)
 			own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				context.AfterFunc(r.Context(), func() { close(noticed) })

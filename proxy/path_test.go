@@ -16,7 +16,7 @@ func isStopped(t *testing.T, f *front, method, path string, headers ...string) b
 func TestALoginIsSeenInEverySpellingThatAnApplicationMayTake(t *testing.T) {
 	t.Parallel()
 	f := stand(t, &application{}, func(o *proxy.Options) {
-		o.Logins = logins(t, "POST /login", "POST /realms/*/auth", "POST /all/**", "POST /old/login.php")
+		o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth", "POST /all/**", "POST /old/login.php")
 	})
 	for _, path := range []string{
 		"/login", "/login?next=/", "//login", "///login//", "/login/", "/Login", "/LOGIN", "/%6Cogin", "/%256cogin", "/%2Flogin", "/login;x=1", "/;x/login",
@@ -47,7 +47,7 @@ func TestALoginIsSeenInEverySpellingThatAnApplicationMayTake(t *testing.T) {
 
 func TestOtherPathsAndReadingMethodsPass(t *testing.T) {
 	t.Parallel()
-	f := stand(t, &application{}, func(o *proxy.Options) { o.Logins = logins(t, "POST /login", "POST /realms/*/auth") })
+	f := stand(t, &application{}, func(o *proxy.Options) { o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth") })
 	for _, c := range [][2]string{
 		{http.MethodGet, "/login"},
 		{http.MethodHead, "/login"},

@@ -24,7 +24,7 @@ func TestAnAnswerPassesAsItIsAndIsReportedByTheRules(t *testing.T) {
 			t.Parallel()
 			app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })
 			f := stand(t, app, func(o *proxy.Options) {
-				o.Rules = proxy.Rules{Success: rules(t, "body:welcome"), Failure: rules(t, "body:wrong")}
+				o.Rules = proxy.Rules{Success: all(t, proxy.ParseRule, "body:welcome"), Failure: all(t, proxy.ParseRule, "body:wrong")}
 			})
 			if r := f.try(t, "alice", "x"); r.status != http.StatusOK || r.body != c.body {
 				t.Errorf("the client got %d with %d bytes, and not what the application answered", r.status, len(r.body))
@@ -46,7 +46,7 @@ func TestAnAnswerPassesAsItIsAndIsReportedByTheRules(t *testing.T) {
 func TestAnAnswerThatIsLookedAtHasNoCoding(t *testing.T) {
 	t.Parallel()
 	app := &application{}
-	f := stand(t, app, func(o *proxy.Options) { o.Rules.Success = rules(t, "body:application") })
+	f := stand(t, app, func(o *proxy.Options) { o.Rules.Success = all(t, proxy.ParseRule, "body:application") })
 	if r := f.try(t, "alice", "right", "Accept-Encoding", "gzip"); r.status != http.StatusOK || app.heads[0]["Accept-Encoding"] != nil {
 		t.Errorf("%d, and the application got %q", r.status, app.heads[0])
 	}

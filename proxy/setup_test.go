@@ -86,26 +86,15 @@ func place(tb testing.TB, kind gate.Kind, name string) gate.Source {
 	return s
 }
 
-func logins(tb testing.TB, texts ...string) (list []proxy.Login) {
+// all reads texts.
+func all[T any](tb testing.TB, read func(string) (T, error), texts ...string) (list []T) {
 	tb.Helper()
 	for _, text := range texts {
-		l, err := proxy.ParseLogin(text)
+		one, err := read(text)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		list = append(list, l)
-	}
-	return list
-}
-
-func rules(tb testing.TB, texts ...string) (list []proxy.Rule) {
-	tb.Helper()
-	for _, text := range texts {
-		r, err := proxy.ParseRule(text)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		list = append(list, r)
+		list = append(list, one)
 	}
 	return list
 }
@@ -122,9 +111,9 @@ func newOptions(tb testing.TB, app string) proxy.Options {
 		tb.Fatal(err)
 	}
 	return proxy.Options{
-		Service: newDirect(tb), Upstream: upstream, Logins: logins(tb, "POST /login"), Users: []gate.Source{place(tb, gate.Form, "user")},
+		Service: newDirect(tb), Upstream: upstream, Logins: all(tb, proxy.ParseLogin, "POST /login"), Users: []gate.Source{place(tb, gate.Form, "user")},
 		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience, AnswerTimeout: patience,
-		Rules:     proxy.Rules{Success: rules(tb, "status:200"), Failure: rules(tb, "status:401")},
+		Rules:     proxy.Rules{Success: all(tb, proxy.ParseRule, "status:200"), Failure: all(tb, proxy.ParseRule, "status:401")},
 		AccessLog: true, MaxRequests: 100,
 	}
 }

@@ -2,7 +2,7 @@ package wforce_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -10,18 +10,18 @@ import (
 	"velocityd/wforce"
 )
 
-// slowAttempts finds no attempt in time for the questions with these numbers.
-type slowAttempts struct {
-	wforce.Attempts
-	slow  map[int64]bool
-	asked atomic.Int64
-}
-
-func (s *slowAttempts) Attempt(ctx context.Context, id string) (service.Recall, error) {
-	if s.slow[s.asked.Add(1)] {
-		return service.Recall{}, fmt.Errorf("%w: the database is slow", service.ErrBusy)
+// slowly finds no attempt in time for the questions with numbers that isSlow names.
+func slowly(isSlow func(n int64) bool) func(*wforce.Options) {
+	return func(o *wforce.Options) {
+		var asked atomic.Int64
+		find := o.Attempts.Attempt
+		o.Attempts = attempts(func(ctx context.Context, id string) (service.Recall, error) {
+			if isSlow(asked.Add(1)) {
+				return service.Recall{}, errors.New("the database is slow")
+			}
+			return find(ctx, id)
+		})
 	}
-	return s.Attempts.Attempt(ctx, id)
 }
 
 func TestAGoodLoginKeepsNoPlaceWhenLookUpsFail(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAGoodLoginKeepsNoPlaceWhenLookUpsFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := open(t, func(o *wforce.Options) { o.Attempts = &slowAttempts{Attempts: o.Attempts, slow: slow} })
+			p := open(t, slowly(func(n int64) bool { return slow[n] }))
 			asked := login("bmCefdRgVJl", "alice", "0f24")
 			for range 2 {
 				if a := p.say(t, "allow", asked); a.verdict(t) != 0 {
@@ -55,11 +55,7 @@ func TestAGoodLoginKeepsNoPlaceWhenLookUpsFail(t *testing.T) {
 
 func TestGuessesCountWhenLookUpsFail(t *testing.T) {
 	t.Parallel()
-	slow := map[int64]bool{}
-	for i := range int64(20) {
-		slow[i] = true
-	}
-	p := open(t, func(o *wforce.Options) { o.Attempts = &slowAttempts{Attempts: o.Attempts, slow: slow} })
+	p := open(t, slowly(func(n int64) bool { return n < 20 }))
 	asked := login("bmCefdRgVJl", "mallory", "041c")
 	allowed := 0
 	for range userRate + 2 {

@@ -2,7 +2,6 @@ package wforce_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,9 +14,14 @@ import (
 	"velocityd/wforce"
 )
 
+// sessions are those in which a login may stand.
+func sessions() map[string]string {
+	return map[string]string{"in a session": "bmCefdRgVJl", "without a session": ""}
+}
+
 func TestARightPasswordIsOneAttemptThatIsGivenBack(t *testing.T) {
 	t.Parallel()
-	for name, session := range map[string]string{"in a session": "bmCefdRgVJl", "without a session": ""} {
+	for name, session := range sessions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t)
@@ -40,7 +44,7 @@ func TestARightPasswordIsOneAttemptThatIsGivenBack(t *testing.T) {
 
 func TestEachGuessTakesAPlaceAlsoWithTheSameHash(t *testing.T) {
 	t.Parallel()
-	for name, session := range map[string]string{"in a session": "bmCefdRgVJl", "without a session": ""} {
+	for name, session := range sessions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t)
@@ -99,27 +103,19 @@ func TestInstancesFindOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAThirdQuestionIsAnotherAttempt(t *testing.T) {
+func TestAThirdQuestionOrAnotherSessionIsAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for range 3 {
-		p.say(t, "allow", login("bmCefdRgVJl", "mallory", "041c"))
+		p.say(t, "allow", login("first", "mallory", "041c"))
 	}
 	if _, counted := p.of("mallory"); counted != 2 {
 		t.Errorf("three questions take %d places, want 2", counted)
 	}
-}
-
-// older has attempts that are as old as it says.
-type older struct {
-	wforce.Attempts
-	by time.Duration
-}
-
-func (o older) Attempt(ctx context.Context, id string) (service.Recall, error) {
-	found, err := o.Attempts.Attempt(ctx, id)
-	found.Decision.CheckedAt.Time = found.Decision.CheckedAt.Add(-o.by)
-	return found, err
+	p.say(t, "allow", login("second", "mallory", "041c"))
+	if _, counted := p.of("mallory"); counted != 3 {
+		t.Errorf("two sessions take %d places, want 3", counted)
+	}
 }
 
 func TestAnAttemptWithoutAReportEndsByTime(t *testing.T) {
@@ -127,22 +123,19 @@ func TestAnAttemptWithoutAReportEndsByTime(t *testing.T) {
 	p := open(t)
 	asked := login("", "mallory", "041c")
 	p.say(t, "allow", asked)
-	later := p.instance(t, func(o *wforce.Options) { o.Attempts = older{o.Attempts, time.Minute} })
+	later := p.instance(t, func(o *wforce.Options) {
+		find := o.Attempts.Attempt
+		o.Attempts = attempts(func(ctx context.Context, id string) (service.Recall, error) {
+			found, err := find(ctx, id)
+			found.Decision.CheckedAt.Time = found.Decision.CheckedAt.Add(-time.Minute)
+			return found, err
+		})
+	})
 	for _, by := range []string{"another instance, later", "the same again, whose own memory tells how old the attempt is"} {
 		later.say(t, "allow", asked)
 		if txns, _ := p.of("mallory"); len(txns) != 2 {
 			t.Errorf("%s: %d txns, want 2", by, len(txns))
 		}
-	}
-}
-
-func TestAnotherSessionIsAnotherAttempt(t *testing.T) {
-	t.Parallel()
-	p := open(t)
-	p.say(t, "allow", login("first", "alice", "0f24"))
-	p.say(t, "allow", login("second", "alice", "0f24"))
-	if txns, _ := p.of("alice"); len(txns) != 2 {
-		t.Errorf("%d txns of two sessions, want 2", len(txns))
 	}
 }
 
@@ -205,16 +198,7 @@ func TestALoginThatIsNoKeyCountsForItsAddress(t *testing.T) {
 func TestALostReportLetsNobodyGuessAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := openInside(t, func(o *wforce.Options) {
-			api := o.API
-			o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if strings.HasSuffix(r.URL.Path, "/outcome") {
-					w.WriteHeader(http.StatusServiceUnavailable)
-					return
-				}
-				api.ServeHTTP(w, r)
-			})
-		})
+		p := openInside(t, answering("/outcome", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 		asked := login("bmCefdRgVJl", "mallory", "041c")
 		for range 2 {
 			p.say(t, "allow", asked)
@@ -229,16 +213,9 @@ func TestALostReportLetsNobodyGuessAgain(t *testing.T) {
 	})
 }
 
-// away is a store that cannot be asked for attempts.
-type away struct{}
-
-func (away) Attempt(context.Context, string) (service.Recall, error) {
-	return service.Recall{}, errors.New("the database is away")
-}
-
 func TestAllowDoesNotNeedTheRecordOfAttempts(t *testing.T) {
 	t.Parallel()
-	p := open(t, func(o *wforce.Options) { o.Attempts = away{} })
+	p := open(t, slowly(func(int64) bool { return true }))
 	asked := login("bmCefdRgVJl", "mallory", "041c")
 	for range 2 * userRate { // an attempt is asked for twice
 		if a := p.say(t, "allow", asked); a.verdict(t) != 0 {
@@ -256,15 +233,7 @@ func TestAllowDoesNotNeedTheRecordOfAttempts(t *testing.T) {
 func TestAnAnswerThatDoesNotComeIs503(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := openInside(t, func(o *wforce.Options) {
-			api := o.API
-			o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/v1/check" {
-					<-r.Context().Done()
-				}
-				api.ServeHTTP(w, r)
-			})
-		})
+		p := openInside(t, answering("/v1/check", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 		if a := p.say(t, "allow", login("s", "alice", "0f24")); a.status != http.StatusServiceUnavailable || a.body["status"] != "failure" {
 			t.Errorf("%d %v, want 503", a.status, a.body)
 		}

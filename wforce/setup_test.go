@@ -2,12 +2,15 @@ package wforce_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +42,7 @@ type place struct {
 // open returns a door that asks nobody who he is.
 func open(t *testing.T, change ...func(*wforce.Options)) *place {
 	t.Helper()
-	return newPlace(t, nil, change...)
+	return newStore(t, nil).instance(t, change...)
 }
 
 // guarded returns a door whose callers must have a token, and gives one of these scopes.
@@ -47,14 +50,9 @@ func guarded(t *testing.T, scopes ...access.Scope) *place {
 	t.Helper()
 	credentials := new(servicetest.Credentials)
 	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: scopes})
-	p := newPlace(t, credentials)
+	p := newStore(t, credentials).instance(t)
 	p.token = token.Reveal()
 	return p
-}
-
-func newPlace(t *testing.T, credentials *servicetest.Credentials, change ...func(*wforce.Options)) *place {
-	t.Helper()
-	return newStore(t, credentials).instance(t, change...)
 }
 
 // newStore returns a place that has no door yet.
@@ -65,9 +63,7 @@ func newStore(t *testing.T, credentials *servicetest.Credentials) *place {
 		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername}},
 		{ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
-		if _, err := p.PutZone(t.Context(), zone, service.Match{}, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.SetZone(t, zone)
 	}
 	return p
 }
@@ -109,6 +105,26 @@ func (p *place) newDoor(t *testing.T, change ...func(*wforce.Options)) http.Hand
 	return wforce.New(door)
 }
 
+// attempts is a store of attempts that is a function.
+type attempts func(ctx context.Context, id string) (service.Recall, error)
+
+// Attempt implements wforce.Attempts.
+func (a attempts) Attempt(ctx context.Context, id string) (service.Recall, error) { return a(ctx, id) }
+
+// answering has calls of the interface whose paths end so answered by another handler.
+func answering(suffix string, by http.HandlerFunc) func(*wforce.Options) {
+	return func(o *wforce.Options) {
+		api := o.API
+		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, suffix) {
+				by(w, r)
+				return
+			}
+			api.ServeHTTP(w, r)
+		})
+	}
+}
+
 // tuple is the members of a request, by their names.
 type tuple map[string]any
 
@@ -121,10 +137,8 @@ func login(session, user, password string) tuple {
 
 // ended is the same with an outcome.
 func (t tuple) ended(success bool) tuple {
-	ended := tuple{"success": success, "policy_reject": false}
-	for name, value := range t {
-		ended[name] = value
-	}
+	ended := maps.Clone(t)
+	ended["success"], ended["policy_reject"] = success, false
 	return ended
 }
 
