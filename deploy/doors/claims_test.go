@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -248,12 +247,7 @@ func (d door) whileAway(t *testing.T, _ *world, _ string) {
 // whileBusy holds the answer that the user gets when velocityd cannot decide and says so. Only a gate with `busy: allow` lets
 // him pass then. The gateway does not.
 func (d door) whileBusy(t *testing.T, _ *world, _ string) {
-	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	t.Cleanup(busy.Close)
-	w := away(t, strings.TrimPrefix(busy.URL, "http://"))
+	w := away(t, busy(t))
 	if r := d.try(t, d.start(t, w), "127.0.1.7", "alice", right); r.status != d.busy || len(w.app.of("alice")) > 0 {
 		t.Errorf("status %d %s, want %d without the application", r.status, r.body, d.busy)
 	}

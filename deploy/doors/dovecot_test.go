@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -241,11 +239,7 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 
 func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
-	t.Cleanup(busy.Close)
-	for name, at := range map[string]string{
-		"refuses connections": freeAddress(t), "is silent": silent(t), "is busy": strings.TrimPrefix(busy.URL, "http://"),
-	} {
+	for name, at := range map[string]string{"refuses connections": freeAddress(t), "is silent": silent(t), "is busy": busy(t)} {
 		if ok, _ := startDovecot(t, away(t, at)).authTest(t, "alice", right); ok {
 			t.Errorf("velocityd %s: the login passes", name)
 		}

@@ -4,7 +4,9 @@ package doors_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -117,7 +119,7 @@ func TestKratosBehindTheProxy(t *testing.T) {
 // kratosByJSON logs in as an app does, and returns the status.
 func kratosByJSON(t *testing.T, at, user, password string) int {
 	t.Helper()
-	flow := kratosFlow(t, http.DefaultClient, at+"/self-service/login/api")
+	flow, _ := kratosFlow(t, http.DefaultClient, at+"/self-service/login/api")
 	body, _ := json.Marshal(map[string]string{"method": "password", "identifier": user, "password": password})
 	r := request(t, http.MethodPost, at+"/self-service/login?flow="+flow, string(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -142,8 +144,7 @@ func kratosByForm(t *testing.T, at, user, password string) int {
 	if err != nil {
 		t.Fatalf("the flow of a browser begins with %d (%v)", response.StatusCode, err)
 	}
-	flow := to.Query().Get("flow")
-	csrf := kratosToken(t, browser, at+"/self-service/login/flows?id="+flow)
+	flow, csrf := kratosFlow(t, browser, at+"/self-service/login/flows?id="+to.Query().Get("flow"))
 	form := url.Values{"method": {"password"}, "identifier": {user}, "password": {password}, "csrf_token": {csrf}}
 	r := request(t, http.MethodPost, at+"/self-service/login?flow="+flow, form.Encode())
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -156,27 +157,8 @@ func kratosByForm(t *testing.T, at, user, password string) int {
 	return response.StatusCode
 }
 
-// kratosFlow begins a flow of an app and returns its id.
-func kratosFlow(t *testing.T, c *http.Client, address string) string {
-	t.Helper()
-	var flow struct{ ID string }
-	kratosRead(t, c, address, &flow)
-	return flow.ID
-}
-
-// kratosToken returns the token in the form of a browser's flow.
-func kratosToken(t *testing.T, c *http.Client, address string) string {
-	t.Helper()
-	var flow json.RawMessage
-	kratosRead(t, c, address, &flow)
-	found := regexp.MustCompile(`"name":"csrf_token","type":"hidden","value":"([^"]+)"`).FindSubmatch(flow)
-	if found == nil {
-		t.Fatalf("the flow has no token: %s", flow)
-	}
-	return string(found[1])
-}
-
-func kratosRead(t *testing.T, c *http.Client, address string, into any) {
+// kratosFlow asks for a flow, and returns its id, and the token of its form if it has one.
+func kratosFlow(t *testing.T, c *http.Client, address string) (id, token string) {
 	t.Helper()
 	r := request(t, http.MethodGet, address, "")
 	r.Header.Set("Accept", "application/json")
@@ -185,7 +167,13 @@ func kratosRead(t *testing.T, c *http.Client, address string, into any) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
+	text, err := io.ReadAll(response.Body)
+	var flow struct{ ID string }
+	if err := errors.Join(err, json.Unmarshal(text, &flow)); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d (%v)", address, response.StatusCode, err)
 	}
+	if found := regexp.MustCompile(`"name":"csrf_token","type":"hidden","value":"([^"]+)"`).FindSubmatch(text); found != nil {
+		token = string(found[1])
+	}
+	return flow.ID, token
 }

@@ -4,11 +4,12 @@ package doors_test
 
 import (
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -72,61 +73,52 @@ func (p *process) log(t *testing.T) string {
 	return string(text)
 }
 
-// await waits until the program takes connections.
-func (p *process) await(t *testing.T, address string) {
+// eventually waits until the program does something, and fails if it ends before.
+func (p *process) eventually(t *testing.T, does string, reached func() bool) {
 	t.Helper()
-	dbtest.Eventually(t, p.command.Path+" listens on "+address, func() bool {
+	dbtest.Eventually(t, p.command.Path+" "+does, func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("%s has ended:\n%s", p.command.Path, p.log(t))
 		default:
 		}
-		conn, err := net.DialTimeout("tcp", address, time.Second)
-		if err != nil {
-			return false
-		}
-		return conn.Close() == nil
+		return reached()
 	})
 }
 
-// silent returns an address that takes connections and answers nothing until the test's end.
+// await waits until the program takes connections.
+func (p *process) await(t *testing.T, address string) {
+	t.Helper()
+	p.eventually(t, "listens on "+address, func() bool {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		return err == nil && conn.Close() == nil
+	})
+}
+
+// awaitLine waits until the program has written a text.
+func (p *process) awaitLine(t *testing.T, text string) {
+	t.Helper()
+	p.eventually(t, "writes "+text, func() bool { return strings.Contains(p.log(t), text) })
+}
+
+// busy returns an address that answers that nothing can be decided.
+func busy(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// silent returns an address that takes connections, by the kernel's queue, and answers nothing until the test's end.
 func silent(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var connections sync.WaitGroup
-	done := make(chan struct{})
-	connections.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Go(func() {
-				<-done
-				_ = conn.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		close(done)
-		connections.Wait()
-	})
+	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String()
-}
-
-// awaitLine waits until the program has written a text.
-func (p *process) awaitLine(t *testing.T, text string) {
-	t.Helper()
-	dbtest.Eventually(t, p.command.Path+" writes "+text, func() bool {
-		select {
-		case <-p.ended:
-			t.Fatalf("%s has ended:\n%s", p.command.Path, p.log(t))
-		default:
-		}
-		return strings.Contains(p.log(t), text)
-	})
 }
