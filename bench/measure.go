@@ -143,27 +143,19 @@ func (s *stage) enginesCPU() (sum time.Duration, err error) {
 
 // look reads the counters of a contender's processes and files.
 func (c *contender) look(ctx context.Context) (b before, err error) {
-	if c.server != 0 {
-		if b.server, err = cpuOf(c.server); err != nil {
-			return b, err
-		}
-	}
-	if c.service != 0 {
-		if b.service, err = cpuOf(c.service); err != nil {
-			return b, err
-		}
-	}
+	var server, service, log error
+	b.server, server = cpuOf(c.server)
+	b.service, service = cpuOf(c.service)
 	if c.logBytes != nil {
-		if b.logBytes, err = c.logBytes(); err != nil {
-			return b, err
-		}
+		b.logBytes, log = c.logBytes()
 	}
-	if c.database != nil {
-		if b.commits, err = c.database.commits(ctx); err != nil {
-			return b, err
-		}
-		b.txn, err = c.database.lastTxn(ctx)
+	if err := errors.Join(server, service, log); err != nil || c.database == nil {
+		return b, err
 	}
+	if b.commits, err = c.database.commits(ctx); err != nil {
+		return b, err
+	}
+	b.txn, err = c.database.lastTxn(ctx)
 	return b, err
 }
 
@@ -233,27 +225,11 @@ func (m *measured) measureMemory(ctx context.Context, c *contender, connections 
 	defer process.stop()
 	order := orderOf(c, sc, 1, m.options.seconds)
 	order.Address = address
-	done, peak := make(chan struct{}), make(chan int64)
-	go func() {
-		var most int64
-		tick := time.NewTicker(pollEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				peak <- most
-				return
-			case <-tick.C:
-			}
-			if now, err := residentOf(process.pid()); err == nil {
-				most = max(most, now)
-			}
-		}
-	}()
 	found := memory{contender: c, connections: connections}
-	found.Summary, _, err = m.stage.ask(ctx, order)
-	close(done)
-	found.resident = <-peak
+	if found.Summary, _, err = m.stage.ask(ctx, order); err != nil {
+		return err
+	}
+	found.resident, err = mostResidentOf(process.pid())
 	m.memory = append(m.memory, found)
 	return err
 }

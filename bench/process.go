@@ -149,8 +149,11 @@ func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// cpuOf returns the processor time of a process with all its threads.
+// cpuOf returns the processor time of a process with all its threads, or 0 if there is none (0).
 func cpuOf(pid int) (time.Duration, error) {
+	if pid == 0 {
+		return 0, nil
+	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
@@ -176,19 +179,19 @@ func parseStat(text string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
-// residentOf returns the resident memory of a process, in bytes.
-func residentOf(pid int) (int64, error) {
+// mostResidentOf returns the most memory that a process has held resident, in bytes.
+func mostResidentOf(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read memory: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
 			return kib << 10, nil
 		}
 	}
-	return 0, errors.New("read memory: no VmRSS")
+	return 0, errors.New("read memory: no VmHWM")
 }
 
 // Ports to choose from. They are below those that Linux gives to outgoing connections,

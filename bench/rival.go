@@ -17,8 +17,6 @@ import (
 	"velocityd/bench/round"
 )
 
-var errNoNode = errors.New("node and npm are not on PATH")
-
 const fetchLimit = 5 * time.Minute
 
 // addRivals sets up the contenders that are other people's software. The report names
@@ -256,7 +254,7 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	node, err := exec.LookPath("node")
 	npm, err2 := exec.LookPath("npm")
 	if err != nil || err2 != nil {
-		return errNoNode
+		return errors.New("node and npm are not on PATH")
 	}
 	s.progress("npm ci")
 	dir := filepath.Join(s.dir, "flexible")

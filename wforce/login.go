@@ -52,7 +52,7 @@ func (c *call) place(ctx context.Context) (id string, open *service.Decision, er
 		case err != nil:
 			return "", nil, err
 		}
-		if isFree, err := c.notes.use(a); isFree || err != nil { // calls of the same tuple may have come first
+		if isFree, err := c.notes.change(a, (*note).use); isFree || err != nil { // calls of the same tuple may have come first
 			return a.id(), open, err
 		}
 	}
@@ -102,7 +102,7 @@ func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
 // searchPatiently finds the attempt that a report is about. It asks again while the database is busy, until ctx ends.
 func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.Decision, err error) {
 	for pause := firstPause; ; pause *= 2 {
-		a, open, err = c.search(ctx, note.isReported)
+		a, open, err = c.search(ctx, func(n note) bool { return n.reported })
 		if !errors.Is(err, service.ErrBusy) {
 			return a, open, err
 		}

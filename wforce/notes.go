@@ -21,7 +21,6 @@ const (
 // notes remembers the attempts that this instance has to do with, for openFor and at most twice as long. It is stricter than the
 // database, and never laxer: it keeps guesses that come at once, or whose report was lost, from passing as one attempt.
 type notes struct {
-	most     int
 	mu       sync.Mutex
 	turnedAt time.Time
 	young    map[attempt]note
@@ -31,23 +30,18 @@ type notes struct {
 // note is what is remembered of an attempt.
 type note struct {
 	uses     int8
-	reported bool
+	reported bool   // by this instance, be it that the report was lost
 	id       string // of an attempt that was asked for without a look at the database: see apart
 }
 
 // isUsedUp reports whether the attempt must not be asked for again.
 func (n note) isUsedUp() bool { return n.reported || n.uses >= mostUses }
 
-// isReported reports whether this instance has reported the attempt, be it that the report was lost.
-func (n note) isReported() bool { return n.reported }
-
 // use takes one of the times that the attempt may be asked for. It returns false if there is none left.
 func (n *note) use() bool {
 	n.uses++
 	return !n.reported && n.uses <= mostUses
 }
-
-func newNotes(most int) *notes { return &notes{most: most} }
 
 // of returns the note of an attempt. The lock must be held.
 func (n *notes) of(a attempt) note {
@@ -68,12 +62,6 @@ func (n *notes) look(a attempt) note {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.of(a)
-}
-
-// use takes one of the times that the attempt may be asked for. It returns false if there is none left, and an error that wraps
-// service.ErrBusy if too many attempts are remembered.
-func (n *notes) use(a attempt) (bool, error) {
-	return n.change(a, (*note).use)
 }
 
 // apart takes one of the times that an attempt of a tuple may be asked for without a look at the database, and returns its id. It is
@@ -119,7 +107,7 @@ func (n *notes) report(a attempt) (bool, error) {
 	})
 }
 
-// change keeps a changed note if change returns true.
+// change keeps a changed note if change returns true. The error wraps service.ErrBusy if too many attempts are remembered.
 func (n *notes) change(a attempt, change func(*note) bool) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,7 +115,7 @@ func (n *notes) change(a attempt, change func(*note) bool) (bool, error) {
 	if !change(&found) {
 		return false, nil
 	}
-	if _, isYoung := n.young[a]; !isYoung && len(n.young) >= n.most {
+	if _, isYoung := n.young[a]; !isYoung && len(n.young) >= mostNotes {
 		return false, service.NewBusyError(service.BusyRetryAfter, "too many logins at once")
 	}
 	n.young[a] = found

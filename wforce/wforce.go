@@ -47,7 +47,7 @@ type Options struct {
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
 	d := &door{
-		Options: o, commands: commands(), notes: newNotes(mostNotes),
+		Options: o, commands: commands(),
 		large: service.NewHalves[string](mostLarge, "large bodies"), late: service.NewHalves[string](mostLate, "late reports"),
 	}
 	mux := http.NewServeMux()
@@ -61,7 +61,7 @@ func New(o Options) http.Handler {
 type door struct {
 	Options
 	commands map[string]command
-	notes    *notes
+	notes    notes
 	large    *service.Shares[string] // of large bodies that are read
 	late     *service.Shares[string] // of reports that go on when their caller leaves
 }
