@@ -149,6 +149,9 @@ func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, er
 	return out.Bytes(), nil
 }
 
+// groupAttributes put the process and its children into a new process group.
+func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 // cpuOf returns the processor time of a process with all its threads, or 0 if there is none (0).
 func cpuOf(pid int) (time.Duration, error) {
 	if pid == 0 {

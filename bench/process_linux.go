@@ -11,9 +11,6 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// groupAttributes put the process and its children into a new process group.
-func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // peakOf returns how many bytes of memory a process that has ended held at most.
 func peakOf(ended *os.ProcessState) int64 {
 	usage, _ := ended.SysUsage().(*syscall.Rusage)

@@ -10,8 +10,5 @@ import (
 // childAttributes keep a terminal's Ctrl-C from the process.
 func childAttributes() *syscall.SysProcAttr { return groupAttributes() }
 
-// groupAttributes put the process and its children into a new process group.
-func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // peakOf returns 0: each system counts in another unit.
 func peakOf(*os.ProcessState) int64 { return 0 }
