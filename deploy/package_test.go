@@ -244,6 +244,8 @@ func wantSameContents(t *testing.T, f files) {
 		"-rw-r--r-- root/root /etc/velocityd/velocityd.yaml", "-rw-r--r-- root/root /usr/share/bash-completion/completions/velocityd",
 		"-rw-r--r-- root/root /usr/share/velocityd/prometheus/velocityd.rules.yml",
 		"-rw-r--r-- root/root /usr/share/velocityd/gates.yaml", "-rw-r--r-- root/root /usr/share/doc/velocityd/docs/doors/nginx.md",
+		"-rw-r--r-- root/root /usr/share/velocityd/doors/haproxy/velocity.lua",
+		"-rw-r--r-- root/root /usr/share/velocityd/doors/envoy/grpc.yaml",
 		"-rw-r--r-- root/root /usr/share/doc/velocityd/docs/operate.md", "-rw-r--r-- root/root /usr/share/doc/velocityd/copyright",
 	} {
 		if !slices.Contains(inDeb, want) {

@@ -78,8 +78,6 @@ func once() map[string]string {
 		"docs/quotas.md":      "inserts zones",
 		"docs/dba.md":         "inserts zones",
 		"docs/auth-server.md": "creates a zone with If-None-Match, to show the 412",
-		"docs/playbooks.md":   "starts a second service, with tokens",
-		"docs/samples.md":     "starts a service that is busy at the first try",
 		"docs/clients.md":     "fills a window, to show a refusal",
 		"docs/gates.md":       "fills a window, to show a refusal",
 		"docs/events.md":      "locks a bucket for minutes",

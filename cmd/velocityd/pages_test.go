@@ -89,7 +89,7 @@ func pages(t *testing.T) map[string]string {
 // commandsOf returns the commands of a page without the name of the program: behind it anywhere in code, and code in prose that
 // begins with a group of commands.
 func commandsOf(commands []string, text string) (lines []string) {
-	fence := regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```$")
+	fence := regexp.MustCompile("(?ms)^ *```[a-z0-9]*\n(.*?)^ *```$")
 	program := regexp.MustCompile(`(?:^|[\s/'"(=])velocityd +([a-z][^` + "`" + `|;&>#)"\n]*)`)
 	isCommand := regexp.MustCompile(`^(?:` + strings.Join(commands, "|") + `)(?: |$)`)
 	for _, block := range fence.FindAllStringSubmatch(text, -1) {

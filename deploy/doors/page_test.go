@@ -16,7 +16,7 @@ const prologue = `set -eu; cd "$PROJECT"; velocityd() { bin/velocityd-doors "$@"
 	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; doveadm() { "$DOORS/doveadm" "$@"; }; `
 
 // TestTheBlocksOfEachPageRun runs the shell of a page against the gateway that the page configures, and holds what it prints
-// against the block of text behind it. That the page shows the files of this folder, a test of docs holds.
+// against the block of text behind it, or the comment at its end. That the page shows the files of this folder, a test of docs holds.
 func TestTheBlocksOfEachPageRun(t *testing.T) {
 	t.Parallel()
 	radius := func(t *testing.T, w *world, _ ...string) string {
@@ -75,6 +75,9 @@ func (w *world) runPage(t *testing.T, page string, names *strings.Replacer) {
 			t.Fatalf("%s: %v\n%s\n%s", page, err, block[2], out)
 		}
 		printed, ran = string(out), ran+1
+		if want := regexp.MustCompile(`(?m)^# (.*)\n\z`).FindStringSubmatch(block[2]); want != nil && strings.TrimSpace(printed) != want[1] {
+			t.Errorf("%s: the block printed %q, and the page says %q", page, printed, want[1])
+		}
 	}
 	if ran == 0 {
 		t.Errorf("%s has no block of shell", page)

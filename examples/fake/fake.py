@@ -1,4 +1,4 @@
-# A service that behaves as the name of the user says: see docs/samples.md.
+# A service that behaves as the name of the user says: see docs/clients.md.
 import http.server, json, sys, time
 
 HOW = {  # status, code of the problem

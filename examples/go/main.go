@@ -1,5 +1,5 @@
 // Command go is a caller of velocityd in Go: it asks before a login, and reports how the login ended.
-// docs/samples.md says what it does and why.
+// docs/clients.md says what it does and why.
 package main
 
 import (
