@@ -95,7 +95,7 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 
 // tasks are those of the runner of retention, in the order in which they run.
 func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
-	first := []retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age(), jobs.Old()}
+	first := []retention.Task{retention.Marks(), totals.Rollup(ids), totals.Age(), jobs.Old()}
 	return append(first, retention.Tasks(tables.RemoveExpired)...)
 }
 

@@ -155,11 +155,11 @@ UPDATE zone_backtest
 }
 
 // Old returns the task of retention that forgets old back-tests.
-func Old() retention.Old {
+func Old() retention.Task {
 	old := retention.OldRows{
 		What: "back-tests", From: "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND", Args: []any{int64(backtest.JobKept.Seconds())},
 	}
-	return retention.Old{Title: "old_backtests", Rows: func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
+	return retention.Old("old_backtests", func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
 		return []retention.OldRows{old}, nil
-	}}
+	})
 }
