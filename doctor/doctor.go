@@ -158,12 +158,7 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 		d.add(Fault, "texts", explainUnready(err), again)
 		return
 	}
-	faults, err := migrations.SchemaOf(rows, isMariaDB).Faults()
-	if err != nil {
-		d.add(Fault, "texts", err.Error(), "install the program again")
-		return
-	}
-	for _, fault := range faults {
+	for _, fault := range migrations.SchemaOf(rows, isMariaDB).Faults() {
 		d.add(Fault, "texts", fault.Is, fault.Do)
 	}
 	d.otherwise("texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner")
