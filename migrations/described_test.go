@@ -115,8 +115,7 @@ func changesByHand(t *testing.T, engine *dbtest.Engine) []map[string]string {
 // TestEachKeyAndConstraintIsOneThatStepsMake holds the reading of the steps against a database.
 func TestEachKeyAndConstraintIsOneThatStepsMake(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		known := migrations.PartNames()
 		for _, row := range described(t, d, d).Rows {
 			name := row.Kind + " " + row.Table + " " + row.Name

@@ -168,8 +168,7 @@ func TestSeveralStatementsAtOnceAreRefused(t *testing.T) {
 // triggers keep the mode that they were created under.
 func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for _, line := range rows(t, d, "SELECT routine_name, sql_mode, security_type FROM information_schema.routines "+
 			"WHERE routine_schema = DATABASE() "+
 			"UNION ALL SELECT trigger_name, sql_mode, 'DEFINER' FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {

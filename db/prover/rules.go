@@ -12,12 +12,16 @@ import (
 )
 
 // readRules reads the changes of zones and overrides, the releases, and what there is now.
-func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
+func readRules(ctx context.Context, on zonerow.Querier, rules *proof.Rules) error {
 	if err := readChanges(ctx, on, rules); err != nil {
 		return fmt.Errorf("zone_audit: %w", err)
 	}
-	if err := readZones(ctx, on, rules); err != nil {
+	zones, err := zonerow.Zones(ctx, on, "\n ORDER BY id")
+	if err != nil {
 		return fmt.Errorf("zone_master: %w", err)
+	}
+	for _, zone := range zones {
+		rules.AddZone(zone)
 	}
 	if err := readOverrides(ctx, on, rules); err != nil {
 		return fmt.Errorf("zone_override: %w", err)
@@ -26,7 +30,7 @@ func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
 }
 
 // readChanges reads zone_audit.
-func readChanges(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+func readChanges(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
 	err := byPieces(ctx, on, `
 SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
   FROM zone_audit
@@ -81,27 +85,8 @@ func overrideOf(zoneID int64, id uint64, state []byte) (*service.Override, error
 	return &o, err
 }
 
-func readZones(ctx context.Context, on Querier, rules *proof.Rules) error {
-	rows, err := on.QueryContext(ctx, `
-SELECT id, revision, `+zonerow.Settings.List("")+`
-  FROM zone_master
- ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var zone service.Zone
-		if err := rows.Scan(append([]any{&zone.ID, &zone.Revision}, zonerow.Settings.Into(&zone)...)...); err != nil {
-			return err
-		}
-		rules.AddZone(zone)
-	}
-	return rows.Err()
-}
-
 // readOverrides reads zone_override.
-func readOverrides(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+func readOverrides(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
 	err := byPieces(ctx, on, `
 SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, `+microseconds("expires_at")+`
   FROM zone_override

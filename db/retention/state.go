@@ -124,7 +124,7 @@ VALUES (?, UTC_TIMESTAMP(6))
 func end(ctx context.Context, conn *sqlx.Conn, run *Run, before string) error {
 	text, position := "", run.Position
 	if run.Err != nil {
-		text, position = shortened(run.Err.Error()), before
+		text, position = Shortened(run.Err.Error(), longestNote), before
 	}
 	_, err := conn.ExecContext(ctx, `
 UPDATE retention_task
@@ -138,10 +138,10 @@ UPDATE retention_task
 	return err
 }
 
-// shortened cuts a text at longestNote characters.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > longestNote {
-		return string(runes[:longestNote])
+// Shortened cuts a text at so many characters.
+func Shortened(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
 	}
 	return text
 }

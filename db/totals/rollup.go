@@ -104,7 +104,7 @@ VALUES (1, ?, ?)`, first.RolledUpTo, first.FinalTo); err != nil {
 
 // step does the next piece of work, if there is any.
 func (r *run) step(ctx context.Context) (did bool, err error) {
-	zones, err := r.zones(ctx)
+	zones, err := zonerow.Zones(ctx, r.on, "\n ORDER BY id")
 	if err != nil {
 		return false, err
 	}
@@ -147,27 +147,6 @@ SELECT created_at
 	to := r.at
 	to.RolledUpTo, to.FinalTo = hour, hour
 	return true, r.write(ctx, to, func(*sqlx.Tx) error { return nil })
-}
-
-// zones reads all zones.
-func (r *run) zones(ctx context.Context) ([]service.Zone, error) {
-	rows, err := r.on.QueryContext(ctx, `
-SELECT id, `+zonerow.Settings.List("")+`
-  FROM zone_master
- ORDER BY id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var zones []service.Zone
-	for rows.Next() {
-		var zone service.Zone
-		if err := rows.Scan(append([]any{&zone.ID}, zonerow.Settings.Into(&zone)...)...); err != nil {
-			return nil, err
-		}
-		zones = append(zones, zone)
-	}
-	return zones, rows.Err()
 }
 
 // write carries out a transaction that moves the progress, unless something else has moved it since the run has read it.
