@@ -33,7 +33,6 @@ func (d *Diagnoses) add(level, about, is, do string) {
 	*d = append(*d, service.Diagnosis{Level: level, About: about, Is: is, Do: do})
 }
 
-// when adds a diagnosis if a condition holds.
 func (d *Diagnoses) when(holds bool, level, about, is, do string) {
 	if holds {
 		d.add(level, about, is, do)

@@ -186,7 +186,6 @@ func plainly(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "").Replace(strings.ToLower(text))
 }
 
-// describe reads the schema of the database.
 func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), CURRENT_USER()").Scan(&version, &s.account); err != nil {

@@ -20,7 +20,6 @@ const (
 	buckets group = "buckets"
 )
 
-// groupOf returns the group of a table.
 func groupOf(table string) group {
 	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt", "zone_event", "zone_lockout"}, table) {
 		return buckets

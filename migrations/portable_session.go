@@ -56,7 +56,6 @@ func (p portable) enter(ctx context.Context, of group) (tables []string, err err
 	return tables, nil
 }
 
-// keyspace is where the tables of a group are.
 func (p portable) keyspace(of group) string {
 	if p.engine == Vitess && of == buckets {
 		return p.name + engine.BucketsSuffix

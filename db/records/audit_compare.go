@@ -80,7 +80,6 @@ type auditComparer struct {
 	all    bool                   // newest holds everything that zone_audit says
 }
 
-// readAudit fills newest.
 func (c *auditComparer) readAudit(ctx context.Context, tx *sqlx.Tx) error {
 	var err error
 	c.all, err = eachNewest(ctx, tx, "subject, zone_id, override_id, state_after", "zone_audit", func(r stateRow) {
@@ -96,7 +95,6 @@ func (c *auditComparer) readAudit(ctx context.Context, tx *sqlx.Tx) error {
 	return err
 }
 
-// compare compares the rows of a table.
 func (c *auditComparer) compare(ctx context.Context, tx *sqlx.Tx, rows auditedRows) error {
 	lowest := int64(math.MaxInt64)
 	zoneID, overrideID, _ := strings.Cut(rows.ids, ", ")

@@ -66,7 +66,6 @@ SELECT id, zone_id, state, question, asked_by, began_at, ended_at, txns_read, re
 	return rows[0].job()
 }
 
-// job returns the job of a row.
 func (r jobRow) job() (backtest.Job, error) {
 	job := backtest.Job{
 		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: service.At(r.BeganAt),

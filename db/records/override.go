@@ -211,7 +211,6 @@ func addOverride(ctx context.Context, e *edit, o service.Override, principal str
 	return insertOverride(ctx, e, o)
 }
 
-// lockZone locks the row of a zone, and returns the zone.
 func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
 	zone, exists, err := lockMatching(ctx, e, id, service.Match{})
 	if err == nil && !exists {
