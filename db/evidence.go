@@ -15,8 +15,8 @@ import (
 // lockoutsBack is how many times the longest lockout and its decay an explanation looks back for earlier lockouts.
 const lockoutsBack = 8
 
-// Explain says why an attempt was decided as it was. Its work is bounded, and it takes no lock. The error wraps service.ErrNotFound if there is no txn of that
-// id, and service.ErrBusy if the engine is away.
+// Explain says why an attempt was decided as it was. Its work is bounded, and it takes no lock. The error wraps
+// service.ErrNotFound if there is no txn of that id, and service.ErrBusy if the engine is away.
 func (s *Store) Explain(ctx context.Context, id uint64) (explain.Explanation, error) {
 	e, err := s.gather(ctx, id)
 	if err != nil {
