@@ -61,7 +61,7 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, store.Probe()
-	s.backtests = backtest.NewDesk(store.Replays(), store.Jobs, backtest.JobTime, func(fault error) {
+	s.backtests = backtest.NewDesk(store.Replays(), store.Records, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/db/barred"
-	"velocityd/db/evidence"
 	"velocityd/db/history"
 	"velocityd/db/outbox"
 	"velocityd/db/records"
 	"velocityd/db/totals"
 	"velocityd/service"
+	"velocityd/service/explain"
 	"velocityd/trusted"
 )
 
@@ -122,15 +121,18 @@ type HidingStore struct {
 	*history.Reader
 	*totals.Book
 	*outbox.Outbox
-	*barred.List
-	*evidence.Explainer
 	store *db.Store
 	keys  *service.Keyring
 }
 
+// Explain says why an attempt was decided as it was.
+func (s HidingStore) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
+	return s.store.Explain(ctx, txnID)
+}
+
 // Hiding returns the records of a store, whose pseudonyms are made with keys.
 func Hiding(store *db.Store, keys *service.Keyring) HidingStore {
-	return HidingStore{store.Records, store.History, store.Totals, store.Outbox, store.Lockouts, store.Explainer, store, keys}
+	return HidingStore{store.Records, store.History, store.Totals, store.Outbox, store, keys}
 }
 
 // ReportAll implements service.OutcomeStore.

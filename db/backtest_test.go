@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/jobs"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/backtest"
@@ -26,7 +26,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		}
 		want := func(id string, state backtest.JobState) {
 			t.Helper()
-			job, err := store.Jobs.Job(ctx, id)
+			job, err := store.Records.Job(ctx, id)
 			saysLost := job.Fault == "its instance gives no sign any more"
 			if err != nil || job.State != state || saysLost != (state == backtest.JobLost) {
 				t.Errorf("job %s: %+v, %v, want it %s", id, job, err, state)
@@ -35,20 +35,20 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		now := time.Now().UTC()
 		query := backtest.Query{ZoneID: 1, Since: service.At(now.Add(-time.Hour)), Until: service.At(now)}
 		for _, id := range []string{"dead", "alive", "done", "cancelled"} {
-			must(store.Jobs.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
+			must(store.Records.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
 		}
-		must(store.Jobs.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
-		must(store.Jobs.CancelJob(ctx, "cancelled"))
-		must(store.Jobs.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(store.Records.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(store.Records.CancelJob(ctx, "cancelled"))
+		must(store.Records.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET seen_at = seen_at - INTERVAL 2 MINUTE WHERE id <> 'alive'")
 		want("dead", backtest.JobLost)
 		want("alive", backtest.JobRunning)
 		want("done", backtest.JobDone)
 		want("cancelled", backtest.JobCancelled)
-		if isCancelled, err := store.Jobs.BeatJob(ctx, "cancelled", 1, now); err != nil || !isCancelled {
+		if isCancelled, err := store.Records.BeatJob(ctx, "cancelled", 1, now); err != nil || !isCancelled {
 			t.Errorf("the instance of a job that a caller has cancelled: %v, %v", isCancelled, err)
 		}
-		_, err := store.Jobs.BeatJob(ctx, "dead", 1, now) // its instance hung, and goes on
+		_, err := store.Records.BeatJob(ctx, "dead", 1, now) // its instance hung, and goes on
 		must(err)
 		want("dead", backtest.JobRunning)
 
@@ -56,11 +56,11 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 		conn, err := store.lookUps.Conns.Connx(ctx)
 		must(err)
 		defer conn.Close()
-		if r, err := jobs.Old().Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {
+		if r, err := records.OldJobs().Run(ctx, conn, ""); err != nil || r.Removed != 3 || r.Backlog {
 			t.Errorf("the task removed %+v, %v", r, err)
 		}
 		want("alive", backtest.JobRunning)
-		if _, err := store.Jobs.Job(ctx, "done"); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.Job(ctx, "done"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("an old job: %v", err)
 		}
 	})

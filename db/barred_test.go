@@ -39,7 +39,7 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 		agree := func(when string, want int) {
 			t.Helper()
 			census, err := store.Records.Census(t.Context())
-			all, failed := barred.All(t.Context(), store.Lockouts, 1, buckets)
+			all, failed := barred.All(t.Context(), store.Records, 1, buckets)
 			if err != nil || failed != nil || census[0].Locked != want || len(all) != want || census[1].Locked != 0 {
 				t.Errorf("%s: census %+v, %v, and the list has %d, %v; want %d", when, census, err, len(all), failed, want)
 			}
@@ -47,7 +47,7 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 		agree("at first", buckets)
 		seen := map[string]bool{}
 		for q := (barred.Query{ZoneID: 1, Limit: 3}); ; {
-			page, err := store.Lockouts.Locked(t.Context(), q)
+			page, err := store.Records.Locked(t.Context(), q)
 			if err != nil || len(page.Lockouts) > q.Limit {
 				t.Fatalf("%+v, %v", page, err)
 			}
@@ -70,14 +70,14 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 		agree("after a release", buckets-1)
 		d.AgeRows(t, service.Bucket{ZoneID: 1, Key: "key 5"}, (2 * time.Hour).Microseconds())
 		agree("after an end by time", buckets-2)
-		if _, err := barred.All(t.Context(), store.Lockouts, 1, 2); !errors.Is(err, service.ErrConflict) {
+		if _, err := barred.All(t.Context(), store.Records, 1, 2); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("more lockouts than are wanted: %v", err)
 		}
 		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		if page, err := store.Lockouts.Locked(t.Context(), barred.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
+		if page, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
 			t.Errorf("without lockouts: %+v, %v", page, err)
 		}
-		if _, err := store.Lockouts.Locked(t.Context(), barred.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("of no zone: %v", err)
 		}
 	})

@@ -66,7 +66,6 @@ type known struct {
 	supposed time.Time
 }
 
-// state is what a batch knows of a bucket's lock.
 type state uint8
 
 const (
@@ -154,12 +153,10 @@ func (b *batch) place(row []driver.Value) (int, error) {
 	return place, nil
 }
 
-// placeOf returns the place of a bucket among buckets.
 func (b *batch) placeOf(bucket service.Bucket) (place int, ok bool) {
 	return slices.BinarySearchFunc(b.buckets, bucket, b.compare)
 }
 
-// named returns the buckets at some places.
 func (b *batch) named(places []int) []service.Bucket {
 	list := make([]service.Bucket, len(places))
 	for i, place := range places {

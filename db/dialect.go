@@ -65,7 +65,6 @@ type bounds struct {
 	idsTellTime bool
 }
 
-// dialectOf returns the dialect of an engine.
 func dialectOf(e engine.Engine) dialect {
 	switch e {
 	case engine.Vitess:

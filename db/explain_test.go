@@ -37,7 +37,7 @@ func instantOf(t *testing.T, d *dbtest.Database, id uint64) (at time.Time) {
 // wantExplained explains a txn, which must agree, and wants how its sentence begins.
 func wantExplained(t *testing.T, store *Store, id uint64, want string) explain.Explanation {
 	t.Helper()
-	x, err := store.Explainer.Explain(t.Context(), id)
+	x, err := store.Explain(t.Context(), id)
 	if err != nil || !x.Agrees || len(x.Unknown) > 0 || !strings.HasPrefix(x.Summary, want) {
 		t.Errorf("txn %d: %v, %s\nwant %s\n%+v", id, err, x.Summary, want, x)
 	}
@@ -188,7 +188,7 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 				t.Errorf("explain_txn(%d): %q, want %q", c.id, got, c.want)
 			}
 			// Only where the bucket was full does SQL know from when on an attempt would have passed.
-			x, err := store.Explainer.Explain(t.Context(), c.id)
+			x, err := store.Explain(t.Context(), c.id)
 			isFull := x.Txn.Reason == service.ReasonFull
 			if err != nil || opens.Valid != isFull || isFull && x.Agrees && !opens.Time.Equal(x.OpensAt.Time) {
 				t.Errorf("explain_txn(%d), %q: opens_at %+v, and by Go %s, %v", c.id, got, opens, x.OpensAt.Time, err)
@@ -209,17 +209,17 @@ func TestAnExplanationSaysWhatRetentionTook(t *testing.T) {
 		decided(t, store, user("alice"))
 		id := decided(t, store, user("alice")).TxnID()
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = 1")
-		x, err := store.Explainer.Explain(t.Context(), id)
+		x, err := store.Explain(t.Context(), id)
 		if err != nil || x.Agrees || len(x.Unknown) != 1 || x.Unknown[0].Part != explain.PartRows || len(x.Counted) != 1 {
 			t.Errorf("a row is gone: %+v, %v", x, err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 60 DAY")
 		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40")
-		x, err = store.Explainer.Explain(t.Context(), id)
+		x, err = store.Explain(t.Context(), id)
 		if err != nil || x.Agrees || x.Zone != nil || len(x.Unknown) == 0 || x.Unknown[0].Part != explain.PartSettings {
 			t.Errorf("the audit is gone: %+v, %v", x, err)
 		}
-		second, err := store.Explainer.Explain(t.Context(), id-1)
+		second, err := store.Explain(t.Context(), id-1)
 		if err != nil || x.Previous == nil || x.Previous.ID != id-1 || x.Next != nil {
 			t.Errorf("beside the last one: %+v and %+v, %v", x.Previous, x.Next, err)
 		}

@@ -66,10 +66,8 @@ func (h *hints) learn(plans map[int64]zonePlan) {
 // now estimates what the engine's clock shows.
 func (h *hints) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
-// sawClock remembers what the engine's clock shows.
 func (h *hints) sawClock(now time.Time) { h.ahead.Store(int64(time.Until(now))) }
 
-// sawRow remembers that a bucket has a lock row.
 func (h *hints) sawRow(b service.Bucket) {
 	tag, group := h.groupOf(b)
 	for i := range group {

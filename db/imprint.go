@@ -73,7 +73,6 @@ func (b *batch) renewImprintKeys() {
 	}
 }
 
-// writeImprint writes the imprint of a txn, or NULL.
 func writeImprint(p *session.Packet, imprint service.Imprint) {
 	if imprint == (service.Imprint{}) {
 		p.SQL(",NULL")

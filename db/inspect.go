@@ -93,15 +93,12 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 // readClock asks for the clock of decisions, in a query on a table: behind vtgate that is the
 // clock of the unsharded keyspace, and not vtgate's own.
 func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
-	var r session.Reading
 	asked := time.Now()
-	r.SQL("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
-	r.Each(2, func(row []driver.Value) (err error) {
+	if err := conn.Each(ctx, 2, "SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations", func(row []driver.Value) (err error) {
 		i.Database = session.Text(row[1])
 		i.Now, err = session.AsInstant(row[0])
 		return err
-	})
-	if err := r.Send(ctx, conn); err != nil {
+	}); err != nil {
 		return err
 	}
 	if i.Now.IsZero() {
@@ -115,13 +112,10 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 // readVitess asks vtgate for its version and for the shards of the buckets. vtgate does not know the
 // tablets' settings, the account's grants and the sizes of tables.
 func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
-	var r session.Reading
-	r.SQL("SELECT @@version, @@version_comment")
-	r.Each(2, func(row []driver.Value) error {
+	if err := conn.Each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
 		i.Version = session.Text(row[0]) + ", " + session.Text(row[1])
 		return nil
-	})
-	if err := r.Send(ctx, conn); err != nil {
+	}); err != nil {
 		return err
 	}
 	i.Shards, err = readShardStates(ctx, conn)

@@ -84,7 +84,6 @@ func explainPlan(ctx context.Context, conn *session.Conn, plan Plan, statement s
 	return index, nil
 }
 
-// explainRows returns the columns and rows of an EXPLAIN.
 func explainRows(ctx context.Context, conn *session.Conn, statement string) (columns []string, lines [][]string, err error) {
 	rows, err := conn.QueryContext(ctx, statement, nil)
 	if err != nil {

@@ -75,7 +75,7 @@ type explainedBench struct {
 }
 
 func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explainer.Explain(ctx, txnID) })
+	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {

@@ -240,7 +240,6 @@ type outcomeChange struct {
 	givenBack bool
 }
 
-// recordOutcomes writes the outcomes of txns.
 func (e bucketWork) recordOutcomes(p *session.Packet, settled []service.SettledTxn) {
 	var changes []outcomeChange
 	txns := map[outcomeChange][]service.SettledTxn{}

@@ -47,7 +47,6 @@ func newPools(o session.Options, database *session.Database) (p pools, err error
 	return p, nil
 }
 
-// openSpare returns the connections of pools.spare.
 func openSpare(o session.Options, database *session.Database) (*sql.DB, error) {
 	o.LockWait = session.DefaultLockWait
 	return session.Open(o, database, session.ForProbe, 2)

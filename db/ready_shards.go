@@ -140,7 +140,6 @@ func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lo
 	return lost, lastErr
 }
 
-// proveShard asks for a bucket of one shard.
 func (p *Probe) proveShard(ctx context.Context, name string, reports bool) error {
 	start, _, isRange := strings.Cut(name, "-")
 	if !isRange {

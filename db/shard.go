@@ -86,7 +86,6 @@ func (s *Store) lostShard(err error) bool {
 	return !errors.Is(err, service.ErrUndecided)
 }
 
-// shardOf returns the place of a bucket's shard.
 func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.Of(bucket) }
 
 // compare is the lock order of buckets: by shard, zone and key.

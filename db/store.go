@@ -12,10 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/barred"
-	"velocityd/db/evidence"
 	"velocityd/db/history"
-	"velocityd/db/jobs"
 	"velocityd/db/outbox"
 	"velocityd/db/records"
 	"velocityd/db/retention"
@@ -30,13 +27,10 @@ import (
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	Records   *records.Tables     // zones, overrides, credentials, webhooks and their audit
-	History   *history.Reader     // recorded attempts
-	Totals    *totals.Book        // numbers of attempts
-	Jobs      *jobs.Jobs          // back-tests that instances make
-	Outbox    *outbox.Outbox      // events
-	Lockouts  *barred.List        // lockouts that have not ended
-	Explainer *evidence.Explainer // why attempts were decided as they were
+	Records *records.Tables // zones, overrides, credentials, webhooks and their audit, lockouts, and back-tests that instances make
+	History *history.Reader // recorded attempts
+	Totals  *totals.Book    // numbers of attempts
+	Outbox  *outbox.Outbox  // events
 
 	pools
 	runner   *retention.Runner
@@ -69,8 +63,7 @@ func Open(o session.Options) (*Store, error) {
 	reader := history.New(pool)
 	ids := idsOn(database, reader)
 	return &Store{
-		Records: tables, History: reader, Totals: totals.New(pool, ids), Jobs: jobs.New(pool), Outbox: outbox.New(pool),
-		Lockouts: barred.New(pool), Explainer: evidence.New(reader, tables), pools: pools, probe: probe,
+		Records: tables, History: reader, Totals: totals.New(pool, ids), Outbox: outbox.New(pool), pools: pools, probe: probe,
 		runner:   retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
 		prompt:   retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
 		lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
@@ -95,7 +88,7 @@ func idsOn(database *session.Database, reader *history.Reader) totals.IDs {
 
 // tasks are those of the runner of retention, in the order in which they run.
 func tasks(tables *records.Tables, ids totals.IDs) []retention.Task {
-	first := []retention.Task{retention.Marks{}, totals.NewRollup(ids), totals.Age(), jobs.Old()}
+	first := []retention.Task{retention.Marks(), totals.Rollup(ids), totals.Age(), records.OldJobs()}
 	return append(first, retention.Tasks(tables.RemoveExpired)...)
 }
 

@@ -43,7 +43,7 @@ func rollUp(tb testing.TB, store *Store) {
 	tb.Helper()
 	for more := true; more; {
 		err := store.lookUps.On(tb.Context(), func(conn *sqlx.Conn) error {
-			result, err := totals.NewRollup(idsOn(store.database, store.History)).Run(tb.Context(), conn, "")
+			result, err := totals.Rollup(idsOn(store.database, store.History)).Run(tb.Context(), conn, "")
 			more = result.Backlog
 			return err
 		})
@@ -149,7 +149,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 		} {
 			p.Before(statement, p.Cut)
 			err := broken.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
-				_, err := totals.NewRollup(nil).Run(t.Context(), conn, "")
+				_, err := totals.Rollup(nil).Run(t.Context(), conn, "")
 				return err
 			})
 			if err == nil {

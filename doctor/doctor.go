@@ -33,7 +33,6 @@ func (d *Diagnoses) add(level, about, is, do string) {
 	*d = append(*d, service.Diagnosis{Level: level, About: about, Is: is, Do: do})
 }
 
-// when adds a diagnosis if a condition holds.
 func (d *Diagnoses) when(holds bool, level, about, is, do string) {
 	if holds {
 		d.add(level, about, is, do)
@@ -158,12 +157,7 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 		d.add(Fault, "texts", explainUnready(err), again)
 		return
 	}
-	faults, err := migrations.SchemaOf(rows, isMariaDB).Faults()
-	if err != nil {
-		d.add(Fault, "texts", err.Error(), "install the program again")
-		return
-	}
-	for _, fault := range faults {
+	for _, fault := range migrations.SchemaOf(rows, isMariaDB).Faults() {
 		d.add(Fault, "texts", fault.Is, fault.Do)
 	}
 	d.otherwise("texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner")

@@ -34,7 +34,6 @@ const (
 	servers      = "MySQL 9.7, MariaDB 10.11 or MariaDB 11.8" // that are tested
 )
 
-// judge reports the findings of an inspection.
 func (d *Diagnoses) judge(i db.Inspection) {
 	const mysql = engine.MySQL
 	for _, one := range []struct {
@@ -71,7 +70,6 @@ type kind struct {
 	sessions             string // how the service's are
 }
 
-// kindOf returns the kind of the engine of an inspection.
 func kindOf(i db.Inspection) kind {
 	const sessions = "READ COMMITTED, strict and in UTC"
 	if i.IsMariaDB {

@@ -26,8 +26,7 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 	t.Parallel()
 	const zone, override = " INTO zone_master (id, rate, `window`) VALUES ",
 		" INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES "
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		for i, step := range []struct{ statement, want string }{
 			{"INSERT" + zone + "(1, 5, 60), (2, 6, 60)", "zone insert 1 - none>5 ->-; zone insert 2 - none>6 ->-"},
@@ -72,8 +71,7 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 
 func TestAuditTellsTheWholeState(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) VALUES (1, 'q\"é', 5, 60, 'ip')")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action, expires_at, reason) "+
 			"VALUES (1, '10.0.0.0/8', 'deny', '2030-01-02 03:04:05.000006', 'why')")
@@ -105,8 +103,7 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 
 func TestCreatedByIsThePrincipalOrTheAccount(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'account', 'deny')")

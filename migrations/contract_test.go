@@ -14,8 +14,7 @@ import (
 // added at the end.
 func TestPublicProceduresKeepTheirContract(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		for _, c := range []struct{ name, parameters, call, columns string }{
 			{

@@ -186,18 +186,13 @@ func plainly(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "").Replace(strings.ToLower(text))
 }
 
-// describe reads the schema of the database.
 func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
-	content, err := readText("procedures/describe_schema.sql")
-	if err != nil {
-		return s, err
-	}
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), CURRENT_USER()").Scan(&version, &s.account); err != nil {
 		return s, fmt.Errorf("read engine version and account: %w", err)
 	}
 	s.IsMariaDB = strings.Contains(version, "MariaDB")
-	_, body, _ := strings.Cut(string(content), "\n  SELECT ")
+	_, body, _ := strings.Cut(readText("procedures/describe_schema.sql"), "\n  SELECT ")
 	statement, _, _ := strings.Cut(body, ";")
 	err = query(ctx, conn, func(rows *sql.Rows) error {
 		var d Described
@@ -216,13 +211,9 @@ func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
 
 // Faults returns the parts of this program's schema that a database lacks, that differ there, or that run
 // with the rights of another account than the rest.
-func (s Schema) Faults() ([]Fault, error) {
-	routines, err := compare(s)
-	if err != nil {
-		return nil, err
-	}
+func (s Schema) Faults() (list []Fault) {
+	routines := compare(s)
 	const up = "run 'velocityd migrate up' as the owner of the schema"
-	var list []Fault
 	for _, r := range routines {
 		switch r.State {
 		case Missing:
@@ -248,16 +239,12 @@ func (s Schema) Faults() ([]Fault, error) {
 			"run 'velocityd migrate up' as the one of them that is to own all, which makes the others' anew",
 		})
 	}
-	wanted, err := parts()
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range wanted {
+	for _, p := range parts() {
 		if f, is := s.faultOf(p); is {
 			list = append(list, f)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // owners returns the accounts with whose rights routines run; the account with the fewest routines comes

@@ -28,8 +28,7 @@ func advice(t *testing.T, err error) map[string]string {
 func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	const set = "UPDATE schema_migrations SET version = "
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for _, test := range []struct {
 			at       int // golang-migrate writes -1 on the way down from 1
 			version  uint
@@ -100,8 +99,7 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 
 func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		want := schema(t, d)
 		// A table of the DBA's own keeps zone_master, the last to go.
 		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (zone_id INT, FOREIGN KEY (zone_id) REFERENCES zone_master (id))")
@@ -143,8 +141,7 @@ func text(t *testing.T, version uint, way string) string {
 
 func TestADatabaseOfBeforeTheFirstReleaseIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for _, version := range []int{46, 116, 209} {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {

@@ -161,15 +161,11 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
 	}
-	tables, err := portableTables(p.engine)
-	if err != nil {
-		return nil, f, err
-	}
 	if left, err := p.left(ctx); err != nil || len(left) > 0 {
 		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down "+
 			"--engine-mode mysql'"))
 	}
-	for _, table := range slices.Backward(tables) {
+	for _, table := range slices.Backward(portableTables(p.engine)) {
 		if !has(f.tables(table.group), table.name) {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
-	"io/fs"
+	"slices"
 
 	"velocityd/db/engine"
 )
@@ -18,26 +18,18 @@ func Open(dsn string) (db *sql.DB, name string, err error) { return open(dsn) }
 //	cd migrations && sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt
 //
 // prints: all that a marker stands for.
-func Digest() (string, error) {
+func Digest() string {
 	sum := sha256.New()
-	var patterns []string
-	for _, folder := range folders() {
-		patterns = append(patterns, folder+"/*.sql")
-	}
-	for _, pattern := range append(patterns, retiredFile) {
-		files, err := fs.Glob(texts, pattern)
-		if err != nil {
-			return "", fmt.Errorf("list %s: %w", pattern, err)
+	for _, folder := range append(folders(), "") {
+		pattern := folder + "/*.sql"
+		if folder == "" {
+			pattern = retiredFile
 		}
-		for _, file := range files {
-			content, err := readText(file)
-			if err != nil {
-				return "", err
-			}
-			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256(content), file)
+		for _, file := range files(pattern) {
+			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256([]byte(readText(file))), file)
 		}
 	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
 // NewestMarker is the step that installs them.
@@ -45,27 +37,32 @@ func NewestMarker() (version int, digest string) { return newestMarker() }
 
 // PortableFits is the answer of the plan for portable tables, or those of MySQL, at a version, if
 // these are the steps.
-func PortableFits(version uint, isPortable bool, steps ...int) error {
-	return found{version: version, isPortable: isPortable}.fits(steps)
+func PortableFits(version uint, isPortable bool, versions ...int) error {
+	var some []step
+	for _, version := range versions {
+		s := step{version: version}
+		if at := slices.IndexFunc(steps(), func(s step) bool { return s.version == version }); at >= 0 {
+			s = steps()[at]
+		}
+		some = append(some, s)
+	}
+	return found{version: version, isPortable: isPortable}.fits(some)
 }
 
 // PortableText creates a table on an engine.
-func PortableText(e engine.Engine, table string) (string, error) {
-	tables, err := portableTables(e)
-	for _, t := range tables {
+func PortableText(e engine.Engine, table string) string {
+	for _, t := range portableTables(e) {
 		if t.name == table {
-			return t.statement, err
+			return t.statement
 		}
 	}
-	return "", err
+	return ""
 }
 
 // PartNames are the kind, table and name of each key and constraint that the steps make.
-func PartNames() ([]string, error) {
-	list, err := parts()
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = p.kind + " " + p.table + " " + p.name
+func PartNames() (names []string) {
+	for _, p := range parts() {
+		names = append(names, p.kind+" "+p.table+" "+p.name)
 	}
-	return names, err
+	return names
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // installer brings the procedures, triggers and views of a database to their current
@@ -17,7 +15,6 @@ import (
 type installer struct {
 	conn    *sql.Conn
 	mariaDB bool
-	texts   []text
 	// hidden are the procedures and functions that were made anew although the account may
 	// not see who was granted something on them.
 	hidden []Routine
@@ -31,10 +28,7 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := compare(have)
-	if err != nil {
-		return nil, nil, err
-	}
+	list := compare(have)
 	in := installer{conn: conn, mariaDB: have.IsMariaDB}
 	if err := in.wantOwner(ctx, have.account, list); err != nil {
 		return nil, nil, err
@@ -44,9 +38,6 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 	slices.SortStableFunc(due, func(a, b Routine) int { return a.order() - b.order() })
 	if len(due) == 0 {
 		return nil, nil, nil
-	}
-	if in.texts, err = current(); err != nil {
-		return nil, nil, err
 	}
 	err = in.carryOut(context.WithoutCancel(ctx), due) // not to be cut off between DROP and CREATE
 	return due, in.hidden, err
@@ -70,8 +61,7 @@ func (in *installer) wantOwner(ctx context.Context, account string, have []Routi
 			continue
 		}
 		_, err := in.conn.ExecContext(ctx, "SELECT 1 FROM "+r.Name+" WHERE FALSE") //nolint:gosec // a view of this program
-		var engine *mysql.MySQLError
-		if errors.As(err, &engine) && (engine.Number == errNoDefiner || engine.Number == errAccessDenied) {
+		if number := numberOf(err); number == errNoDefiner || number == errAccessDenied {
 			return nil
 		}
 	}
@@ -81,14 +71,14 @@ func (in *installer) wantOwner(ctx context.Context, account string, have []Routi
 
 func (in *installer) carryOut(ctx context.Context, due []Routine) error {
 	for _, r := range due {
-		at := slices.IndexFunc(in.texts, func(t text) bool { return t.kind == r.Kind && t.name == r.Name })
+		at := slices.IndexFunc(current(), func(t text) bool { return t.kind == r.Kind && t.name == r.Name })
 		if at < 0 { // retired
 			if err := in.exec(ctx, "drop "+r.String(), "DROP "+r.Kind+" IF EXISTS "+r.Name); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := in.make(ctx, in.texts[at], r); err != nil {
+		if err := in.make(ctx, current()[at], r); err != nil {
 			return err
 		}
 	}
@@ -164,11 +154,10 @@ func (in *installer) execBetweenChecks(ctx context.Context, what, statement stri
 	}
 	for try := 1; ; try++ {
 		err := in.exec(ctx, what, statement)
-		var engine *mysql.MySQLError
 		switch {
 		case err == nil:
 			return in.exec(ctx, what, "SET SESSION lock_wait_timeout = "+metadataWait)
-		case !errors.As(err, &engine) || engine.Number != errLockWait:
+		case numberOf(err) != errLockWait:
 			return err
 		case try == mostTries:
 			return fmt.Errorf("%w: an open transaction has read the table; end it, and run migrate up again", err)
@@ -202,12 +191,8 @@ func dropViews(ctx context.Context, conn *sql.Conn) error {
 	if err != nil {
 		return err
 	}
-	list, err := compare(have)
-	if err != nil {
-		return err
-	}
 	in := installer{conn: conn}
-	for _, r := range list {
+	for _, r := range compare(have) {
 		if r.Kind != "VIEW" || r.State == Missing {
 			continue
 		}

@@ -15,6 +15,12 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
+// onEach runs a test in a migrated database of each engine.
+func onEach(t *testing.T, test func(t *testing.T, d *dbtest.Database)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) { test(t, engine.Database(t)) })
+}
+
 func up(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {

@@ -103,15 +103,11 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 	})
 }
 
-// errWaited is the error of an ALTER that waits for a reader of the table for too long.
-const errWaited = 1205
-
 // makePartitions makes the first partitions of the history while it is empty. If somebody reads the table, or it has
 // rows already, that is left to the runner of retention, which tells of what it cannot do.
 func (t *target) makePartitions(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, "CALL retain_task('partitions_ahead', '')")
-	var engine *driver.MySQLError
-	if errors.As(err, &engine) && (engine.Number == errWaited || engine.Number >= firstOwnError) {
+	if number := numberOf(err); number == errLockWait || number >= firstOwnError { // an ALTER has waited for a reader for too long
 		return nil
 	}
 	if err != nil {
@@ -132,7 +128,7 @@ func downSteps(ctx context.Context, dsn string, count int) (Change, error) {
 		version, dirty, err := t.known()
 		there := 0
 		for _, step := range steps() {
-			if step <= version {
+			if step.version <= version {
 				there++
 			}
 		}
@@ -167,10 +163,7 @@ func statusOfSteps(ctx context.Context, dsn string) (State, error) {
 		}
 		state.Version, state.Dirty = uint(max(version, 0)), dirty
 		have, err := describe(ctx, t.conn)
-		if err != nil {
-			return err
-		}
-		state.Routines, err = compare(have)
+		state.Routines = compare(have)
 		return err
 	})
 	return state, err

@@ -65,8 +65,7 @@ func TestStatusOfADatabaseThatWasNeverMigrated(t *testing.T) {
 
 func TestASchemaNewerThanTheProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		want := schema(t, d)
 		newer := migrations.Latest() + 1
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", newer)
@@ -129,8 +128,7 @@ func TestACancelledCallerMigratesNothing(t *testing.T) {
 // for a table that a transaction still reads.
 func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		tx, err := d.SQL.Begin()
 		if err != nil {
 			t.Fatal(err)

@@ -22,8 +22,7 @@ func addressZones(t *testing.T, d *dbtest.Database) {
 
 func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
@@ -72,8 +71,7 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv6_prefix = 128")
 		for mode, setting := range modes() {
@@ -117,8 +115,7 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 
 func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '192.0.2.0/24', 'deny')")
 		for mode, setting := range modes() {
@@ -175,8 +172,7 @@ func kinds(t *testing.T, d *dbtest.Database) string {
 func TestKindsOfOverridesAreKept(t *testing.T) {
 	t.Parallel()
 	const into = " INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		for i, step := range []struct{ statement, want string }{
@@ -230,8 +226,7 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 
 func TestAZoneWithOverridesIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
 		state := func() string {
@@ -261,8 +256,7 @@ func TestAZoneWithOverridesIsNotDeleted(t *testing.T) {
 // refuses to replace the row, MySQL does it.
 func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
 		_, _ = d.SQL.Exec("REPLACE INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 9, 9, 'ip'), (2, 9, 9, 'ip')")
@@ -275,8 +269,7 @@ func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 // A transaction that began before the zone's rule was what it is now reads the zone as it was.
 func TestAnOverrideMustFitTheZoneAsItIsNow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.0.0.1', 'deny'), (2, '10.0.0.1', 'deny')")
 		conn := session(t, d, "")
@@ -360,8 +353,7 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 // way among many, in the words of its text.
 func TestOverridesAreLookedUpByKey(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		addressZones(t, d)
 		var values []string
 		for i := range 2_000 {

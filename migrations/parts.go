@@ -2,7 +2,6 @@ package migrations
 
 import (
 	"fmt"
-	"io/fs"
 	"regexp"
 	"strings"
 )
@@ -22,19 +21,14 @@ var (
 )
 
 // parts returns the columns, keys and constraints of all tables, by their steps.
-func parts() ([]part, error) {
-	var list []part
-	for _, file := range files("*") {
-		content, err := fs.ReadFile(texts, file)
-		if err != nil {
-			return nil, fmt.Errorf("read step: %w", err)
-		}
-		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(string(content), ""))
+func parts() (list []part) {
+	for _, s := range steps() {
+		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(s.text, ""))
 		if table == nil {
 			continue
 		}
 		for _, item := range items(table[2]) {
-			p := part{step: stepOf(file), table: table[1], definition: words(item)}
+			p := part{step: s.version, table: table[1], definition: words(item)}
 			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
 				p.kind, p.name = "KEY", key[2]
 				if key[1] == "PRIMARY " {
@@ -59,7 +53,7 @@ func parts() ([]part, error) {
 			list = append(list, p)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // items cuts the inside of CREATE TABLE at the commas that are in no parenthesis and no quotes.
@@ -89,11 +83,7 @@ func items(inside string) []string {
 // refuseForeign returns an ErrForeign if a step up to a version makes a column that the database
 // lacks: steps change in their place until the first release.
 func refuseForeign(version int, lacks func(table, column string) bool) error {
-	wanted, err := parts()
-	if err != nil {
-		return err
-	}
-	for _, p := range wanted {
+	for _, p := range parts() {
 		if p.kind == "COLUMN" && p.step <= version && lacks(p.table, p.name) {
 			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what else "+
 				"differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)

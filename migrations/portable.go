@@ -3,7 +3,6 @@ package migrations
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ const (
 	buckets group = "buckets"
 )
 
-// groupOf returns the group of a table.
 func groupOf(table string) group {
 	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt", "zone_event", "zone_lockout"}, table) {
 		return buckets
@@ -39,26 +37,18 @@ type portableTable struct {
 
 // portableTables returns the tables that an engine needs, in an order in which they can be
 // created: those of the steps, and what the folder portable has besides.
-func portableTables(e engine.Engine) ([]portableTable, error) {
-	besides, err := fs.Glob(texts, "portable/*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("list portable tables: %w", err)
-	}
-	var list []portableTable
-	for _, file := range append(besides, files("*")...) {
-		content, err := readText(file)
-		if err != nil {
-			return nil, err
-		}
-		name := tableName.FindStringSubmatch(string(content))
+func portableTables(e engine.Engine) (list []portableTable) {
+	for _, file := range append(files("portable/*.sql"), files("*.up.sql")...) {
+		content := readText(file)
+		name := tableName.FindStringSubmatch(content)
 		if name == nil || name[1] == sequence && e != Vitess {
 			continue
 		}
-		statement := strings.Replace(own(e, string(content)), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+		statement := strings.Replace(own(e, content), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 		list = append(list, portableTable{name[1], groupOf(name[1]), strings.TrimSpace(statement)})
 	}
 	slices.SortStableFunc(list, func(a, b portableTable) int { return cmp.Compare(b.group, a.group) }) // limits first
-	return list, nil
+	return list
 }
 
 var (
@@ -100,16 +90,16 @@ type Action struct {
 // fits returns an error if a step that the database has not seen changes tables that are there: the plan
 // can only make tables and the identity. In a database that was migrated as MySQL it makes neither,
 // because triggers and views come with the steps.
-func (f found) fits(steps []int) error {
+func (f found) fits(steps []step) error {
 	for _, step := range steps {
 		switch {
-		case uint(step) <= f.version || isMarker(step):
+		case uint(step.version) <= f.version || strings.HasPrefix(step.text, markerStart):
 		case !f.isPortable:
 			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
 				"on the MySQL server itself", f.version)
-		case !isPlanned(step):
+		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm):
 			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL alone; "+
-				"nothing was changed: go on with the program that has migrated the database", f.version, step)
+				"nothing was changed: go on with the program that has migrated the database", f.version, step.version)
 		}
 	}
 	return nil
@@ -117,9 +107,3 @@ func (f found) fits(steps []int) error {
 
 // rowForm is the beginning of a step that inserts a row.
 const rowForm = "INSERT INTO "
-
-// isPlanned says that the plan does what a step does: it creates a table, or inserts a row.
-func isPlanned(step int) bool {
-	text, err := stepText(step)
-	return err == nil && (tableName.Match(text) || strings.HasPrefix(string(text), rowForm))
-}

@@ -64,7 +64,7 @@ func (p portable) lookAt(ctx context.Context, of group, tables, columns *[]strin
 		return err
 	}
 	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
-	more, err := p.column(ctx, "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
+	more, err := Column(ctx, p.conn, "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", p.keyspace(of), withoutStatement(err))
 	}
@@ -131,13 +131,12 @@ func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
 // planTables creates the tables that are not there. Before the buckets of a database are
 // moved to shards, their tables there are not made: the move makes them.
 func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
-	tables, err := portableTables(p.engine)
-	for _, table := range tables {
+	for _, table := range portableTables(p.engine) {
 		if !has(f.tables(table.group), table.name) {
 			actions = append(actions, p.action(f.home(table.group), "create table "+table.name, table.statement))
 		}
 	}
-	return actions, err
+	return actions, nil
 }
 
 // planRows inserts the rows that steps insert elsewhere, in front of the version: so a database has them
@@ -147,11 +146,7 @@ func (p portable) planRows(_ context.Context, f found) (actions []Action, err er
 		return nil, nil
 	}
 	for _, step := range steps() {
-		text, err := stepText(step)
-		if err != nil {
-			return nil, err
-		}
-		if row, ok := strings.CutPrefix(string(text), rowForm); ok {
+		if row, ok := strings.CutPrefix(step.text, rowForm); ok {
 			table, _, _ := strings.Cut(row, " ")
 			actions = append(actions, p.action(limits, "insert the row of "+table, "INSERT IGNORE INTO "+strings.TrimSpace(row)))
 		}
@@ -184,18 +179,14 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 			p.action(where, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
 		}, nil
 	}
-	return p.replaceAttempts()
+	return p.replaceAttempts(), nil
 }
 
 // replaceAttempts makes zone_attempt anew, because TiDB can give no table another primary key.
 // Nobody decides meanwhile: see docs. Only the answers that still count are copied.
-func (p portable) replaceAttempts() ([]Action, error) {
-	tables, err := portableTables(p.engine)
-	if err != nil {
-		return nil, err
-	}
+func (p portable) replaceAttempts() []Action {
 	var create string
-	for _, table := range tables {
+	for _, table := range portableTables(p.engine) {
 		if table.name == "zone_attempt" {
 			create = strings.Replace(table.statement, "EXISTS zone_attempt ", "EXISTS zone_attempt_portable ", 1)
 		}
@@ -209,7 +200,7 @@ func (p portable) replaceAttempts() ([]Action, error) {
 			"  FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
 		p.action(buckets, what, "DROP TABLE zone_attempt"),
 		p.action(buckets, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
-	}, nil
+	}
 }
 
 // noteVersion notes the newest version in place of the one before.

@@ -50,21 +50,12 @@ func (p portable) enter(ctx context.Context, of group) (tables []string, err err
 	if err := p.exec(ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + QuoteName(p.keyspace(of))}); err != nil {
 		return nil, err
 	}
-	err = query(ctx, p.conn, func(rows *sql.Rows) error {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		tables = append(tables, name)
-		return nil
-	}, "SHOW TABLES")
-	if err != nil {
+	if tables, err = Column(ctx, p.conn, "SHOW TABLES"); err != nil {
 		return nil, p.explain(Action{}, fmt.Errorf("list the tables of %s: %w", p.keyspace(of), withoutStatement(err)))
 	}
 	return tables, nil
 }
 
-// keyspace is where the tables of a group are.
 func (p portable) keyspace(of group) string {
 	if p.engine == Vitess && of == buckets {
 		return p.name + engine.BucketsSuffix

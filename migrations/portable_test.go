@@ -82,9 +82,9 @@ func TestPortableTextsHaveTheLinesOfTheirEngine(t *testing.T) {
 		{migrations.Vitess, "zone_attempt", []string{"\nbucket_key ", pair}, []string{whole, unique}},
 		{migrations.TiDB, "zone_attempt", []string{"\nbucket_key ", pair, unique}, []string{whole}},
 	} {
-		text, err := migrations.PortableText(tc.engine, tc.table)
-		if err != nil || !strings.Contains(text, "CREATE TABLE IF NOT EXISTS "+tc.table+" (") {
-			t.Errorf("%s on %s: %v\n%s", tc.table, tc.engine, err, text)
+		text := migrations.PortableText(tc.engine, tc.table)
+		if !strings.Contains(text, "CREATE TABLE IF NOT EXISTS "+tc.table+" (") {
+			t.Errorf("%s on %s: %s", tc.table, tc.engine, text)
 		}
 		for _, line := range tc.have {
 			if !strings.Contains(text, line) {

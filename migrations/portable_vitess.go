@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/engine"
 )
 
@@ -134,16 +132,12 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	if _, err := p.enter(ctx, limits); err != nil {
 		return nil, err
 	}
-	known, err := p.column(ctx, "SHOW VSCHEMA TABLES")
+	known, err := Column(ctx, p.conn, "SHOW VSCHEMA TABLES")
 	if err != nil {
 		return nil, fmt.Errorf("read the vschema of %s: %w", p.name, withoutStatement(err))
 	}
-	tables, err := portableTables(p.engine)
-	if err != nil {
-		return nil, err
-	}
 	var actions []Action
-	for _, table := range tables {
+	for _, table := range portableTables(p.engine) {
 		if f.home(table.group) == limits && table.name != sequence && !has(known, table.name) {
 			actions = append(actions, p.vschema(limits, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limits, table.name)))
 		}
@@ -173,18 +167,14 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 	if _, err := p.enter(ctx, buckets); err != nil {
 		return nil, err
 	}
-	tables, err := portableTables(p.engine)
-	if err != nil {
-		return nil, err
-	}
 	var actions []Action
-	for _, table := range tables {
+	for _, table := range portableTables(p.engine) {
 		if table.group != buckets {
 			continue
 		}
 		name := p.quote(buckets, table.name)
 		// An error says that vtgate does not know the table.
-		if columns, err := p.column(ctx, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
+		if columns, err := Column(ctx, p.conn, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
 			actions = append(actions, p.vschema(buckets, "shards of "+table.name,
 				"ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
 		}
@@ -199,7 +189,7 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 // takesIDs says that vtgate takes the id of a new row from the sequence. It asks for the plan of the INSERT, which
 // is not carried out.
 func (p portable) takesIDs(ctx context.Context, row string) bool {
-	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+row)
+	lines, err := Column(ctx, p.conn, "VEXPLAIN PLAN INSERT INTO "+row)
 	return err == nil && strings.Contains(strings.Join(lines, "\n"), sequence)
 }
 
@@ -215,7 +205,7 @@ func (p portable) left(ctx context.Context) (list []Routine, err error) {
 		{"PROCEDURE", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE'"},
 		{"FUNCTION", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'FUNCTION'"},
 	} {
-		names, err := p.column(ctx, look.statement)
+		names, err := Column(ctx, p.conn, look.statement)
 		if err != nil {
 			return nil, fmt.Errorf("look for what was migrated as MySQL: %w", withoutStatement(err))
 		}
@@ -223,18 +213,13 @@ func (p portable) left(ctx context.Context) (list []Routine, err error) {
 			list = append(list, Routine{Kind: look.kind, Name: name})
 		}
 	}
-	return ours(list)
+	// Those that this program does not install on MySQL are the DBA's.
+	return slices.DeleteFunc(list, func(r Routine) bool { return !slices.ContainsFunc(Expected(), r.is) }), nil
 }
 
-// ours returns the routines of list that this program installs on MySQL.
-func ours(list []Routine) ([]Routine, error) {
-	want, err := Expected()
-	return slices.DeleteFunc(list, func(r Routine) bool { return !slices.ContainsFunc(want, r.is) }), err
-}
-
-// column returns the first column of an answer.
-func (p portable) column(ctx context.Context, statement string) (list []string, err error) {
-	err = query(ctx, p.conn, func(rows *sql.Rows) error {
+// Column returns the first column of an answer.
+func Column(ctx context.Context, conn *sql.Conn, statement string) (list []string, err error) {
+	err = query(ctx, conn, func(rows *sql.Rows) error {
 		columns, err := rows.Columns()
 		if err != nil {
 			return err
@@ -266,14 +251,13 @@ func (p portable) quote(of group, table string) string {
 
 // vitessAdvice gives advice for an error of vtgate, and is empty for any other.
 func (p portable) vitessAdvice(a Action, err error) string {
-	var engine *mysql.MySQLError
 	switch {
-	case p.engine != Vitess || !errors.As(err, &engine):
+	case p.engine != Vitess:
 		return ""
-	case a.IsVSchema && engine.Number == errAccessDenied:
+	case a.IsVSchema && numberOf(err) == errAccessDenied:
 		return "let vtgate take ALTER VSCHEMA from this account (--vschema-ddl-authorized-users), " +
 			"or carry out by vtctldclient what 'velocityd migrate up --dry-run' prints"
-	case engine.Number == errNoDatabase:
+	case numberOf(err) == errNoDatabase:
 		return "make the keyspace first, by vtctldclient CreateKeyspace, and its shards"
 	}
 	return ""

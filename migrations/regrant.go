@@ -32,7 +32,6 @@ func grantsOn(ctx context.Context, conn *sql.Conn, r Routine) (statements []stri
 	return statements, false, nil
 }
 
-// regrant writes the GRANT of a row of mysql.procs_priv.
 func regrant(r Routine, user, host, privileges string) string {
 	list := strings.Split(strings.ToUpper(privileges), ",")
 	option := ""

@@ -1,15 +1,11 @@
 package migrations
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"database/sql"
-	"fmt"
-	"io/fs"
-	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // retiredFile lists the routines that are to be dropped.
@@ -59,49 +55,30 @@ var (
 func folders() []string { return []string{"procedures", "triggers", "views"} }
 
 // current returns the current texts.
-func current() ([]text, error) {
-	var list []text
+//
+//nolint:gochecknoglobals // read once from the texts of this program, which never change
+var current = sync.OnceValue(func() (list []text) {
 	for _, folder := range folders() {
-		files, err := fs.Glob(texts, folder+"/*.sql")
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", folder, err)
-		}
-		for _, file := range files {
-			content, err := readText(file)
-			if err != nil {
-				return nil, err
-			}
-			t, err := parseText(file, content)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, t)
+		for _, file := range files(folder + "/*.sql") {
+			list = append(list, parseText(readText(file)))
 		}
 	}
-	return list, nil
-}
+	return list
+})
 
 // Expected returns the routines that this program installs.
-func Expected() ([]Routine, error) {
-	list, err := current()
-	if err != nil {
-		return nil, err
+func Expected() (routines []Routine) {
+	for _, t := range current() {
+		routines = append(routines, t.routine())
 	}
-	routines := make([]Routine, len(list))
-	for i, t := range list {
-		routines[i] = Routine{Kind: t.kind, Name: t.name, State: Current}
-	}
-	return routines, nil
+	return routines
 }
 
+func (t text) routine() Routine { return Routine{Kind: t.kind, Name: t.name, State: Current} }
+
 // PublicProcedures returns the procedures whose COMMENT says that they are for callers.
-func PublicProcedures() []string {
-	list, err := current()
-	if err != nil {
-		return nil // the texts are part of the program, and a test reads them all
-	}
-	var names []string
-	for _, t := range list {
+func PublicProcedures() (names []string) {
+	for _, t := range current() {
 		if t.isPublic {
 			names = append(names, t.name)
 		}
@@ -113,15 +90,11 @@ var calls = regexp.MustCompile(`\b([a-z0-9_]+)\s*\(`)
 
 // Through returns the procedures and functions that are called by some routines, and by the triggers of some tables. Routines that
 // are named are among them.
-func Through(names ...string) []Routine {
-	list, err := current()
-	if err != nil {
-		return nil // the texts are part of the program, and a test reads them all
-	}
+func Through(names ...string) (through []Routine) {
 	found := map[string]bool{}
 	var follow func(name string)
 	follow = func(name string) {
-		for _, t := range list {
+		for _, t := range current() {
 			if found[t.name] || t.name != name && t.table != name {
 				continue
 			}
@@ -134,61 +107,33 @@ func Through(names ...string) []Routine {
 	for _, name := range names {
 		follow(name)
 	}
-	var through []Routine
-	for _, t := range list {
-		if r := (Routine{Kind: t.kind, Name: t.name, State: Current}); found[t.name] && r.IsCallable() {
+	for _, t := range current() {
+		if r := t.routine(); found[t.name] && r.IsCallable() {
 			through = append(through, r)
 		}
 	}
 	return through
 }
 
-// readText reads an embedded text with the line ends of Unix.
-func readText(file string) ([]byte, error) {
-	content, err := fs.ReadFile(texts, file)
-	if err != nil {
-		return nil, fmt.Errorf("read text: %w", err)
+// parseText reads the text of a routine, whose form a test holds.
+func parseText(content string) text {
+	t := text{statement: content, isPublic: strings.Contains(content, "\nCOMMENT 'public: ")}
+	head := creation.FindStringSubmatch(content)
+	t.kind, t.name = head[1]+head[2], head[3]
+	if on := triggerTable.FindStringSubmatch(content); t.kind == "TRIGGER" {
+		t.table = on[1]
 	}
-	return bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), nil
-}
-
-func parseText(file string, content []byte) (text, error) {
-	t := text{statement: string(content)}
-	head := creation.FindSubmatch(content)
-	if head == nil || string(head[3])+".sql" != path.Base(file) {
-		return text{}, fmt.Errorf("%s does not create what it is named after", file)
-	}
-	t.kind, t.name = string(head[1])+string(head[2]), string(head[3])
-	t.isPublic = bytes.Contains(content, []byte("\nCOMMENT 'public: "))
-	if t.kind == "TRIGGER" {
-		on := triggerTable.FindSubmatch(content)
-		if on == nil {
-			return text{}, fmt.Errorf("%s does not say which table its trigger is on", file)
-		}
-		t.table = string(on[1])
-	}
-	return t, nil
+	return t
 }
 
 // retired returns the kinds and names of retiredFile.
-func retired() ([]Routine, error) {
-	content, err := readText(retiredFile)
-	if err != nil {
-		return nil, err
-	}
-	var list []Routine
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		switch {
-		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
-		case len(words) != 2:
-			return nil, fmt.Errorf("%s: %q is not a kind and a name", retiredFile, lines.Text())
-		default:
+func retired() (list []Routine) {
+	for line := range strings.Lines(readText(retiredFile)) {
+		if words := strings.Fields(line); len(words) == 2 && !strings.HasPrefix(line, "#") {
 			list = append(list, Routine{Kind: words[0], Name: words[1]})
 		}
 	}
-	return list, lines.Err()
+	return list
 }
 
 // is says that both are the same routine, whatever their texts.
@@ -212,17 +157,8 @@ func query(ctx context.Context, conn *sql.Conn, scan func(*sql.Rows) error, stat
 // compare returns the routines of this program, in the order of their installation, and then the retired
 // ones that the database still has. If several accounts own routines, only those of the asking account are
 // current.
-func compare(have Schema) ([]Routine, error) {
-	want, err := current()
-	if err != nil {
-		return nil, err
-	}
-	gone, err := retired()
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Routine, 0, len(want))
-	for _, t := range want {
+func compare(have Schema) (list []Routine) {
+	for _, t := range current() {
 		r := Routine{Kind: t.kind, Name: t.name, State: Missing}
 		if found, is := have.find(t.kind, "", t.name); is {
 			r.Owner, r.State = found.Definer, Differs
@@ -232,10 +168,10 @@ func compare(have Schema) ([]Routine, error) {
 		}
 		list = append(list, r)
 	}
-	for _, r := range gone {
+	for _, r := range retired() {
 		if found, is := have.find(r.Kind, "", r.Name); is {
 			list = append(list, Routine{Kind: r.Kind, Name: r.Name, Owner: found.Definer, State: Retired})
 		}
 	}
-	return list, nil
+	return list
 }

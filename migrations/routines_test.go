@@ -36,8 +36,7 @@ func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState
 
 func TestUpBringsEachRoutineToItsText(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		want := schema(t, d)
 		if odd := states(t, d); len(odd) > 0 {
 			t.Errorf("a fresh database has %v", odd)
@@ -102,8 +101,7 @@ func triggers(t *testing.T) []string {
 // TestNoEditGoesUnauditedWhileTriggersAreReplaced edits a zone all the time.
 func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 60)")
 		stop, ended := make(chan struct{}), make(chan error)
 		edits := 0
@@ -216,8 +214,7 @@ func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 			"imprint_key", "imprint_until", "tallied_at", "tally", "tally_from", "tally_until",
 		},
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for view, table := range map[string]string{
 			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
 			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",

@@ -66,8 +66,7 @@ func inserts(zone string) map[string]string {
 
 func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for name, bad := range badZones() {
@@ -87,8 +86,7 @@ func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestBadKeysGetNoLockRow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		bad := []string{"", "tab\t", "line\n"}
 		for r := range rune(0xa0) {
 			if unicode.IsControl(r) {
@@ -115,8 +113,7 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 // such open the tables: MySQL reads their CHECKs for all sessions then.
 func TestKeysAreTakenWhoeverOpensTheTable(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		dbtest.Exec(t, d.SQL, "FLUSH TABLES zone_bucket_lock, zone_override")
 		for range 32 { // MySQL has 16 caches of open tables, and a session one of them
@@ -133,8 +130,7 @@ func TestKeysAreTakenWhoeverOpensTheTable(t *testing.T) {
 // their own texts, in a bucket that an attacker has filled with blocked txns.
 func TestTheCountReadsTheIndexAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		values := make([]string, 3000)
 		for i := range values {
 			counted := i % 100 / 99 // one of a hundred

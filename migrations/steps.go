@@ -1,13 +1,14 @@
 package migrations
 
 import (
-	"bytes"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/golang-migrate/migrate/v4/database"
 )
@@ -38,55 +39,46 @@ func RefuseUnreleased(version uint) error {
 // triggers: the digest of their texts follows.
 const markerStart = "-- routines sha256: "
 
-// files returns the way up of each step, by name.
-func files(number string) []string {
-	list, err := fs.Glob(texts, number+"_*.up.sql")
-	if err != nil {
-		return nil // the patterns are constants, so never
+// step is the way up of a numbered step.
+type step struct {
+	version int
+	text    string
+}
+
+// steps returns the steps, in order. A test holds the names of all files against their form.
+//
+//nolint:gochecknoglobals // read once from the texts of this program, which never change
+var steps = sync.OnceValue(func() (list []step) {
+	for _, file := range files("*.up.sql") {
+		version, _ := strconv.Atoi(file[:len("000001")])
+		list = append(list, step{version, readText(file)})
 	}
+	return list
+})
+
+// files returns the embedded files of a pattern, by name. The pattern is a constant, so it cannot be a wrong one.
+func files(pattern string) []string {
+	list, _ := fs.Glob(texts, pattern)
 	return list
 }
 
-// steps returns the versions of the steps, in order.
-func steps() []int {
-	var versions []int
-	for _, file := range files("*") {
-		versions = append(versions, stepOf(file))
-	}
-	return versions
-}
-
-// stepOf returns the version that a file's name begins with. A test holds all names against their form.
-func stepOf(file string) int {
-	version, _ := strconv.Atoi(file[:len("000001")])
-	return version
-}
-
-// stepText returns the text of one step's way up.
-func stepText(version int) ([]byte, error) {
-	found := files(fmt.Sprintf("%06d", version))
-	if len(found) != 1 {
-		return nil, fmt.Errorf("find migration %d: %w", version, fs.ErrNotExist)
-	}
-	text, err := fs.ReadFile(texts, found[0])
-	if err != nil {
-		return nil, fmt.Errorf("read migration %d: %w", version, err)
-	}
-	return text, nil
+// readText reads an embedded file with the line ends of Unix.
+func readText(file string) string {
+	content, _ := texts.ReadFile(file) // it is part of the program
+	return strings.ReplaceAll(string(content), "\r\n", "\n")
 }
 
 // Latest returns the version that this program needs.
 func Latest() uint {
-	versions := steps()
-	return uint(versions[len(versions)-1])
+	return uint(steps()[len(steps())-1].version)
 }
 
 // newestMarker returns the version of the step that installs the procedures and
 // triggers, and the digest that it names.
 func newestMarker() (version int, digest string) {
-	for _, version := range slices.Backward(steps()) {
-		if digest, ok := markerAt(version); ok {
-			return version, digest
+	for _, s := range slices.Backward(steps()) {
+		if digest, ok := markerDigest(s.text); ok {
+			return s.version, digest
 		}
 	}
 	return none, ""
@@ -94,48 +86,32 @@ func newestMarker() (version int, digest string) {
 
 // isMarker says that a version is a marker's.
 func isMarker(version int) bool {
-	_, ok := markerAt(version)
-	return ok
-}
-
-// markerAt returns the digest that a step names, if it is a marker.
-func markerAt(version int) (digest string, ok bool) {
-	text, err := stepText(version)
-	if err != nil {
-		return "", false
-	}
-	return markerDigest(text)
+	return slices.ContainsFunc(steps(), func(s step) bool { return s.version == version && strings.HasPrefix(s.text, markerStart) })
 }
 
 // markerDigest returns the digest that a step's text names, if it is a marker's.
-func markerDigest(text []byte) (digest string, ok bool) {
-	rest, ok := bytes.CutPrefix(text, []byte(markerStart))
-	if !ok {
-		return "", false
-	}
-	first, _, _ := bytes.Cut(rest, []byte("\n"))
-	return string(bytes.TrimSpace(first)), true
+func markerDigest(text string) (digest string, ok bool) {
+	rest, ok := strings.CutPrefix(text, markerStart)
+	first, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(first), ok
 }
 
 // before returns the version before a step; for the first step it is none.
 func before(version int) int {
-	versions := steps()
-	at, _ := slices.BinarySearch(versions, version)
-	if at == 0 {
-		return none
+	earlier := none
+	for _, s := range steps() {
+		if s.version < version {
+			earlier = s.version
+		}
 	}
-	return versions[at-1]
+	return earlier
 }
 
 // after returns the version that the next step leads to, if there is one.
 func after(version int) (next int, ok bool) {
-	versions := steps()
-	at, found := slices.BinarySearch(versions, version)
-	if found {
-		at++
-	}
-	if at == len(versions) {
+	at := slices.IndexFunc(steps(), func(s step) bool { return s.version > version })
+	if at < 0 {
 		return 0, false
 	}
-	return versions[at], true
+	return steps()[at].version, true
 }

@@ -40,17 +40,23 @@ const (
 // IsRefused says that the engine has refused a statement for want of a right: it has carried out no
 // part of it.
 func IsRefused(err error) bool {
-	var engine *mysql.MySQLError
-	return errors.As(err, &engine) && slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370, errNoTrust}, engine.Number)
+	return slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370, errNoTrust}, numberOf(err))
+}
+
+// numberOf returns the number of an engine's error, and 0 for any other.
+func numberOf(err error) uint16 {
+	if engine, is := errors.AsType[*mysql.MySQLError](err); is {
+		return engine.Number
+	}
+	return 0
 }
 
 // rightsAdvice gives advice for a missing right, and is empty for any other error.
 func rightsAdvice(err error) string {
-	var engine *mysql.MySQLError
 	switch {
 	case !IsRefused(err):
 		return ""
-	case errors.As(err, &engine) && engine.Number == errNoTrust:
+	case numberOf(err) == errNoTrust:
 		return "let an administrator run SET GLOBAL log_bin_trust_function_creators = 1 and start again; " +
 			"it can be 0 again afterwards"
 	}
@@ -96,7 +102,7 @@ func (t *target) Run(migration io.Reader) error {
 	if err == nil {
 		return nil
 	}
-	if failed := (database.Error{}); errors.As(err, &failed) {
+	if failed, is := errors.AsType[database.Error](err); is {
 		err = failed.OrigErr // without the whole text of the statement
 	}
 	if advice := rightsAdvice(err); advice != "" {
@@ -115,7 +121,7 @@ func (t *target) runStep(migration io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("read migration: %w", err)
 	}
-	if _, isMarker := markerDigest(step); !isMarker {
+	if !bytes.HasPrefix(step, []byte(markerStart)) {
 		return t.Driver.Run(bytes.NewReader(step))
 	}
 	if newest, _ := newestMarker(); t.begun != newest {

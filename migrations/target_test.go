@@ -108,8 +108,7 @@ func uselessTargets() map[aim]string {
 
 func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
 		for _, zone := range []string{
 			"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'",
@@ -138,8 +137,7 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 
 func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
 		for _, target := range []string{
 			"1, 'Bob ', NULL", "1, '203.0.113.7/24', NULL", "1, 'ß/Ä', NULL",
@@ -160,8 +158,7 @@ func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
 
 func TestAPrefixAsLongAsTheBucketsIsTheKeyOfOne(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
 		for target, want := range map[string]string{
 			"3, '203.0.113.9/32'":              "203.0.113.9",
@@ -199,8 +196,7 @@ func TestAPrefixAsLongAsTheBucketsIsTheKeyOfOne(t *testing.T) {
 // them back as mysqldump and mariadb-dump do.
 func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
 			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', "+
@@ -228,8 +224,7 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 // which the service writes keys.
 func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 2000 {
 			octets := make([]byte, 4+12*random.IntN(2))
@@ -254,8 +249,7 @@ func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 // refuses a row.
 func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
 		for statement, want := range map[string]string{
 			"UPDATE zone_master SET rate = 1000001":                                            "rate must be 0 to 1000000",

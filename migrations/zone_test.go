@@ -74,8 +74,7 @@ func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 
 func TestBadSettingsAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, reserve_ttl) VALUES (1, 5, 60, 60)")
 		want := rows(t, d, settings)
 		for mode, setting := range modes() {
@@ -105,8 +104,7 @@ func TestBadSettingsAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
 		good := []string{
 			"reserve_ttl = 1", "lockout_factor = 1.01", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "key_form = 'hmac'",
@@ -138,8 +136,7 @@ const kept = "SELECT id, revision, key_rule, overridden, narrowed_at > UTC_TIMES
 
 func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		// Whatever zone the writer's session is in, narrowed_at is UTC.
 		conn := session(t, d, "")
 		dbtest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
@@ -174,8 +171,7 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 
 func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, period, period_anchor) VALUES (1, 5, 'month', 31)")
 		for _, step := range []struct{ set, want string }{
 			{"description = 'new'", "window=2678400 | period=month | revision=2 | narrowed=0"},
@@ -200,8 +196,7 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 // A trigger marks a zone as overridden, which is no edit, but an edit may come with the mark.
 func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
@@ -215,8 +210,7 @@ func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) 
 
 func TestWhoInsertsAZoneHoldsUpNobodyBesideIt(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (10, 5, 60), (30, 5, 60)")
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(10, 'bob')")
 		inserting, beside := session(t, d, ""), session(t, d, "")
@@ -242,8 +236,7 @@ func TestWhoInsertsAZoneHoldsUpNobodyBesideIt(t *testing.T) {
 
 func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'alice', 'deny')")
 		want := strings.Join(rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
@@ -268,8 +261,7 @@ func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 
 func TestAZoneKeepsItsID(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)

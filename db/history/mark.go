@@ -78,7 +78,6 @@ func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
 	return t
 }
 
-// readMarks reads the first mark of each day.
 func (r *Reader) readMarks(ctx context.Context) (marks []mark, err error) {
 	err = r.pool.SelectContext(ctx, &marks, `
 SELECT MIN(txn_id) AS txn_id, MIN(marked_at) AS marked_at

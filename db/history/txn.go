@@ -28,7 +28,6 @@ const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, coun
 // NumColumns is how many they are.
 const NumColumns = 16
 
-// txnsOf returns the txns of rows.
 func txnsOf(rows []Row) []service.Txn {
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {

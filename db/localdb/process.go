@@ -21,7 +21,6 @@ const pollInterval = 10 * time.Millisecond
 // ended.
 func lockThread() { runtime.LockOSThread() }
 
-// killGroup ends a process group at once.
 func killGroup(pid int) error {
 	err := syscall.Kill(-pid, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {

@@ -30,18 +30,14 @@ const (
 const longestError = 255
 
 // Deliveries is the task that sends events to webhooks, by one runner among all.
-func Deliveries(send webhook.Send) retention.Task { return deliveries{send} }
+func Deliveries(send webhook.Send) retention.Task {
+	return retention.Task{Name: "webhooks", Run: deliverer(send).run, IsWanted: isDue}
+}
 
-type deliveries struct{ send webhook.Send }
+type deliverer webhook.Send
 
-// Name implements retention.Task.
-func (deliveries) Name() string { return "webhooks" }
-
-// Every implements retention.Task.
-func (deliveries) Every() time.Duration { return 0 }
-
-// IsWanted implements retention.Wanted: a delivery is due, or there is an event behind the position of a webhook.
-func (deliveries) IsWanted(ctx context.Context, from session.Reader) (bool, error) {
+// isDue says whether a delivery is due, or there is an event behind the position of a webhook.
+func isDue(ctx context.Context, from session.Reader) (bool, error) {
 	var due []int
 	if err := from.SelectContext(ctx, &due, `
 SELECT 1
@@ -67,9 +63,9 @@ SELECT created_at, UTC_TIMESTAMP(6) AS read_at
 	return len(next) > 0 && !next[0].At.After(next[0].Now.Add(-service.HistoryLag)), err
 }
 
-// Run implements retention.Task. It sends, and then records, in rounds; a round whose record is lost is sent again. Each webhook
+// run sends, and then records, in rounds; a round whose record is lost is sent again. Each webhook
 // has rounds of its own, one at a time, which are recorded when they end. So a receiver that hangs delays its own events alone.
-func (d deliveries) Run(ctx context.Context, on *sqlx.Conn, _ string) (all retention.Result, err error) {
+func (d deliverer) run(ctx context.Context, on *sqlx.Conn, _ string) (all retention.Result, err error) {
 	until, isLate := time.Now().Add(retention.Budget-sendMargin), false
 	sent, busy := make(chan *round), map[uint64]bool{}
 	mayBegin := func(w webhook.Webhook) bool { return !busy[w.ID] && (!isLate || w.State.Error == "") }
@@ -85,7 +81,7 @@ func (d deliveries) Run(ctx context.Context, on *sqlx.Conn, _ string) (all reten
 			all.Backlog = false
 			for _, r := range rounds {
 				busy[r.Webhook.ID] = true
-				go r.carry(ctx, d.send, until, sent)
+				go r.carry(ctx, webhook.Send(d), until, sent)
 			}
 		}
 		if len(busy) == 0 {
@@ -225,7 +221,7 @@ UPDATE webhook
        succeeded_at = IF(?, UTC_TIMESTAMP(6), succeeded_at),
        failed_at = IF(? <> '', UTC_TIMESTAMP(6), failed_at),
        error = ?
- WHERE id = ?`, r.position, r.sent() > 0, why, shortened(why), r.Webhook.ID); err != nil {
+ WHERE id = ?`, r.position, r.sent() > 0, why, retention.Shortened(why, longestError), r.Webhook.ID); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -244,7 +240,7 @@ UPDATE webhook_delivery
        next_at = ?,
        error = ?
  WHERE webhook_id = ?
-   AND event_id = ?`, result.Tries, next, shortened(result.Error), r.Webhook.ID, result.EventID)
+   AND event_id = ?`, result.Tries, next, retention.Shortened(result.Error, longestError), r.Webhook.ID, result.EventID)
 	default:
 		_, err = tx.ExecContext(ctx, `
 INSERT INTO webhook_delivery (webhook_id, event_id, tries, next_at, error)
@@ -252,15 +248,7 @@ SELECT id, ?, ?, ?, ?
   FROM webhook
  WHERE id = ?
     ON DUPLICATE KEY UPDATE tries = VALUES(tries), next_at = VALUES(next_at), error = VALUES(error)`,
-			result.EventID, result.Tries, next, shortened(result.Error), r.Webhook.ID)
+			result.EventID, result.Tries, next, retention.Shortened(result.Error, longestError), r.Webhook.ID)
 	}
 	return err
-}
-
-// shortened cuts a text at longestError characters.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > longestError {
-		return string(runes[:longestError])
-	}
-	return text
 }

@@ -62,7 +62,6 @@ func (o *Outbox) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return pageOf(q, rows), nil
 }
 
-// statementOf returns the statement of a query, and its arguments.
 func statementOf(q event.Query) (statement string, args []any, err error) {
 	from, order := "id > ?", "ASC"
 	if args = []any{q.Cursor}; q.Order == service.NewestFirst {

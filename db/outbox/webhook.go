@@ -67,30 +67,21 @@ func listed(text string) func(func(string) bool) {
 
 // Webhooks implements webhook.Store.
 func (o *Outbox) Webhooks(ctx context.Context) (list []webhook.Webhook, err error) {
-	err = o.pool.On(ctx, func(conn *sqlx.Conn) error {
-		var rows []webhookRow
-		if err := conn.SelectContext(ctx, &rows, selectWebhooks); err != nil {
-			return err
-		}
-		var counts []counted
-		if err := conn.SelectContext(ctx, &counts, `
+	var rows []webhookRow
+	var counts []counted
+	if err = o.pool.SelectContext(ctx, &rows, selectWebhooks); err == nil {
+		err = o.pool.SelectContext(ctx, &counts, `
 SELECT webhook_id, next_at IS NULL AS is_dead, COUNT(*) AS number, MIN(event_id) AS oldest
   FROM webhook_delivery
- GROUP BY webhook_id, next_at IS NULL`); err != nil {
-			return err
+ GROUP BY webhook_id, next_at IS NULL`)
+	}
+	for i := 0; err == nil && i < len(rows); i++ {
+		var w webhook.Webhook
+		if w, err = rows[i].webhook(); err == nil {
+			err = rows[i].measure(ctx, o.pool, counts, &w.State)
 		}
-		for _, row := range rows {
-			w, err := row.webhook()
-			if err == nil {
-				err = row.measure(ctx, conn, counts, &w.State)
-			}
-			if err != nil {
-				return err
-			}
-			list = append(list, w)
-		}
-		return nil
-	})
+		list = append(list, w)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list webhooks: %w", session.LookupError(err))
 	}
@@ -154,20 +145,16 @@ SELECT event_id, tries, next_at, error
 
 // Deliveries implements webhook.Store.
 func (o *Outbox) Deliveries(ctx context.Context, id, after uint64) (list []webhook.Delivery, err error) {
-	err = o.pool.On(ctx, func(conn *sqlx.Conn) error {
-		if err := exists(ctx, conn, id); err != nil {
-			return err
-		}
-		var rows []deliveryRow
-		if err := conn.SelectContext(ctx, &rows, selectDeliveries+`
+	var rows []deliveryRow
+	if err = exists(ctx, o.pool, id); err == nil {
+		err = o.pool.SelectContext(ctx, &rows, selectDeliveries+`
    AND event_id > ?
  ORDER BY event_id
- LIMIT `+strconv.Itoa(webhook.MaxDeliveries), id, after); err != nil {
-			return err
-		}
-		list, _, err = withEvents(ctx, conn, rows)
-		return err
-	})
+ LIMIT `+strconv.Itoa(webhook.MaxDeliveries), id, after)
+	}
+	if err == nil {
+		list, _, err = withEvents(ctx, o.pool, rows)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list the deliveries of webhook %d: %w", id, session.LookupError(err))
 	}

@@ -13,9 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/private/demo"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
 	"velocityd/trusted"
@@ -260,4 +262,14 @@ func RunningDSN(folder string) (string, error) {
 		return "", fmt.Errorf("look for a running velocityd dev: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// FillDemo records a day of plausible log-ins that ends at end. The error wraps demo.ErrNotEmpty if there are zones or attempts.
+func (d Database) FillDemo(ctx context.Context, end time.Time) (attempts int, err error) {
+	conns, err := d.open(databaseName)
+	if err != nil {
+		return 0, err
+	}
+	defer conns.Close()
+	return demo.Fill(ctx, conns, end)
 }

@@ -5,18 +5,13 @@ package prover
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
+	"velocityd/db/zonerow"
 	"velocityd/service/proof"
 )
-
-// Querier reads rows: a connection, or a pool of them.
-type Querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // Options say what is to be proven.
 type Options struct {
@@ -67,7 +62,7 @@ var errEnough = errors.New("enough findings")
 type prover struct {
 	Options
 
-	on     Querier
+	on     zonerow.Querier
 	tell   func(proof.Finding)
 	result Result
 	hours  proof.Hours
@@ -81,7 +76,7 @@ type prover struct {
 
 // Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not come
 // to its end: it wraps the context's, or one of the engine.
-func Run(ctx context.Context, on Querier, o Options, found func(proof.Finding)) (Result, error) {
+func Run(ctx context.Context, on zonerow.Querier, o Options, found func(proof.Finding)) (Result, error) {
 	p := &prover{Options: o, on: on, tell: found, hours: proof.Hours{}}
 	err := p.run(ctx)
 	if errors.Is(err, errEnough) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"velocityd/db/zonerow"
 )
 
 const (
@@ -61,7 +63,7 @@ var errNoNumber = errors.New("the engine's answer does not fit the question: a v
 
 // byPieces is each for a table that is read by pieces of its key, which is the first column. query has room for the last key
 // that was read and for a number of rows.
-func byPieces(ctx context.Context, on Querier, query string, do func(id uint64, r reading)) error {
+func byPieces(ctx context.Context, on zonerow.Querier, query string, do func(id uint64, r reading)) error {
 	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce; {
 		n = 0
 		err := each(ctx, on, fmt.Sprintf(query, last, rowsAtOnce), func(r reading) {
@@ -77,7 +79,7 @@ func byPieces(ctx context.Context, on Querier, query string, do func(id uint64, 
 }
 
 // each calls do with every row of a SELECT.
-func each(ctx context.Context, on Querier, query string, do func(reading)) (err error) {
+func each(ctx context.Context, on zonerow.Querier, query string, do func(reading)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
 	rows, err := on.QueryContext(ctx, query)

@@ -12,12 +12,16 @@ import (
 )
 
 // readRules reads the changes of zones and overrides, the releases, and what there is now.
-func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
+func readRules(ctx context.Context, on zonerow.Querier, rules *proof.Rules) error {
 	if err := readChanges(ctx, on, rules); err != nil {
 		return fmt.Errorf("zone_audit: %w", err)
 	}
-	if err := readZones(ctx, on, rules); err != nil {
+	zones, err := zonerow.Zones(ctx, on, "\n ORDER BY id")
+	if err != nil {
 		return fmt.Errorf("zone_master: %w", err)
+	}
+	for _, zone := range zones {
+		rules.AddZone(zone)
 	}
 	if err := readOverrides(ctx, on, rules); err != nil {
 		return fmt.Errorf("zone_override: %w", err)
@@ -25,8 +29,7 @@ func readRules(ctx context.Context, on Querier, rules *proof.Rules) error {
 	return nil
 }
 
-// readChanges reads zone_audit.
-func readChanges(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+func readChanges(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
 	err := byPieces(ctx, on, `
 SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
   FROM zone_audit
@@ -41,67 +44,37 @@ SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_i
 	return cmp.Or(err, wrong)
 }
 
-// addChange adds a row of zone_audit.
 func addChange(rules *proof.Rules, r reading) (err error) {
 	at, zoneID, id := r.instant(1), r.int(3), r.uint(4)
 	switch r.text(2) {
 	case "zone":
-		var before, after *service.Zone
-		if before, err = zoneOf(zoneID, r.values[5]); err == nil {
-			after, err = zoneOf(zoneID, r.values[6])
-		}
+		before, after, fault := statesOf(r, func(state []byte) (service.Zone, error) { return service.ZoneOfState(zoneID, state) })
 		rules.AddChange(at, zoneID, before, after)
+		err = fault
 	case "override":
-		var before, after *service.Override
-		if before, err = overrideOf(zoneID, id, r.values[5]); err == nil {
-			after, err = overrideOf(zoneID, id, r.values[6])
-		}
+		before, after, fault := statesOf(r, func(state []byte) (service.Override, error) { return service.OverrideOfState(zoneID, id, state) })
 		rules.AddOverrideChange(at, id, before, after)
+		err = fault
 	default:
 		rules.AddRelease(at, zoneID)
 	}
 	return err
 }
 
-// zoneOf returns the zone of a row in JSON, or nil for none.
-func zoneOf(id int64, state []byte) (*service.Zone, error) {
-	if len(state) == 0 {
-		return nil, nil //nolint:nilnil // there was no zone
+// statesOf returns the states before and after a change, or nil where there is none.
+func statesOf[T any](r reading, read func(state []byte) (T, error)) (before, after *T, err error) {
+	if state := r.values[5]; len(state) > 0 {
+		before = new(T)
+		*before, err = read(state)
 	}
-	zone, err := service.ZoneOfState(id, state)
-	return &zone, err
+	if state := r.values[6]; len(state) > 0 && err == nil {
+		after = new(T)
+		*after, err = read(state)
+	}
+	return before, after, err
 }
 
-// overrideOf returns the override of a row in JSON, or nil for none.
-func overrideOf(zoneID int64, id uint64, state []byte) (*service.Override, error) {
-	if len(state) == 0 {
-		return nil, nil //nolint:nilnil // there was no override
-	}
-	o, err := service.OverrideOfState(zoneID, id, state)
-	return &o, err
-}
-
-func readZones(ctx context.Context, on Querier, rules *proof.Rules) error {
-	rows, err := on.QueryContext(ctx, `
-SELECT id, revision, `+zonerow.Settings.List("")+`
-  FROM zone_master
- ORDER BY id`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var zone service.Zone
-		if err := rows.Scan(append([]any{&zone.ID, &zone.Revision}, zonerow.Settings.Into(&zone)...)...); err != nil {
-			return err
-		}
-		rules.AddZone(zone)
-	}
-	return rows.Err()
-}
-
-// readOverrides reads zone_override.
-func readOverrides(ctx context.Context, on Querier, rules *proof.Rules) (wrong error) {
+func readOverrides(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
 	err := byPieces(ctx, on, `
 SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, `+microseconds("expires_at")+`
   FROM zone_override

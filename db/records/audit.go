@@ -61,20 +61,15 @@ func (r auditRow) edit() (e service.Edit, err error) {
 
 // statesOf reads the states before and after a change: nil where there is none.
 func statesOf[T any](r auditRow, read func(state []byte) (T, error)) (before, after *T, err error) {
-	for _, of := range []struct {
-		state []byte
-		into  **T
-	}{{r.Before, &before}, {r.After, &after}} {
-		if len(of.state) == 0 {
-			continue
-		}
-		was, err := read(of.state)
-		if err != nil {
-			return nil, nil, err
-		}
-		*of.into = &was
+	if len(r.Before) > 0 {
+		before = new(T)
+		*before, err = read(r.Before)
 	}
-	return before, after, nil
+	if len(r.After) > 0 && err == nil {
+		after = new(T)
+		*after, err = read(r.After)
+	}
+	return before, after, err
 }
 
 // released returns the bucket of a release, or nil if its key is not there any more.

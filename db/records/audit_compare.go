@@ -9,10 +9,11 @@ import (
 	"math"
 	"reflect"
 	"slices"
-
-	"velocityd/db/session"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
 )
 
 // MostAudited is how many rows of zone_audit, of zones and of overrides CompareAudit reads at
@@ -79,45 +80,33 @@ type auditComparer struct {
 	all    bool                   // newest holds everything that zone_audit says
 }
 
-// readAudit fills newest.
 func (c *auditComparer) readAudit(ctx context.Context, tx *sqlx.Tx) error {
 	var err error
-	c.all, err = eachNewest(ctx, tx, "id, subject, zone_id, COALESCE(override_id, 0), state_after", "zone_audit",
-		func(rows *sqlx.Rows) (id int64, err error) {
-			var a audited
-			var s auditState
-			if err := rows.Scan(&id, &a.subject, &s.ZoneID, &s.OverrideID, &s.state); err != nil {
-				return 0, err
-			}
-			a.id = s.ZoneID
-			if a.subject == "override" {
-				a.id = int64(s.OverrideID)
-			}
-			if _, known := c.newest[a]; !known && a.subject != "bucket" {
-				c.newest[a] = s
-			}
-			return id, nil
-		})
+	c.all, err = eachNewest(ctx, tx, "subject, zone_id, override_id, state_after", "zone_audit", func(r stateRow) {
+		a := audited{r.Subject, r.ZoneID}
+		if a.subject == "override" {
+			a.id = int64(r.OverrideID.V)
+		}
+		if _, known := c.newest[a]; !known && a.subject != "bucket" {
+			c.newest[a] = r.auditState()
+		}
+	})
 	c.Whole = c.Whole && c.all
 	return err
 }
 
-// compare compares the rows of a table.
 func (c *auditComparer) compare(ctx context.Context, tx *sqlx.Tx, rows auditedRows) error {
 	lowest := int64(math.MaxInt64)
-	all, err := eachNewest(ctx, tx, "id, "+rows.ids+", "+rows.state, rows.table, func(found *sqlx.Rows) (int64, error) {
-		a, is := audited{subject: rows.subject}, auditState{}
-		var override sql.Null[uint64]
-		if err := found.Scan(&a.id, &is.ZoneID, &override, &is.state); err != nil {
-			return 0, err
-		}
-		is.OverrideID, lowest = override.V, a.id
+	zoneID, overrideID, _ := strings.Cut(rows.ids, ", ")
+	columns := "'" + rows.subject + "' AS subject, " + zoneID + " AS zone_id, " + overrideID + " AS override_id, " + rows.state + " AS state_after"
+	all, err := eachNewest(ctx, tx, columns, rows.table, func(r stateRow) {
+		a, is := audited{r.Subject, r.ID}, r.auditState()
+		lowest = a.id
 		was, known := c.newest[a]
 		delete(c.newest, a)
 		if known && !sameState(is.state, was.state) || !known && c.all {
 			c.Unaudited = append(c.Unaudited, is.Unaudited)
 		}
-		return a.id, nil
 	})
 	c.Whole = c.Whole && all
 	for a, was := range c.newest {
@@ -137,43 +126,40 @@ func sameState(a, b sql.Null[string]) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// eachNewest reads the newest MostAudited rows of a table by id, page by page, and says whether
-// these were all. read returns the id of the row that it reads.
-func eachNewest(
-	ctx context.Context, tx *sqlx.Tx, columns, table string, read func(*sqlx.Rows) (id int64, err error),
-) (all bool, err error) {
+// stateRow is a row of zone_audit, or one of a table as such a row would have it.
+type stateRow struct {
+	ID         int64            `db:"id"`
+	Subject    string           `db:"subject"`
+	ZoneID     int64            `db:"zone_id"`
+	OverrideID sql.Null[uint64] `db:"override_id"`
+	State      sql.Null[string] `db:"state_after"`
+}
+
+func (r stateRow) auditState() auditState {
+	return auditState{Unaudited{r.ZoneID, r.OverrideID.V}, r.State}
+}
+
+// eachNewest calls do with the newest MostAudited rows of a table by id, page by page, and says whether
+// these were all.
+func eachNewest(ctx context.Context, tx *sqlx.Tx, columns, table string, do func(stateRow)) (all bool, err error) {
 	last := int64(math.MaxInt64)
 	for range MostAudited / auditPage {
-		n := 0
-		if err := eachRow(ctx, tx, func(rows *sqlx.Rows) (err error) {
-			n++
-			last, err = read(rows)
-			return err
-		}, `
-SELECT `+columns+`
+		var rows []stateRow
+		if err := tx.SelectContext(ctx, &rows, `
+SELECT id, `+columns+`
   FROM `+table+`
  WHERE id < ?
  ORDER BY id DESC
  LIMIT ?`, last, auditPage); err != nil {
 			return false, err
 		}
-		if n < auditPage {
+		for _, row := range rows {
+			last = row.ID
+			do(row)
+		}
+		if len(rows) < auditPage {
 			return true, nil
 		}
 	}
 	return false, nil
-}
-
-func eachRow(ctx context.Context, tx *sqlx.Tx, read func(*sqlx.Rows) error, query string, args ...any) error {
-	rows, err := tx.QueryxContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := read(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

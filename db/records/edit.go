@@ -18,40 +18,17 @@ import (
 // belongs to such a change. Where a database has none, statements do it.
 type edit struct {
 	*sqlx.Tx
-	bookkeeping
-	principal sql.Null[string]
-	reason    sql.Null[string]
-	account   string // the session's; empty where there are triggers, which know it
+	hasTriggers bool
+	principal   sql.Null[string]
+	reason      sql.Null[string]
+	account     string // the session's; empty where there are triggers, which know it
 }
-
-// bookkeeping is what belongs to an edit besides the change itself.
-type bookkeeping interface {
-	// identify says on whose behalf the edit is.
-	identify(ctx context.Context) error
-	// audited carries out a change of rows, and records it in zone_audit. An update must be one of a single row.
-	audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error
-	// noteErased records in zone_audit that rows are as they are now.
-	noteErased(ctx context.Context, rows auditedRows) error
-	// noteOverride makes checks look for an override that was written: it marks the zone as
-	// overridden, which is no change of the zone that would raise its revision, and notes the length
-	// of the prefix.
-	noteOverride(ctx context.Context, o service.Override) error
-	// noteExport records in zone_audit that a part of the history was copied.
-	noteExport(ctx context.Context, zone int64, filter string) error
-}
-
-// byTriggers has triggers do all but what they cannot know.
-type byTriggers struct{ *edit }
-
-// byStatements does what triggers do elsewhere.
-type byStatements struct{ *edit }
 
 // edit runs change in a transaction on behalf of principal, who may be empty.
 func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
-		e := &edit{Tx: tx, principal: orNull(principal), reason: orNull(service.StatedReason(ctx))}
-		if e.bookkeeping = (byStatements{e}); s.database.Engine().HasRoutines() {
-			e.bookkeeping = byTriggers{e}
+		e := &edit{
+			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(), principal: orNull(principal), reason: orNull(service.StatedReason(ctx)),
 		}
 		if err := e.identify(ctx); err != nil {
 			return err
@@ -78,16 +55,14 @@ func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 }
 
 // identify tells the triggers the principal and the reason. It always sets both variables, if need be to
-// NULL: a pooled connection may still have the value of another caller.
-func (e byTriggers) identify(ctx context.Context) error {
+// NULL: a pooled connection may still have the value of another caller. Elsewhere it reads the account. The statement names no
+// table, so that vtgate answers with the account that it knows, and not with its own account of MySQL.
+func (e *edit) identify(ctx context.Context) error {
+	if !e.hasTriggers {
+		return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
+	}
 	_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?, @velocityd_reason = ?", e.principal, e.reason)
 	return err
-}
-
-// identify reads the account. The statement names no table, so that vtgate answers with the
-// account that it knows, and not with its own account of MySQL.
-func (e byStatements) identify(ctx context.Context) error {
-	return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
 }
 
 // auditAction is a value of zone_audit.action.
@@ -133,19 +108,17 @@ func jsonObject(columns ...string) string {
 	return "JSON_OBJECT(" + strings.Join(members, ", ") + ")"
 }
 
-func (byTriggers) audited(_ context.Context, _ auditAction, _ auditedRows, change func() error) error {
-	return change()
-}
-
-// audited records what the triggers record.
-func (e byStatements) audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error {
-	switch action {
-	case auditInsert:
+// audited carries out a change of rows, and records it in zone_audit. An update must be one of a single row.
+func (e *edit) audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error {
+	switch {
+	case e.hasTriggers:
+		return change()
+	case action == auditInsert:
 		if err := change(); err != nil {
 			return err
 		}
 		return e.record(ctx, action, rows, "NULL", rows.state)
-	case auditDelete:
+	case action == auditDelete:
 		if err := e.record(ctx, action, rows, rows.state, "NULL"); err != nil {
 			return err
 		}
@@ -196,15 +169,13 @@ SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), LEFT(?, 255), ?, ?, `+rows.ids+`, `+be
 	return e.tell(ctx, action, rows, before, after, states)
 }
 
-func (byTriggers) noteErased(context.Context, auditedRows) error { return nil }
-
-func (e byStatements) noteErased(ctx context.Context, rows auditedRows) error {
-	return e.record(ctx, auditUpdate, rows, rows.state, rows.state)
-}
-
-func (byTriggers) noteOverride(context.Context, service.Override) error { return nil }
-
-func (e byStatements) noteOverride(ctx context.Context, o service.Override) error {
+// noteOverride makes checks look for an override that was written: it marks the zone as
+// overridden, which is no change of the zone that would raise its revision, and notes the length
+// of the prefix.
+func (e *edit) noteOverride(ctx context.Context, o service.Override) error {
+	if e.hasTriggers {
+		return nil
+	}
 	if _, err := e.ExecContext(ctx, `
 UPDATE zone_master
    SET overridden = TRUE

@@ -20,10 +20,11 @@ UPDATE zone_override
 		if err != nil {
 			return err
 		}
-		if n, err = result.RowsAffected(); err != nil || n == 0 {
+		if n, err = result.RowsAffected(); err != nil || n == 0 || e.hasTriggers {
 			return err
 		}
-		return e.noteErased(ctx, overrideRows("zone_id = ? AND bucket_key = ?", bucket.ZoneID, pseudonym))
+		rows := overrideRows("zone_id = ? AND bucket_key = ?", bucket.ZoneID, pseudonym)
+		return e.record(ctx, auditUpdate, rows, rows.state, rows.state)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("erase the override of a bucket of zone %d: %w", bucket.ZoneID, session.WriteError(err))

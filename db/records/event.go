@@ -3,7 +3,9 @@ package records
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
+	"velocityd/service"
 	"velocityd/service/event"
 )
 
@@ -36,28 +38,21 @@ VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)`, string(told.Type), told.Bucket.ZoneID, t
 func (e *edit) eventsOf(
 	ctx context.Context, action auditAction, rows auditedRows, before, after string, states []any,
 ) (events []event.Event, err error) {
-	read, err := e.QueryxContext(ctx, `
-SELECT `+rows.ids+`, `+before+`, `+after+`
+	zoneID, _, _ := strings.Cut(rows.ids, ", ")
+	var found []auditRow
+	err = e.SelectContext(ctx, &found, `
+SELECT `+zoneID+` AS zone_id, `+before+` AS state_before, `+after+` AS state_after
   FROM `+rows.table+`
  WHERE `+rows.where+`
  ORDER BY id`, append(states, rows.args...)...)
-	if err != nil {
-		return nil, err
-	}
-	defer read.Close()
-	for read.Next() {
-		var told event.Event
-		var overrideID *uint64
-		var was, is []byte
-		if err := read.Scan(&told.Bucket.ZoneID, &overrideID, &was, &is); err != nil {
-			return nil, err
-		}
-		if err := e.describe(&told, action, rows.subject, was, is); err != nil {
+	for _, row := range found {
+		told := event.Event{Bucket: service.Bucket{ZoneID: row.ZoneID}}
+		if err := e.describe(&told, action, rows.subject, row.Before, row.After); err != nil {
 			return nil, err
 		}
 		events = append(events, told)
 	}
-	return events, read.Err()
+	return events, err
 }
 
 // describe gives an event its type, key and data. was and is are the states of the row before and after the change, or

@@ -39,23 +39,19 @@ func (s *Tables) NoteExport(ctx context.Context, export service.Export, principa
 	if err != nil {
 		return fmt.Errorf("note an export: %w", err)
 	}
-	err = s.edit(ctx, principal, func(e *edit) error { return e.noteExport(ctx, zone, string(filter)) })
-	if err != nil {
+	if err := s.edit(ctx, principal, func(e *edit) (err error) {
+		if e.hasTriggers {
+			_, err = e.ExecContext(ctx, "CALL note_export(?, ?, ?)", zone, e.principal, string(filter))
+		} else {
+			_, err = e.ExecContext(ctx, `
+INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after)
+VALUES (UTC_TIMESTAMP(6), ?, ?, 'history', 'export', ?, ?)`, e.account, e.principal, zone, string(filter))
+		}
+		return err
+	}); err != nil {
 		return fmt.Errorf("note an export in zone_audit: %w", session.WriteError(err))
 	}
 	return nil
-}
-
-func (e byTriggers) noteExport(ctx context.Context, zone int64, filter string) error {
-	_, err := e.ExecContext(ctx, "CALL note_export(?, ?, ?)", zone, e.principal, filter)
-	return err
-}
-
-func (e byStatements) noteExport(ctx context.Context, zone int64, filter string) error {
-	_, err := e.ExecContext(ctx, `
-INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after)
-VALUES (UTC_TIMESTAMP(6), ?, ?, 'history', 'export', ?, ?)`, e.account, e.principal, zone, filter)
-	return err
 }
 
 // bound returns one end of an interval, or nil if it has none.

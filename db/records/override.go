@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -74,8 +72,7 @@ func (s *Tables) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
-	var rows []overrideRow
-	err := s.pool.SelectContext(ctx, &rows, selectOverride+`
+	overrides, err := readOverrides(ctx, s.pool, `
  WHERE zone_id = ?
    AND id > ?
  ORDER BY id
@@ -83,23 +80,26 @@ func (s *Tables) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 	if err != nil {
 		return nil, fmt.Errorf("list overrides of zone %d: %w", zoneID, session.LookupError(err))
 	}
+	return overrides, nil
+}
+
+// readOverrides returns the overrides that a SELECT finds with these clauses.
+func readOverrides(ctx context.Context, from session.Reader, clauses string, args ...any) ([]service.Override, error) {
+	var rows []overrideRow
+	err := from.SelectContext(ctx, &rows, selectOverride+clauses, args...)
 	overrides := make([]service.Override, len(rows))
 	for i, row := range rows {
 		if overrides[i], err = row.override(); err != nil {
 			return nil, err
 		}
 	}
-	return overrides, nil
+	return overrides, err
 }
 
 // Override returns one override of a zone, expired or not. The error wraps
 // service.ErrNotFound if there is none.
 func (s *Tables) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
-	var o service.Override
-	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
-		o, err = readOverride(ctx, conn, zoneID, id)
-		return err
-	})
+	o, err := readOverride(ctx, s.pool, zoneID, id)
 	if err != nil {
 		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, session.LookupError(err))
 	}
@@ -107,17 +107,21 @@ func (s *Tables) Override(ctx context.Context, zoneID int64, id uint64) (service
 }
 
 func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uint64) (service.Override, error) {
-	var row overrideRow
-	err := from.GetContext(ctx, &row, selectOverride+`
+	return oneOverride(ctx, from, `
  WHERE zone_id = ?
    AND id = ?`, zoneID, id)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return service.Override{}, service.ErrNotFound
-	case err != nil:
+}
+
+// oneOverride is readOverrides for the first of them. Without one the error is service.ErrNotFound.
+func oneOverride(ctx context.Context, from session.Reader, clauses string, args ...any) (service.Override, error) {
+	list, err := readOverrides(ctx, from, clauses, args...)
+	if err == nil && len(list) == 0 {
+		err = service.ErrNotFound
+	}
+	if err != nil {
 		return service.Override{}, err
 	}
-	return row.override()
+	return list[0], nil
 }
 
 // writeOverride validates an override and runs change, which writes it with its zone locked, and returns the override of the id
@@ -171,7 +175,7 @@ func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, princip
 			return 0, err
 		}
 		before, err := lockInForce(ctx, e, o)
-		if errors.Is(err, sql.ErrNoRows) {
+		if errors.Is(err, service.ErrNotFound) {
 			return addOverride(ctx, e, o, principal)
 		}
 		if err != nil {
@@ -186,20 +190,16 @@ func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, princip
 }
 
 // lockInForce locks and returns the override of the same target or id as o that has not expired. Without one the error is
-// sql.ErrNoRows.
+// service.ErrNotFound.
 func lockInForce(ctx context.Context, e *edit, o service.Override) (service.Override, error) {
 	where, args := sameTarget(o)
-	var row overrideRow
-	if err := e.GetContext(ctx, &row, selectOverride+`
+	return oneOverride(ctx, e, `
  WHERE zone_id = ?
    AND (`+where+` OR id = ?)
    AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))
  ORDER BY id
  LIMIT 1
-   FOR UPDATE`, append(append([]any{o.ZoneID}, args...), o.ID)...); err != nil {
-		return service.Override{}, err
-	}
-	return row.override()
+   FOR UPDATE`, append(append([]any{o.ZoneID}, args...), o.ID)...)
 }
 
 // addOverride inserts an override in place of an expired one, and returns its id.
@@ -211,7 +211,6 @@ func addOverride(ctx context.Context, e *edit, o service.Override, principal str
 	return insertOverride(ctx, e, o)
 }
 
-// lockZone locks the row of a zone, and returns the zone.
 func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
 	zone, exists, err := lockMatching(ctx, e, id, service.Match{})
 	if err == nil && !exists {

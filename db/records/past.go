@@ -12,6 +12,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -75,7 +76,7 @@ SELECT UTC_TIMESTAMP(6) AS read_at, keep_days, audit_days, minimum_days
 }
 
 func (p *past) readZones(ctx context.Context, tx *sqlx.Tx) error {
-	zones, err := selectZones(ctx, tx, `
+	zones, err := zonerow.Zones(ctx, tx, `
  WHERE id IN (`+session.Placeholders(len(p.zones))+`)`, session.Arguments(p.zones)...)
 	p.Zones = make(map[int64]service.Zone, len(zones))
 	for _, zone := range zones {
@@ -85,7 +86,7 @@ func (p *past) readZones(ctx context.Context, tx *sqlx.Tx) error {
 }
 
 // readOverrides reads the overrides of the keys and of the networks that the buckets are in.
-func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
+func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) (err error) {
 	var where []string
 	var args []any
 	for _, b := range p.buckets {
@@ -100,20 +101,10 @@ func (p *past) readOverrides(ctx context.Context, tx *sqlx.Tx) error {
 			args = append(args, Network(netip.PrefixFrom(network.Addr(), bits).Masked()))
 		}
 	}
-	var rows []overrideRow
-	if err := tx.SelectContext(ctx, &rows, selectOverride+`
+	p.Overrides, err = readOverrides(ctx, tx, `
  WHERE `+strings.Join(where, `
-    OR `), args...); err != nil {
-		return err
-	}
-	for _, row := range rows {
-		o, err := row.override()
-		if err != nil {
-			return err
-		}
-		p.Overrides = append(p.Overrides, o)
-	}
-	return nil
+    OR `), args...)
+	return err
 }
 
 // readEdits reads the edits of one zone since an instant, page by page, the newest first.

@@ -24,27 +24,6 @@ var (
 	Limits       = 1 + len(zonerow.Deciding)
 )
 
-// selectZones returns the zones that a SELECT finds with these clauses.
-func selectZones(ctx context.Context, from sqlx.QueryerContext, clauses string, args ...any) ([]service.Zone, error) {
-	rows, err := from.QueryContext(ctx, `
-SELECT `+ZoneColumns+`, revision
-  FROM zone_master`+clauses, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	zones := []service.Zone{}
-	for rows.Next() {
-		var zone service.Zone
-		into := append([]any{&zone.ID}, zonerow.Settings.Into(&zone)...)
-		if err := rows.Scan(append(into, &zone.Revision)...); err != nil {
-			return nil, err
-		}
-		zones = append(zones, zone)
-	}
-	return zones, rows.Err()
-}
-
 // LimitOf returns the zone whose limitColumns begin row, and the rest of the row.
 func LimitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
 	zone.ID = session.AsInt(row[0])
@@ -60,7 +39,7 @@ func LimitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 func (s *Tables) Zones(ctx context.Context) ([]service.Zone, error) {
 	var zones []service.Zone
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
-		zones, err = selectZones(ctx, conn, `
+		zones, err = zonerow.Zones(ctx, conn, `
  ORDER BY id`)
 		return err
 	})
@@ -85,8 +64,8 @@ func (s *Tables) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	return zone, nil
 }
 
-func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock string) (service.Zone, error) {
-	zones, err := selectZones(ctx, from, `
+func readZone(ctx context.Context, from zonerow.Querier, id int64, lock string) (service.Zone, error) {
+	zones, err := zonerow.Zones(ctx, from, `
  WHERE id = ?`+lock, id)
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -83,7 +84,7 @@ func (s *Tables) replaceZones(ctx context.Context, zones []service.Zone, ids []i
 	}
 	var changed []service.Zone
 	err = s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
-		changed, err = selectZones(ctx, conn, condition, args...)
+		changed, err = zonerow.Zones(ctx, conn, condition, args...)
 		return err
 	})
 	if err != nil {

@@ -29,7 +29,6 @@ type bounds struct {
 	zones                          []zoneBounds
 }
 
-// zoneBounds are those of one zone.
 type zoneBounds struct {
 	ID           int64 `db:"id"`
 	Window       int64 `db:"window"`

@@ -22,27 +22,22 @@ type Leaving struct {
 	Rows int64  `json:"rows"` // by the engine's estimate, or counted up to mostExpected; -1 if nothing tells that quickly
 }
 
-// Forecaster is a task that can say what it would remove now.
-type Forecaster interface {
-	Task
-	// Expect changes nothing, takes no lock, and reads a bounded number of rows.
-	Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error)
-}
-
 // Expect returns what the tasks would remove now, in their order. It does NOT look for idle buckets, nor count the txns
 // that leave in batches: that would read all of them.
 func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	err = r.pool.On(ctx, func(conn *sqlx.Conn) error {
 		for _, task := range r.tasks {
-			forecaster, is := task.(Forecaster)
-			if !is {
+			if task.Expect == nil {
 				continue
 			}
-			leaving, err := forecaster.Expect(ctx, conn)
+			leaving, err := task.Expect(ctx, conn)
 			if err != nil {
-				return fmt.Errorf("task %s: %w", task.Name(), err)
+				return fmt.Errorf("task %s: %w", task.Name, err)
 			}
-			list = append(list, leaving...)
+			for _, l := range leaving {
+				l.Task = task.Name
+				list = append(list, l)
+			}
 		}
 		return nil
 	})
@@ -52,8 +47,9 @@ func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	return list, nil
 }
 
-// Count returns l with the number of rows that a clause behind FROM chooses, or nothing if there are none.
-func (l Leaving) Count(ctx context.Context, on *sqlx.Conn, from string, args ...any) ([]Leaving, error) {
+// count returns what would leave of the rows that a clause behind FROM chooses: nothing if there are none.
+func count(ctx context.Context, on *sqlx.Conn, what, from string, args ...any) ([]Leaving, error) {
+	l := Leaving{What: what}
 	err := on.GetContext(ctx, &l.Rows, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS leaving", from, mostExpected), args...)
 	if err != nil || l.Rows == 0 {
 		return nil, err
@@ -62,10 +58,10 @@ func (l Leaving) Count(ctx context.Context, on *sqlx.Conn, from string, args ...
 }
 
 // forecast is what a task of batches would remove.
-type forecast func(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error)
+type forecast func(ctx context.Context, on *sqlx.Conn, b *bounds) ([]Leaving, error)
 
-// Expect implements Forecaster. A database without a policy keeps everything.
-func (b batches) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
+// forecast says what would leave. A database without a policy keeps everything.
+func (b batches) forecast(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
 	if b.expect == nil {
 		return nil, nil
 	}
@@ -73,11 +69,11 @@ func (b batches) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
 	if err != nil || bounds.now.IsZero() {
 		return nil, err
 	}
-	return b.expect(ctx, on, bounds)
+	return b.expect(ctx, on, &bounds)
 }
 
 // expectPartitions returns the partitions that no zone keeps.
-func expectPartitions(ctx context.Context, on *sqlx.Conn, b bounds) (list []Leaving, err error) {
+func expectPartitions(ctx context.Context, on *sqlx.Conn, b *bounds) (list []Leaving, err error) {
 	var partitions []struct {
 		Name string        `db:"name"`
 		End  string        `db:"ends"`
@@ -91,7 +87,7 @@ SELECT partition_name AS name, partition_description AS ends, table_rows AS numb
 	for _, p := range partitions {
 		end, unread := time.Parse(time.DateOnly, strings.Trim(p.End, "'")[:min(len(time.DateOnly), len(strings.Trim(p.End, "'")))])
 		if unread == nil && b.longest > 0 && !end.After(b.cut(b.longest)) {
-			list = append(list, Leaving{"old_partitions", "partition " + p.Name, p.Rows.Int64})
+			list = append(list, Leaving{What: "partition " + p.Name, Rows: p.Rows.Int64})
 		}
 	}
 	return list, err
@@ -105,7 +101,7 @@ const isPartition = `table_schema = DATABASE()
 
 // expectTxns returns the txns that leave in batches: all old ones of a table without partitions, and otherwise those of
 // zones that are kept for less long than others.
-func expectTxns(ctx context.Context, on *sqlx.Conn, b bounds) (list []Leaving, err error) {
+func expectTxns(ctx context.Context, on *sqlx.Conn, b *bounds) (list []Leaving, err error) {
 	var partitions int
 	if err := on.GetContext(ctx, &partitions, "SELECT COUNT(*) FROM information_schema.partitions WHERE "+isPartition); err != nil {
 		return nil, err
@@ -113,37 +109,26 @@ func expectTxns(ctx context.Context, on *sqlx.Conn, b bounds) (list []Leaving, e
 	for _, days := range b.days() {
 		if days < b.longest || partitions == 0 {
 			what := fmt.Sprintf("txns of zones that are kept for %d days, before %s", days, b.cut(days).Format(time.DateTime))
-			list = append(list, Leaving{"old_txns", what, -1})
+			list = append(list, Leaving{What: what, Rows: -1})
 		}
 	}
 	return list, nil
 }
 
-func expectAttempts(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
-	return Leaving{Task: "expired_attempts", What: "attempt ids"}.Count(ctx, on, "zone_attempt WHERE expires_at < ?", b.now.Add(-attemptMargin))
-}
-
-func expectOverrides(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
-	return Leaving{Task: "expired_overrides", What: "overrides"}.Count(ctx, on, "zone_override WHERE expires_at < ?", b.now.Add(-day))
-}
-
-func expectLockouts(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
-	return Leaving{Task: "ended_lockouts", What: "lockouts that have ended"}.Count(ctx, on, "zone_lockout WHERE locked_until <= ?", b.now)
-}
-
-func expectAudit(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
-	return b.expectOld(ctx, on, Leaving{Task: "old_audit", What: "changes"}, b.audit, "changed_at", "zone_audit")
-}
-
-func expectEvents(ctx context.Context, on *sqlx.Conn, b bounds) ([]Leaving, error) {
-	return b.expectOld(ctx, on, Leaving{Task: "old_events", What: "events"}, b.events, "created_at", "zone_event")
+// expect counts the rows of a clause behind FROM, whose argument is an instant so long ago.
+func expect(what, from string, ago time.Duration) forecast {
+	return func(ctx context.Context, on *sqlx.Conn, b *bounds) ([]Leaving, error) {
+		return count(ctx, on, what, from, b.now.Add(-ago))
+	}
 }
 
 // expectOld counts the rows of a table that are older than some days, among the first ones: no index has their time.
-func (b bounds) expectOld(ctx context.Context, on *sqlx.Conn, l Leaving, days int, column, table string) ([]Leaving, error) {
-	if days == 0 {
-		return nil, nil
+func expectOld(what, column, table string, days func(*bounds) int) forecast {
+	return func(ctx context.Context, on *sqlx.Conn, b *bounds) ([]Leaving, error) {
+		if days(b) == 0 {
+			return nil, nil
+		}
+		from := fmt.Sprintf("(SELECT %s AS at FROM %s ORDER BY id LIMIT %d) AS oldest WHERE at < ?", column, table, mostExpected)
+		return count(ctx, on, what, from, b.now.AddDate(0, 0, -days(b)))
 	}
-	from := fmt.Sprintf("(SELECT %s AS at FROM %s ORDER BY id LIMIT %d) AS oldest WHERE at < ?", column, table, mostExpected)
-	return l.Count(ctx, on, from, b.now.AddDate(0, 0, -days))
 }

@@ -289,10 +289,10 @@ func TestRetainRefusesToWorkBesideARunnerAndInsideATransaction(t *testing.T) {
 			t.Errorf("in a transaction: %v", err)
 		}
 		_ = tx.Rollback()
-		r := runner(t, d.DSN, task{"held", time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
+		r := runner(t, d.DSN, task("held", func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
 			_, err := d.SQL.Exec("CALL retain()")
 			return retention.Result{}, err
-		}})
+		}))
 		runs, err := r.Turn(t.Context())
 		if err != nil || len(runs) != 1 || runs[0].Err == nil || !strings.Contains(runs[0].Err.Error(), "another runner") {
 			t.Errorf("%+v, %v", runs, err)

@@ -17,14 +17,11 @@ const mostLockouts = 250
 
 // endedLockouts notes the ends of lockouts that have ended by time.
 func endedLockouts(every time.Duration) batches {
-	return batches{"ended_lockouts", every, endLockouts, expectLockouts}
+	return batches{"ended_lockouts", every, endLockouts, expect("lockouts that have ended", "zone_lockout WHERE locked_until <= ?", 0)}
 }
 
-// dueLockouts is the task of ended lockouts for a turn every few seconds: it looks before it begins.
-type dueLockouts struct{ batches }
-
-// IsWanted implements Wanted, by the first entry of an index.
-func (dueLockouts) IsWanted(ctx context.Context, from session.Reader) (bool, error) {
+// lockoutsEnd says whether a lockout has ended, by the first entry of an index: for a turn every few seconds.
+func lockoutsEnd(ctx context.Context, from session.Reader) (bool, error) {
 	var ended []int
 	err := from.SelectContext(ctx, &ended, `
 SELECT 1

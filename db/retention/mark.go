@@ -14,18 +14,14 @@ import (
 // allMarksFor is for how long each mark is kept. From then on those of the first minute of an hour stay.
 const allMarksFor = 48 * time.Hour
 
-// Marks is the task that notes in zone_txn_mark which id was the highest when.
-type Marks struct{}
+// Marks returns the task that notes in zone_txn_mark which id was the highest when.
+func Marks() Task {
+	return Task{Name: "marks", Every: time.Minute, Run: mark, Expect: oldMarks().count}
+}
 
-// Name implements Task.
-func (Marks) Name() string { return "marks" }
-
-// Every implements Task.
-func (Marks) Every() time.Duration { return time.Minute }
-
-// Run implements Task: it notes the highest id, and forgets the marks that are older than allMarksFor, but for those of
-// the first minute of each hour.
-func (Marks) Run(ctx context.Context, on *sqlx.Conn, _ string) (Result, error) {
+// mark notes the highest id, and forgets the marks that are older than allMarksFor, but for those of the first minute of each
+// hour.
+func mark(ctx context.Context, on *sqlx.Conn, _ string) (Result, error) {
 	var highest sql.Null[uint64]
 	if err := on.GetContext(ctx, &highest, "SELECT MAX(id) FROM zone_txn"); err != nil {
 		return Result{}, fmt.Errorf("read the highest id: %w", session.LookupError(err))
@@ -53,9 +49,4 @@ func oldMarks() OldRows {
 		From: "zone_txn_mark WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AND EXTRACT(MINUTE FROM marked_at) <> 0",
 		Args: []any{int64(allMarksFor / time.Second)},
 	}
-}
-
-// Expect implements Forecaster.
-func (m Marks) Expect(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
-	return Leaving{Task: m.Name(), What: oldMarks().What}.Count(ctx, on, oldMarks().From, oldMarks().Args...)
 }

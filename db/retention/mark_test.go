@@ -18,7 +18,7 @@ func TestMarksNoteTheHighestIDAndForgetMostOldOnes(t *testing.T) {
 			}
 			return n, highest
 		}
-		r := runner(t, d.DSN, retention.Marks{})
+		r := runner(t, d.DSN, retention.Marks())
 		again := func() {
 			t.Helper()
 			dbtest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = began_at - INTERVAL 1 HOUR")

@@ -30,11 +30,7 @@ type walks struct {
 
 // forgetTxns deletes some of the txns that their zone keeps no longer. It is forget_txns for tables without
 // partitions. For each number of days it walks over the ids.
-func forgetTxns(ctx context.Context, on *sqlx.Conn, position string) (Result, error) {
-	b, err := readBounds(ctx, on)
-	if err != nil {
-		return Result{}, err
-	}
+func forgetTxns(ctx context.Context, on *sqlx.Conn, b *bounds, position string) (Result, error) {
 	var w walks
 	if json.Unmarshal([]byte(position), &w) != nil || w.Of != b.sum() || w.Until == nil {
 		w = walks{Of: b.sum(), Until: map[int]uint64{}}
@@ -66,18 +62,20 @@ type txnStep struct {
 	until   uint64 // where the next step begins; 0: at the same id
 }
 
+// dated is the id and the instant of a row.
+type dated struct {
+	ID uint64    `db:"id"`
+	At time.Time `db:"created_at"`
+}
+
 // run deletes the old txns among the next ids. The ids of several shards are from one sequence. So all shards take
 // the same step, up to the id up to which each of them has been looked at.
 func (s *txnStep) run(ctx context.Context, on *sqlx.Conn) error {
-	type txn struct {
-		ID uint64    `db:"id"`
-		At time.Time `db:"created_at"`
-	}
 	var last uint64
 	end := ^uint64(0)
-	var seen []txn
+	var seen []dated
 	err := eachShard(ctx, on, func(string) error {
-		var next []txn
+		var next []dated
 		err := on.SelectContext(ctx, &next, `
 SELECT id, created_at
   FROM zone_txn
@@ -122,11 +120,7 @@ DELETE FROM zone_txn
 // forgetBuckets deletes some lock rows of buckets that nobody has asked for in a long time: see the procedure of this
 // name. The DELETE waits for a check that holds one of the rows, and looks at its lockout anew. A check that waits for
 // the DELETE finds no row, and makes it. position is shard, zone and key of the last row that was looked at.
-func forgetBuckets(ctx context.Context, on *sqlx.Conn, position string) (r Result, err error) {
-	b, err := readBounds(ctx, on)
-	if err != nil || b.now.IsZero() {
-		return r, err
-	}
+func forgetBuckets(ctx context.Context, on *sqlx.Conn, b *bounds, position string) (r Result, err error) {
 	done, err := readBucketWalk(position)
 	if err != nil {
 		done = bucketWalk{}
@@ -230,11 +224,7 @@ UPDATE zone_bucket_lock
 }
 
 // forgetAttempts deletes attempt ids that expired an hour ago, by their keys, as checks do.
-func forgetAttempts(ctx context.Context, on *sqlx.Conn, _ string) (r Result, err error) {
-	b, err := readBounds(ctx, on)
-	if err != nil || b.now.IsZero() {
-		return r, err
-	}
+func forgetAttempts(ctx context.Context, on *sqlx.Conn, b *bounds, _ string) (r Result, err error) {
 	expired := b.now.Add(-attemptMargin)
 	err = eachShard(ctx, on, func(string) error {
 		var ids []string
@@ -255,19 +245,15 @@ SELECT attempt_id
 
 // forgetAudit deletes old rows of zone_audit but for the newest of each zone and override, with which doctor
 // compares them.
-func forgetAudit(ctx context.Context, on *sqlx.Conn, position string) (r Result, err error) {
-	b, err := readBounds(ctx, on)
-	if err != nil || b.audit == 0 {
-		return r, err
+func forgetAudit(ctx context.Context, on *sqlx.Conn, b *bounds, position string) (r Result, err error) {
+	if b.audit == 0 {
+		return r, nil
 	}
 	from, _ := strconv.ParseUint(position, 10, 64)
 	cut := b.now.AddDate(0, 0, -b.audit)
-	var next []struct {
-		ID uint64    `db:"id"`
-		At time.Time `db:"changed_at"`
-	}
+	var next []dated
 	if err := on.SelectContext(ctx, &next, `
-SELECT id, changed_at
+SELECT id, changed_at AS created_at
   FROM zone_audit
  WHERE id > ?
  ORDER BY id
@@ -297,15 +283,11 @@ DELETE FROM zone_audit
 }
 
 // forgetEvents deletes old events, the first ones first.
-func forgetEvents(ctx context.Context, on *sqlx.Conn, _ string) (r Result, err error) {
-	b, err := readBounds(ctx, on)
-	if err != nil || b.events == 0 {
-		return r, err
+func forgetEvents(ctx context.Context, on *sqlx.Conn, b *bounds, _ string) (r Result, err error) {
+	if b.events == 0 {
+		return r, nil
 	}
-	var oldest []struct {
-		ID uint64    `db:"id"`
-		At time.Time `db:"created_at"`
-	}
+	var oldest []dated
 	if err := on.SelectContext(ctx, &oldest, `
 SELECT id, created_at
   FROM zone_event

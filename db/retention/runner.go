@@ -26,22 +26,21 @@ const (
 
 // Task is a piece of work that is done again and again, by one runner among all at a time. Still, it must stay
 // right if two runners carry it out at once: on several primaries GET_LOCK holds on each of them alone.
-type Task interface {
+type Task struct {
 	// Name is the row of retention_task: up to 32 ASCII characters, and always the same.
-	Name() string
+	Name string
 	// Every is the least time between the begins of two runs, unless a run leaves a backlog or fails.
-	Every() time.Duration
+	Every time.Duration
 	// Run works on the connection that holds the lock of the runners, whose loss ends the work, until there
 	// is nothing left or Budget is over. It leaves no transaction open. position is that of the Result of the
 	// last run without an error, or "".
-	Run(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
-}
-
-// Wanted is a task that has nothing to do most of the time, and a cheap way to see that. A turn leaves it out then.
-type Wanted interface {
-	Task
-	// IsWanted reports whether there is anything to do.
-	IsWanted(ctx context.Context, from session.Reader) (bool, error)
+	Run func(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
+	// IsWanted is a cheap way to see whether there is anything to do: a turn leaves the task out if not. Nil means that there may
+	// always be.
+	IsWanted func(ctx context.Context, from session.Reader) (bool, error)
+	// Expect says what the task would remove now. It changes nothing, takes no lock, and reads a bounded number of rows. Nil
+	// means that nothing tells that quickly.
+	Expect func(ctx context.Context, on *sqlx.Conn) ([]Leaving, error)
 }
 
 // Result is the outcome of a run. It counts beside an error, too.
@@ -89,7 +88,7 @@ func NewRunner(pool *session.Pool, of Purpose, tasks ...Task) *Runner {
 func (r *Runner) Names() []string {
 	names := make([]string, len(r.tasks))
 	for i, task := range r.tasks {
-		names[i] = task.Name()
+		names[i] = task.Name
 	}
 	return names
 }
@@ -132,12 +131,11 @@ func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
 
 // isWanted reports whether a task in this state is due and has anything to do.
 func (r *Runner) isWanted(ctx context.Context, task Task, state State) (isWanted bool, err error) {
-	wanted, isIdle := task.(Wanted)
-	if !isIdle || !state.IsDue {
+	if task.IsWanted == nil || !state.IsDue {
 		return state.IsDue, nil
 	}
-	if isWanted, err = wanted.IsWanted(ctx, r.pool); err != nil {
-		err = fmt.Errorf("look whether retention task %s has anything to do: %w", task.Name(), session.LookupError(err))
+	if isWanted, err = task.IsWanted(ctx, r.pool); err != nil {
+		err = fmt.Errorf("look whether retention task %s has anything to do: %w", task.Name, session.LookupError(err))
 	}
 	return isWanted, err
 }
@@ -181,7 +179,7 @@ func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) b
 		if err := begin(ctx, conn, task); err != nil {
 			return false, err
 		}
-		run, position = &Run{Task: task.Name()}, state.Position
+		run, position = &Run{Task: task.Name}, state.Position
 		began := time.Now()
 		run.Result, run.Err = task.Run(ctx, conn, position)
 		run.Took = time.Since(began)
@@ -198,7 +196,7 @@ func (r *Runner) attempt(parent context.Context, task Task, wanted func(State) b
 		return run, r.noteLost(parent, run, position)
 	}
 	if err != nil && !errors.Is(err, ErrElsewhere) {
-		err = fmt.Errorf("retention task %s: %w", task.Name(), session.LookupError(err))
+		err = fmt.Errorf("retention task %s: %w", task.Name, session.LookupError(err))
 	}
 	return run, err
 }

@@ -16,22 +16,14 @@ import (
 	"velocityd/db/session"
 )
 
-// task is a task of a test.
-type task struct {
-	name  string
-	every time.Duration
-	run   func(ctx context.Context, on *sqlx.Conn, position string) (retention.Result, error)
-}
-
-func (t task) Name() string         { return t.name }
-func (t task) Every() time.Duration { return t.every }
-func (t task) Run(ctx context.Context, on *sqlx.Conn, position string) (retention.Result, error) {
-	return t.run(ctx, on, position)
-}
-
 // does is a task that returns a result and an error.
-func does(name string, result retention.Result, err error) task {
-	return task{name, time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) { return result, err }}
+func does(name string, result retention.Result, err error) retention.Task {
+	return task(name, func(context.Context, *sqlx.Conn, string) (retention.Result, error) { return result, err })
+}
+
+// task is one that is due once an hour.
+func task(name string, run func(context.Context, *sqlx.Conn, string) (retention.Result, error)) retention.Task {
+	return retention.Task{Name: name, Every: time.Hour, Run: run}
 }
 
 // runner returns a runner of tasks, which has a separate connection.
@@ -129,11 +121,11 @@ func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		begun, goOn := make(chan struct{}), make(chan struct{})
-		held := runner(t, d.DSN, task{"held", time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
+		held := runner(t, d.DSN, task("held", func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
 			close(begun)
 			<-goOn
 			return retention.Result{}, nil
-		}})
+		}))
 		other := runner(t, d.DSN, does("other", retention.Result{}, nil))
 		done := make(chan []string)
 		go func() { done <- turn(t, held) }()
@@ -155,7 +147,7 @@ func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
-		killed := task{"killed", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
+		killed := task("killed", func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
 			var id int64
 			if err := on.GetContext(ctx, &id, "SELECT CONNECTION_ID()"); err != nil {
 				return retention.Result{}, err
@@ -163,7 +155,7 @@ func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "KILL ?", id)
 			_, err := on.ExecContext(ctx, "DO 1")
 			return retention.Result{Removed: 5}, err
-		}}
+		})
 		r := runner(t, d.DSN, killed, does("next", retention.Result{}, nil))
 		if names := turn(t, r); !slices.Equal(names, []string{"killed", "next"}) {
 			t.Fatalf("ran %v", names)
@@ -180,11 +172,11 @@ func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
 		ctx, stop := context.WithCancel(t.Context())
-		r := runner(t, d.DSN, task{"slow", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
+		r := runner(t, d.DSN, task("slow", func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
 			stop()
 			_, err := on.ExecContext(ctx, "DO SLEEP(600)")
 			return retention.Result{}, err
-		}}, does("next", retention.Result{}, nil))
+		}), does("next", retention.Result{}, nil))
 		if runs, err := r.Turn(ctx); !errors.Is(err, context.Canceled) || len(runs) > 1 {
 			t.Errorf("%v, %v", runs, err)
 		}

@@ -74,14 +74,14 @@ func (r *Runner) Retention(ctx context.Context) (state service.Retention, err er
 
 func readState(ctx context.Context, conn *sqlx.Conn, task Task) (State, error) {
 	var rows []row
-	err := conn.SelectContext(ctx, &rows, selectTasks+" WHERE name = ?", task.Name())
+	err := conn.SelectContext(ctx, &rows, selectTasks+" WHERE name = ?", task.Name)
 	return stateOf(task, rows), err
 }
 
 // stateOf returns the state of a task among the rows of all.
 func stateOf(task Task, rows []row) State {
 	for _, found := range rows {
-		if found.Name != task.Name() {
+		if found.Name != task.Name {
 			continue
 		}
 		s := State{Position: found.Position, RetentionTask: service.RetentionTask{
@@ -89,19 +89,19 @@ func stateOf(task Task, rows []row) State {
 			SucceededAt: service.At(known(found.SucceededAt)),
 			Removed:     found.Removed, Backlog: found.Backlog, Error: found.Error,
 		}}
-		s.NextAt.Time = s.BeganAt.Add(task.Every())
+		s.NextAt.Time = s.BeganAt.Add(task.Every)
 		switch {
 		case s.EndedAt.IsZero():
 		case s.Error != "":
-			s.NextAt.Time = s.BeganAt.Add(min(task.Every(), failedPause))
+			s.NextAt.Time = s.BeganAt.Add(min(task.Every, failedPause))
 		case s.Backlog:
 			s.NextAt = s.EndedAt
 		}
 		// A clock that was set back must not stop the task for as long as it was ahead.
-		s.IsDue = !found.Now.Before(s.NextAt.Time) || found.Now.Before(s.BeganAt.Add(-task.Every()))
+		s.IsDue = !found.Now.Before(s.NextAt.Time) || found.Now.Before(s.BeganAt.Add(-task.Every))
 		return s
 	}
-	return State{RetentionTask: service.RetentionTask{Name: task.Name()}, IsDue: true}
+	return State{RetentionTask: service.RetentionTask{Name: task.Name}, IsDue: true}
 }
 
 func known(at *time.Time) time.Time {
@@ -116,7 +116,7 @@ func begin(ctx context.Context, conn *sqlx.Conn, task Task) error {
 	_, err := conn.ExecContext(ctx, `
 INSERT INTO retention_task (name, began_at)
 VALUES (?, UTC_TIMESTAMP(6))
-    ON DUPLICATE KEY UPDATE began_at = VALUES(began_at), ended_at = NULL`, task.Name())
+    ON DUPLICATE KEY UPDATE began_at = VALUES(began_at), ended_at = NULL`, task.Name)
 	return err
 }
 
@@ -124,7 +124,7 @@ VALUES (?, UTC_TIMESTAMP(6))
 func end(ctx context.Context, conn *sqlx.Conn, run *Run, before string) error {
 	text, position := "", run.Position
 	if run.Err != nil {
-		text, position = shortened(run.Err.Error()), before
+		text, position = Shortened(run.Err.Error(), longestNote), before
 	}
 	_, err := conn.ExecContext(ctx, `
 UPDATE retention_task
@@ -138,10 +138,10 @@ UPDATE retention_task
 	return err
 }
 
-// shortened cuts a text at longestNote characters.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > longestNote {
-		return string(runes[:longestNote])
+// Shortened cuts a text at so many characters.
+func Shortened(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
 	}
 	return text
 }

@@ -23,43 +23,58 @@ type batches struct {
 	expect   forecast // nil if nothing tells quickly what would leave
 }
 
+func (b batches) task() Task {
+	return Task{Name: b.name, Every: b.every, Run: b.run, Expect: b.forecast}
+}
+
 // Tasks returns the tasks that make room, and remove the rows that are no longer kept. On engines without triggers,
 // overrides removes some expired overrides together with the note in zone_audit, and says whether there are more.
 func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err error)) []Task {
-	return []Task{
-		batches{"partitions_ahead", time.Hour, nil, nil},
-		batches{"old_partitions", time.Hour, nil, expectPartitions},
-		batches{"old_txns", time.Hour, forgetTxns, expectTxns},
-		batches{"idle_buckets", 12 * time.Hour, forgetBuckets, nil}, // they are idle after a day
-		batches{"expired_attempts", 10 * time.Minute, forgetAttempts, expectAttempts},
-		batches{"expired_overrides", time.Hour, func(ctx context.Context, _ *sqlx.Conn, _ string) (Result, error) {
+	var tasks []Task
+	for _, b := range []batches{
+		{"partitions_ahead", time.Hour, nil, nil},
+		{"old_partitions", time.Hour, nil, expectPartitions},
+		{"old_txns", time.Hour, by(forgetTxns), expectTxns},
+		{"idle_buckets", 12 * time.Hour, by(forgetBuckets), nil}, // they are idle after a day
+		{"expired_attempts", 10 * time.Minute, by(forgetAttempts), expect("attempt ids", "zone_attempt WHERE expires_at < ?", attemptMargin)},
+		{"expired_overrides", time.Hour, func(ctx context.Context, _ *sqlx.Conn, _ string) (Result, error) {
 			removed, more, err := overrides(ctx)
 			return Result{Removed: removed, Backlog: more}, err
-		}, expectOverrides},
-		batches{"old_audit", time.Hour, forgetAudit, expectAudit},
-		batches{"old_events", time.Hour, forgetEvents, expectEvents},
+		}, expect("overrides", "zone_override WHERE expires_at < ?", day)},
+		{"old_audit", time.Hour, by(forgetAudit), expectOld("changes", "changed_at", "zone_audit", func(b *bounds) int { return b.audit })},
+		{"old_events", time.Hour, by(forgetEvents), expectOld("events", "created_at", "zone_event", func(b *bounds) int { return b.events })},
 		endedLockouts(time.Minute),
+	} {
+		tasks = append(tasks, b.task())
+	}
+	return tasks
+}
+
+// by is a batch that goes by the bounds. A database without a policy keeps everything.
+func by(do func(ctx context.Context, on *sqlx.Conn, b *bounds, position string) (Result, error)) batch {
+	return func(ctx context.Context, on *sqlx.Conn, position string) (Result, error) {
+		b, err := readBounds(ctx, on)
+		if err != nil || b.now.IsZero() {
+			return Result{}, err
+		}
+		return do(ctx, on, &b, position)
 	}
 }
 
 // EventTasks returns the tasks that make events within seconds. That of ended lockouts is a task of retention, too, for
 // those who run retention beside the service.
 func EventTasks() []Task {
-	return []Task{dueLockouts{endedLockouts(0)}}
+	task := endedLockouts(0).task()
+	task.IsWanted = lockoutsEnd
+	return []Task{task}
 }
-
-// Name implements Task.
-func (b batches) Name() string { return b.name }
-
-// Every implements Task.
-func (b batches) Every() time.Duration { return b.every }
 
 // restRatio is how many times longer than its last batch a task rests before the next one. The disk and the processors
 // are the checks' for most of the time.
 const restRatio = 4
 
-// Run implements Task.
-func (b batches) Run(ctx context.Context, on *sqlx.Conn, position string) (all Result, err error) {
+// run carries out batches until nothing is left or Budget is over.
+func (b batches) run(ctx context.Context, on *sqlx.Conn, position string) (all Result, err error) {
 	all.Position = position
 	own, err := session.Of(on.Conn)
 	if err != nil {

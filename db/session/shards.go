@@ -171,7 +171,6 @@ func (m *Shards) Learn(names []string) error {
 	return m.renew(context.Background(), func(context.Context) (*ShardMap, error) { return NewShardMap(names) })
 }
 
-// renew reads the map of shards.
 func (m *Shards) renew(ctx context.Context, read func(context.Context) (*ShardMap, error)) error {
 	shards, err := read(ctx)
 	if err != nil {

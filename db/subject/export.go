@@ -99,7 +99,6 @@ func (r *Rows) emit(ctx context.Context, emit func(Row) error, table, where stri
 	return n, nil
 }
 
-// readRow returns the present row.
 func readRow(rows *sqlx.Rows, table string) (Row, error) {
 	row := Row{Table: table, Columns: map[string]any{}}
 	types, err := rows.ColumnTypes()

@@ -81,7 +81,6 @@ func (r *Rows) Find(ctx context.Context, key string, only []int64, ring *service
 	return targets, nil
 }
 
-// targetsIn returns the buckets of one zone.
 func targetsIn(zoneID int64, key string, rule service.KeyRule, ring *service.Keyring) (targets []Target, err error) {
 	hides := rule.Form == service.KeyHMAC
 	spellings := []string{key}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jmoiron/sqlx"
-
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -67,10 +65,7 @@ SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS fi
  LIMIT ?`
 	for after := l.before; ; {
 		var rows []ledgerRow
-		err := r.pool.On(ctx, func(conn *sqlx.Conn) error {
-			return conn.SelectContext(ctx, &rows, query, after, r.options.PageRows)
-		})
-		if err != nil {
+		if err := r.pool.SelectContext(ctx, &rows, query, after, r.options.PageRows); err != nil {
 			return fmt.Errorf("look through %s: %w", l.table, session.LookupError(err))
 		}
 		for _, row := range rows {

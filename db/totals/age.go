@@ -12,7 +12,7 @@ import (
 
 // Age returns the task that removes old hours and days of buckets. Their months and the totals of all time stay, and so do
 // the hours of zones. Hours that are not final stay, too.
-func Age() retention.Old { return retention.Old{Title: "totals-age", Rows: oldSpans} }
+func Age() retention.Task { return retention.Old("totals-age", oldSpans) }
 
 // oldSpans returns the spans that are removed.
 func oldSpans(ctx context.Context, on *sqlx.Conn) (list []retention.OldRows, err error) {

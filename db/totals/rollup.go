@@ -24,25 +24,17 @@ const (
 	mostBuckets = 2000
 )
 
-// Rollup is the task that counts attempts. It counts each interval of created_at once, in the order of time, in the
+// Rollup returns the task that counts attempts. It counts each interval of created_at once, in the order of time, in the
 // transaction that moves the progress; then each hour once more, when nothing in it changes any more. It reads txns by
 // plain SELECTs, and locks none. On Vitess all that it writes lies in the unsharded keyspace.
-type Rollup struct{ ids IDs }
+// Its place is in totals_progress, which is written in the same transactions. Without ids it looks at all txns of the partitions
+// of a time.
+func Rollup(ids IDs) retention.Task {
+	return retention.Task{Name: "totals", Every: 30 * time.Second, Run: ids.rollUp}
+}
 
-var _ retention.Task = Rollup{}
-
-// NewRollup returns the task. Without ids it looks at all txns of the partitions of a time.
-func NewRollup(ids IDs) Rollup { return Rollup{ids: ids} }
-
-// Name implements retention.Task.
-func (Rollup) Name() string { return "totals" }
-
-// Every implements retention.Task.
-func (Rollup) Every() time.Duration { return 30 * time.Second }
-
-// Run implements retention.Task. Its place is in totals_progress, which is written in the same transactions.
-func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retention.Result, err error) {
-	r := run{on: on, ids: t.ids, slice: firstSlice, isGap: true, written: &result.Removed}
+func (ids IDs) rollUp(ctx context.Context, on *sqlx.Conn, _ string) (result retention.Result, err error) {
+	r := run{on: on, ids: ids, slice: firstSlice, isGap: true, written: &result.Removed}
 	if r.at, err = start(ctx, on); err != nil {
 		return result, fmt.Errorf("begin to roll up: %w", err)
 	}
@@ -65,7 +57,7 @@ func (t Rollup) Run(ctx context.Context, on *sqlx.Conn, _ string) (result retent
 // errOvertaken says that another runner has written.
 var errOvertaken = errors.New("another roll-up is at work")
 
-// run is one run of a Rollup.
+// run is one roll-up.
 type run struct {
 	on      *sqlx.Conn
 	ids     IDs
@@ -112,7 +104,7 @@ VALUES (1, ?, ?)`, first.RolledUpTo, first.FinalTo); err != nil {
 
 // step does the next piece of work, if there is any.
 func (r *run) step(ctx context.Context) (did bool, err error) {
-	zones, err := r.zones(ctx)
+	zones, err := zonerow.Zones(ctx, r.on, "\n ORDER BY id")
 	if err != nil {
 		return false, err
 	}
@@ -155,27 +147,6 @@ SELECT created_at
 	to := r.at
 	to.RolledUpTo, to.FinalTo = hour, hour
 	return true, r.write(ctx, to, func(*sqlx.Tx) error { return nil })
-}
-
-// zones reads all zones.
-func (r *run) zones(ctx context.Context) ([]service.Zone, error) {
-	rows, err := r.on.QueryContext(ctx, `
-SELECT id, `+zonerow.Settings.List("")+`
-  FROM zone_master
- ORDER BY id`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var zones []service.Zone
-	for rows.Next() {
-		var zone service.Zone
-		if err := rows.Scan(append([]any{&zone.ID}, zonerow.Settings.Into(&zone)...)...); err != nil {
-			return nil, err
-		}
-		zones = append(zones, zone)
-	}
-	return zones, rows.Err()
 }
 
 // write carries out a transaction that moves the progress, unless something else has moved it since the run has read it.

@@ -1,8 +1,10 @@
 // Package zonerow owns the settings of a zone as columns of zone_master: how each is read and written. Every statement of db
-// and of its tests on all settings is made from service.Settings by it. It must not know connections.
+// and of its tests on all settings is made from service.Settings by it. It must not know who asks.
 package zonerow
 
 import (
+	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"slices"
@@ -57,6 +59,31 @@ func (cs Columns) Into(zone *service.Zone) []any {
 		into[i] = destination{&cs[i], zone}
 	}
 	return into
+}
+
+// Querier reads rows: a connection, a transaction or a pool.
+type Querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// Zones returns the zones that a SELECT finds with these clauses, with all their settings and the revision.
+func Zones(ctx context.Context, from Querier, clauses string, args ...any) ([]service.Zone, error) {
+	rows, err := from.QueryContext(ctx, `
+SELECT id, revision, `+Settings.List("")+`
+  FROM zone_master`+clauses, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	zones := []service.Zone{}
+	for rows.Next() {
+		var zone service.Zone
+		if err := rows.Scan(append([]any{&zone.ID, &zone.Revision}, Settings.Into(&zone)...)...); err != nil {
+			return nil, err
+		}
+		zones = append(zones, zone)
+	}
+	return zones, rows.Err()
 }
 
 // Read reads the values at the beginning of a row into a zone, and returns the rest of the row. It

@@ -141,7 +141,7 @@ func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassi
 // change returns the changes of one account.
 func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignment, error) {
 	name := assignment.Account.String()
-	lines, err := a.column(ctx, "SHOW GRANTS FOR "+name)
+	lines, err := migrations.Column(ctx, a.conn, "SHOW GRANTS FOR "+name)
 	var engine *mysql.MySQLError
 	switch {
 	case errors.As(err, &engine) && engine.Number == errNoSuchGrant:
@@ -169,7 +169,7 @@ func (a *assigner) ownersOf(ctx context.Context) error {
 	if a.engine != migrations.MySQL {
 		return nil
 	}
-	owners, err := a.column(ctx, `
+	owners, err := migrations.Column(ctx, a.conn, `
 SELECT definer FROM information_schema.routines WHERE routine_schema = DATABASE()
  UNION
 SELECT definer FROM information_schema.views WHERE table_schema = DATABASE()`)
@@ -177,21 +177,4 @@ SELECT definer FROM information_schema.views WHERE table_schema = DATABASE()`)
 		a.owners = append(a.owners, quoted(owner))
 	}
 	return err
-}
-
-// column returns the only column of an answer.
-func (a *assigner) column(ctx context.Context, statement string) (list []string, err error) {
-	rows, err := a.conn.QueryContext(ctx, statement)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var one string
-		if err := rows.Scan(&one); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	return list, rows.Err()
 }

@@ -80,7 +80,6 @@ func makeZones(ctx context.Context, tx *sql.Tx, zones []service.Zone, at time.Ti
 	return nil
 }
 
-// write records all rows.
 func (r record) write(ctx context.Context, tx *sql.Tx, end time.Time) error {
 	txns := inserts{ctx: ctx, tx: tx, into: "zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, " +
 		"reason, outcome, check_id, check_buckets)"}

@@ -1,6 +1,4 @@
-// Package barred lists the lockouts that have begun and not ended, from zone_lockout. It must not know how a lockout
-// begins.
-package barred
+package records
 
 import (
 	"cmp"
@@ -15,13 +13,7 @@ import (
 	"velocityd/service/barred"
 )
 
-// List is the list of one database.
-type List struct{ pool *session.Pool }
-
-var _ barred.Store = (*List)(nil)
-
-// New returns the list that a pool reaches.
-func New(pool *session.Pool) *List { return &List{pool} }
+var _ barred.Store = (*Tables)(nil)
 
 // lockoutRow is a row of zone_lockout.
 type lockoutRow struct {
@@ -34,17 +26,17 @@ type lockoutRow struct {
 
 // Locked implements barred.Store. It reads as many rows as the page may have lockouts and leaves out those that have
 // ended, whose rows a task of retention removes.
-func (l *List) Locked(ctx context.Context, q barred.Query) (barred.Page, error) {
+func (s *Tables) Locked(ctx context.Context, q barred.Query) (barred.Page, error) {
 	if err := q.Validate(); err != nil {
 		return barred.Page{}, err
 	}
-	page, binds, err := l.open(ctx, q)
+	page, binds, err := s.locking(ctx, q)
 	if err != nil || !binds {
 		return page, err
 	}
 	limit := cmp.Or(q.Limit, barred.DefaultLimit)
 	var rows []lockoutRow
-	err = l.pool.SelectContext(ctx, &rows, `
+	err = s.pool.SelectContext(ctx, &rows, `
 SELECT bucket_key, locked_at, locked_until, reason, txn_id
   FROM zone_lockout FORCE INDEX (zone_lockout_txn)
  WHERE zone_id = ?
@@ -69,15 +61,15 @@ SELECT bucket_key, locked_at, locked_until, reason, txn_id
 	return page, nil
 }
 
-// open returns a page without lockouts, and whether those of the zone bind anybody.
-func (l *List) open(ctx context.Context, q barred.Query) (page barred.Page, binds bool, err error) {
+// locking returns a page without lockouts, and whether those of the zone bind anybody.
+func (s *Tables) locking(ctx context.Context, q barred.Query) (page barred.Page, binds bool, err error) {
 	var zone struct {
 		At      time.Time    `db:"at"`
 		Lockout int64        `db:"lockout"`
 		Mode    service.Mode `db:"mode"`
 	}
 	page.ZoneID = q.ZoneID
-	err = l.pool.GetContext(ctx, &zone, `
+	err = s.pool.GetContext(ctx, &zone, `
 SELECT UTC_TIMESTAMP(6) AS at, lockout, mode
   FROM zone_master
  WHERE id = ?`, q.ZoneID)

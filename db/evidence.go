@@ -1,6 +1,4 @@
-// Package evidence reads all that the explanation of a recorded attempt is made of: the rows of its buckets, and the
-// zones and overrides as they were. Its work is bounded, and it takes no lock. It must not know how a check is decided.
-package evidence
+package db
 
 import (
 	"cmp"
@@ -10,7 +8,6 @@ import (
 	"time"
 
 	"velocityd/db/history"
-	"velocityd/db/records"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -18,33 +15,22 @@ import (
 // lockoutsBack is how many times the longest lockout and its decay an explanation looks back for earlier lockouts.
 const lockoutsBack = 8
 
-// Explainer explains recorded attempts of one database. It may be used by many goroutines at once.
-type Explainer struct {
-	history *history.Reader
-	records *records.Tables
-}
-
-// New returns an Explainer of the attempts and the records of one database.
-func New(attempts *history.Reader, tables *records.Tables) *Explainer {
-	return &Explainer{history: attempts, records: tables}
-}
-
-// Explain says why an attempt was decided as it was. The error wraps service.ErrNotFound if there is no txn of that
-// id, and service.ErrBusy if the engine is away.
-func (r *Explainer) Explain(ctx context.Context, id uint64) (explain.Explanation, error) {
-	e, err := r.gather(ctx, id)
+// Explain says why an attempt was decided as it was. Its work is bounded, and it takes no lock. The error wraps
+// service.ErrNotFound if there is no txn of that id, and service.ErrBusy if the engine is away.
+func (s *Store) Explain(ctx context.Context, id uint64) (explain.Explanation, error) {
+	e, err := s.gather(ctx, id)
 	if err != nil {
 		return explain.Explanation{}, fmt.Errorf("explain txn %d: %w", id, err)
 	}
 	return explain.Of(e), nil
 }
 
-// gather reads the evidence of a txn.
-func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, err error) {
-	if e.Txn, err = r.history.Txn(ctx, id); err != nil {
+// gather reads the evidence of a txn: the rows of its buckets, and the zones and overrides as they were.
+func (s *Store) gather(ctx context.Context, id uint64) (e explain.Evidence, err error) {
+	if e.Txn, err = s.History.Txn(ctx, id); err != nil {
 		return e, err
 	}
-	if e.Check, e.Missing, err = r.history.Check(ctx, e.Txn); err != nil {
+	if e.Check, e.Missing, err = s.History.Check(ctx, e.Txn); err != nil {
 		return e, err
 	}
 	own := slices.IndexFunc(e.Check, func(t service.Txn) bool { return t.ID == id })
@@ -53,12 +39,12 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 	}
 	e.Txn = e.Check[own] // its key may have been erased since
 	at := e.Txn.CreatedAt.Time
-	if err := r.readRecords(ctx, &e, at.Add(-explain.Lag)); err != nil {
+	if err := s.readRecords(ctx, &e, at.Add(-explain.Lag)); err != nil {
 		return e, err
 	}
 	first := at
 	for _, t := range e.Check {
-		past, err := r.past(ctx, t, reachOf(e.Records, t.Bucket.ZoneID), explain.MostRows/len(e.Check))
+		past, err := s.past(ctx, t, reachOf(e.Records, t.Bucket.ZoneID), explain.MostRows/len(e.Check))
 		if err != nil {
 			return e, err
 		}
@@ -70,23 +56,23 @@ func (r *Explainer) gather(ctx context.Context, id uint64) (e explain.Evidence, 
 		}
 	}
 	if first.Before(at) { // they depend on the edits of their time
-		if err := r.readRecords(ctx, &e, first.Add(-explain.Lag)); err != nil {
+		if err := s.readRecords(ctx, &e, first.Add(-explain.Lag)); err != nil {
 			return e, err
 		}
 	}
-	if e.Oldest, err = r.history.Oldest(ctx); err != nil {
+	if e.Oldest, err = s.History.Oldest(ctx); err != nil {
 		return e, err
 	}
-	e.Previous, e.Next, err = r.history.Beside(ctx, e.Txn)
+	e.Previous, e.Next, err = s.History.Beside(ctx, e.Txn)
 	return e, err
 }
 
-func (r *Explainer) readRecords(ctx context.Context, e *explain.Evidence, since time.Time) (err error) {
+func (s *Store) readRecords(ctx context.Context, e *explain.Evidence, since time.Time) (err error) {
 	buckets := make([]service.Bucket, len(e.Check))
 	for i, t := range e.Check {
 		buckets[i] = t.Bucket
 	}
-	e.Records, e.Now, err = r.records.Past(ctx, buckets, since)
+	e.Records, e.Now, err = s.Records.Past(ctx, buckets, since)
 	return err
 }
 
@@ -124,7 +110,7 @@ func reachOf(r explain.Records, zoneID int64) (far reach) {
 }
 
 // past reads the past of a txn's bucket: at most so many txns that count now, and so many others.
-func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most int) (p explain.Past, err error) {
+func (s *Store) past(ctx context.Context, txn service.Txn, far reach, most int) (p explain.Past, err error) {
 	at := txn.CreatedAt.Time
 	p.Since = at.Add(-max(far.window, far.lockouts))
 	for _, span := range []history.Span{
@@ -132,7 +118,7 @@ func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most i
 		{Bucket: txn.Bucket, IsCounted: true, Since: at.Add(-far.window), Until: at.Add(far.window)},
 		{Bucket: txn.Bucket, Since: p.Since, Until: at},
 	} {
-		rows, cut, err := r.history.Newest(ctx, span, txn, most)
+		rows, cut, err := s.History.Newest(ctx, span, txn, most)
 		if err != nil {
 			return p, err
 		}
@@ -147,6 +133,6 @@ func (r *Explainer) past(ctx context.Context, txn service.Txn, far reach, most i
 	// The place of a txn may have been given back between the two statements.
 	slices.SortStableFunc(p.Rows, func(a, b service.Txn) int { return cmp.Compare(a.ID, b.ID) })
 	p.Rows = slices.CompactFunc(p.Rows, func(a, b service.Txn) bool { return a.ID == b.ID })
-	p.Last, err = r.history.Lockout(ctx, txn.Bucket)
+	p.Last, err = s.History.Lockout(ctx, txn.Bucket)
 	return p, err
 }

@@ -1,6 +1,4 @@
-// Package jobs keeps the back-tests that instances make for callers, so that any instance can tell their state. It must not
-// know how a back-test is made.
-package jobs
+package records
 
 import (
 	"context"
@@ -18,13 +16,7 @@ import (
 	"velocityd/service/backtest"
 )
 
-// Jobs is the table zone_backtest.
-type Jobs struct{ pool *session.Pool }
-
-var _ backtest.JobStore = (*Jobs)(nil)
-
-// New returns a Jobs that uses a pool.
-func New(pool *session.Pool) *Jobs { return &Jobs{pool} }
+var _ backtest.JobStore = (*Tables)(nil)
 
 // jobRow is a row of zone_backtest.
 type jobRow struct {
@@ -43,12 +35,12 @@ type jobRow struct {
 }
 
 // AddJob implements backtest.JobStore.
-func (j *Jobs) AddJob(ctx context.Context, job backtest.Job) error {
+func (s *Tables) AddJob(ctx context.Context, job backtest.Job) error {
 	question, err := json.Marshal(job.Query)
 	if err != nil {
 		return fmt.Errorf("write back-test %s as JSON: %w", job.ID, err)
 	}
-	err = j.pool.Exec(ctx, `
+	err = s.pool.Exec(ctx, `
 INSERT INTO zone_backtest (id, zone_id, state, question, asked_by, began_at, seen_at)
 VALUES (?, ?, 'running', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`, job.ID, job.Query.ZoneID, string(question), job.By)
 	if err != nil {
@@ -58,9 +50,9 @@ VALUES (?, ?, 'running', ?, ?, UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`, job.ID, job
 }
 
 // Job implements backtest.JobStore. The error wraps service.ErrBusy if the engine is away.
-func (j *Jobs) Job(ctx context.Context, id string) (job backtest.Job, err error) {
+func (s *Tables) Job(ctx context.Context, id string) (job backtest.Job, err error) {
 	var rows []jobRow
-	err = j.pool.SelectContext(ctx, &rows, `
+	err = s.pool.SelectContext(ctx, &rows, `
 SELECT id, zone_id, state, question, asked_by, began_at, ended_at, txns_read, read_to, fault, result,
        seen_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND AS is_silent
   FROM zone_backtest
@@ -74,7 +66,6 @@ SELECT id, zone_id, state, question, asked_by, began_at, ended_at, txns_read, re
 	return rows[0].job()
 }
 
-// job returns the job of a row.
 func (r jobRow) job() (backtest.Job, error) {
 	job := backtest.Job{
 		ID: r.ID, State: backtest.JobState(r.State), By: r.By, BeganAt: service.At(r.BeganAt),
@@ -96,12 +87,12 @@ func (r jobRow) job() (backtest.Job, error) {
 }
 
 // BeatJob implements backtest.JobStore.
-func (j *Jobs) BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error) {
+func (s *Tables) BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error) {
 	var read *time.Time
 	if !at.IsZero() {
 		read = &at
 	}
-	err = j.pool.Exec(ctx, `
+	err = s.pool.Exec(ctx, `
 UPDATE zone_backtest
    SET seen_at = UTC_TIMESTAMP(6),
        txns_read = ?,
@@ -110,7 +101,7 @@ UPDATE zone_backtest
    AND state = 'running'`, rows, read, id)
 	var states []string
 	if err == nil {
-		err = j.pool.SelectContext(ctx, &states, "SELECT state FROM zone_backtest WHERE id = ?", id)
+		err = s.pool.SelectContext(ctx, &states, "SELECT state FROM zone_backtest WHERE id = ?", id)
 	}
 	if err != nil {
 		return false, session.WriteError(err)
@@ -119,7 +110,7 @@ UPDATE zone_backtest
 }
 
 // EndJob implements backtest.JobStore.
-func (j *Jobs) EndJob(ctx context.Context, job backtest.Job) error {
+func (s *Tables) EndJob(ctx context.Context, job backtest.Job) error {
 	var result *string
 	if job.Result != nil {
 		text, err := json.Marshal(job.Result)
@@ -128,7 +119,7 @@ func (j *Jobs) EndJob(ctx context.Context, job backtest.Job) error {
 		}
 		result = new(string(text))
 	}
-	return session.WriteError(j.pool.Exec(ctx, `
+	return session.WriteError(s.pool.Exec(ctx, `
 UPDATE zone_backtest
    SET state = ?,
        ended_at = UTC_TIMESTAMP(6),
@@ -140,8 +131,8 @@ UPDATE zone_backtest
 }
 
 // CancelJob implements backtest.JobStore.
-func (j *Jobs) CancelJob(ctx context.Context, id string) error {
-	err := j.pool.Exec(ctx, `
+func (s *Tables) CancelJob(ctx context.Context, id string) error {
+	err := s.pool.Exec(ctx, `
 UPDATE zone_backtest
    SET state = 'cancelled',
        ended_at = UTC_TIMESTAMP(6),
@@ -154,12 +145,12 @@ UPDATE zone_backtest
 	return nil
 }
 
-// Old returns the task of retention that forgets old back-tests.
-func Old() retention.Old {
+// OldJobs returns the task of retention that forgets old back-tests.
+func OldJobs() retention.Task {
 	old := retention.OldRows{
 		What: "back-tests", From: "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND", Args: []any{int64(backtest.JobKept.Seconds())},
 	}
-	return retention.Old{Title: "old_backtests", Rows: func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
+	return retention.Old("old_backtests", func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
 		return []retention.OldRows{old}, nil
-	}}
+	})
 }
