@@ -1,13 +1,11 @@
 package handlers
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -28,7 +26,7 @@ func TestOutcomeByAttemptIDNeedsNothingOfTheAnswer(t *testing.T) {
 			t.Errorf("got %d %s, want %s", got.status, got.body, want)
 		}
 	}
-	if line := r.log.last(t); line["route"] != "/v1/attempts/:id/outcome" {
+	if line := r.log.Last(t); line["route"] != "/v1/attempts/:id/outcome" {
 		t.Errorf("logged %v", line)
 	}
 	r.post(t, path+"/outcome", `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
@@ -73,60 +71,6 @@ func TestAttemptIDInThePathIsRefusedIfItCanBeNone(t *testing.T) {
 	p := r.post(t, "/v1/attempts/a/outcome", `{"outcome":"won"}`).refused(t, http.StatusBadRequest, "invalid_request")
 	if p.Pointer != "/outcome" {
 		t.Errorf("%+v", p)
-	}
-}
-
-func TestOutcomesTakesAttemptIDsBesideTxns(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"alice","attempt_id":".."}`).decision(t)
-	got := r.post(t, "/v1/outcomes", `{"reports":[{"attempt_id":"..","outcome":"success"},{"txn_id":1,"outcome":"success"},`+
-		`{"attempt_id":"..","outcome":"failure"},{"attempt_id":"...","outcome":"failure"},{"attempt_id":"","outcome":"failure"},`+
-		`{"attempt_id":"..","txn_id":1,"outcome":"failure"},{"outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`)
-	var answer api.Receipts
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
-		t.Fatalf("got %d %s, %v", got.status, got.body, err)
-	}
-	if answer.Results[0] != (api.Receipt{Report: service.Report{AttemptID: "..", Outcome: "success"}}) || answer.Results[1].TxnID != 1 {
-		t.Errorf("got %s", got.body)
-	}
-	for i, want := range []string{
-		"conflict ", "not_found ", "invalid_request /reports/4/attempt_id", "invalid_request /reports/5/attempt_id",
-		"invalid_request /reports/6/txn_id", "invalid_request /reports/7/attempt_id",
-	} {
-		if p := answer.Results[i+2].Problem; p == nil || p.Code+" "+p.Pointer != want {
-			t.Errorf("report %d: %+v, want %s", i+2, p, want)
-		}
-	}
-}
-
-func TestAnAttemptIsShownWithItsAnswerAndOutcome(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	body := `{"attempt_id":"a","buckets":[` + bucketJSON(1, "é\"") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
-	first := r.post(t, "/v1/check", body)
-	for _, outcome := range []service.Outcome{"", service.OutcomeFailure} {
-		if outcome != "" {
-			r.post(t, "/v1/attempts/a/outcome", `{"outcome":"failure"}`)
-		}
-		got := r.get(t, "/v1/attempts/a")
-		var shown service.Recall
-		if err := json.Unmarshal([]byte(got.body), &shown); err != nil || got.status != http.StatusOK {
-			t.Fatalf("got %d %s, %v", got.status, got.body, err)
-		}
-		answer, err := json.Marshal(shown.Decision)
-		if err != nil || string(answer) != first.body {
-			t.Errorf("the answer is shown as %s, want %s", answer, first.body)
-		}
-		if shown.AttemptID != "a" || shown.Outcome != outcome || len(shown.Txns) != 2 || shown.Txns[1].Key != "203.0.113.9" ||
-			shown.Txns[0].Outcome != outcome || !shown.ExpiresAt.After(shown.Decision.CheckedAt.Time) {
-			t.Errorf("shown as %s", got.body)
-		}
-		if caching := got.header.Get("Cache-Control"); caching != "no-store" {
-			t.Errorf("an answer with keys may be cached: %q", caching)
-		}
 	}
 }
 

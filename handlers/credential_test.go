@@ -38,7 +38,7 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
 		}
 	}
-	if line := g.log.last(t); line["caller"] != "shop" {
+	if line := g.log.Last(t); line["caller"] != "shop" {
 		t.Errorf("the log has caller %v", line["caller"])
 	}
 	if text := g.log.String(); strings.Contains(text, token[4:20]) || strings.Contains(text, basic("anybody")) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"velocityd/service"
 	"velocityd/service/memory"
@@ -131,7 +130,7 @@ func TestAStreamThatBreaksOffSaysSo(t *testing.T) {
 	if text, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(text) == 0 {
 		t.Errorf("CSV ends with %v after %d bytes", err, len(text))
 	}
-	if line := r.log.last(t); line["code"] != "busy" {
+	if line := r.log.Last(t); line["code"] != "busy" {
 		t.Errorf("the log has %v", line)
 	}
 }
@@ -159,35 +158,6 @@ func TestAStreamThatCannotBeginIsAProblem(t *testing.T) {
 type unnoted struct{}
 
 func (unnoted) NoteExport(context.Context, service.Export, string) error { return service.ErrForbidden }
-
-func TestExportsAreBoundedInNumber(t *testing.T) {
-	t.Parallel()
-	store := &longHistory{Store: memory.New(), pages: 2, hold: make(chan struct{})}
-	r := start(t, func(o *Options) { o.Reader = store })
-	var bodies []io.Closer
-	for range mostExports / 2 { // of one address
-		response, err := http.Get(r.url + "/v1/txns?order=asc&format=ndjson") //nolint:bodyclose // below
-		if err != nil {
-			t.Fatal(err)
-		}
-		bodies = append(bodies, response.Body)
-	}
-	p := r.get(t, "/v1/txns?order=asc&format=csv").refused(t, http.StatusServiceUnavailable, "too_many_streams")
-	if !strings.Contains(p.Detail, "4 exports") {
-		t.Errorf("detail %q", p.Detail)
-	}
-	for _, body := range bodies {
-		_ = body.Close()
-	}
-	close(store.hold)
-	for deadline := time.Now().Add(time.Minute); ; {
-		if got := r.get(t, "/v1/txns?order=asc&format=csv"); got.status == http.StatusOK {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("places do not come back: %s", got.body)
-		}
-	}
-}
 
 // slowCaller takes the parts of an answer one by one.
 type slowCaller struct {

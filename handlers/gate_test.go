@@ -1,11 +1,8 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/front"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -88,22 +86,9 @@ func TestAGateAnswersHTTP10AndChunkedBodies(t *testing.T) {
 		"an end user's request, as nginx passes it on": "GET /v1/gate?zone=1&key=c HTTP/1.0\r\nHost: velocityd\r\nConnection: close\r\n" +
 			"Authorization: Basic YTpi\r\nCookie: a=b\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+		if !handlerstest.Dial(t, strings.TrimPrefix(r.url, "http://")).MustAsk(t, request, http.StatusNoContent).Closes {
+			t.Errorf("%s: the connection is kept", name)
 		}
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if answer.StatusCode != http.StatusNoContent || !answer.Close {
-			t.Errorf("%s: %v", name, answer)
-		}
-		_ = answer.Body.Close()
-		_ = conn.Close()
 	}
 }
 

@@ -38,7 +38,7 @@ func TestReadySaysWhyNot(t *testing.T) {
 	if p.Detail != "Not ready: schema is at version 3, need 5." || got.header.Get("Retry-After") != "1" {
 		t.Errorf("detail %q, Retry-After %q", p.Detail, got.header.Get("Retry-After"))
 	}
-	if line := r.log.last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
+	if line := r.log.Last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
 		t.Errorf("logged %v", line)
 	}
 }

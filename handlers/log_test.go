@@ -42,6 +42,7 @@ func TestEachRequestIsOneLine(t *testing.T) {
 		{"GET", "/v1/zones", "", map[string]any{"method": "GET", "route": "/v1/zones"}},
 		{"GET", "/v1/zones/1?q=secret3", "", map[string]any{"route": "/v1/zones/:id", "zone_ids": "[1]"}},
 		{"GET", "/v1/txns/2", "", map[string]any{"route": "/v1/txns/:id", "txn_id": "2", "zone_ids": "[2]", "blocked": false}},
+		{"GET", "/v1/zones/2/overrides/7", "", map[string]any{"override_id": "7", "zone_ids": "[2]", "status": 404.0}},
 		{"GET", "/secret3", "", map[string]any{"route": "", "status": 404.0, "code": "route_not_found"}},
 		{"GET", "/v1/zones/1/secret3", "", map[string]any{"route": "", "status": 404.0}},
 		{"PUT", "/v1/check", "", map[string]any{"route": "/v1/check", "status": 405.0, "code": "method_not_allowed"}},
@@ -95,7 +96,7 @@ func TestLogHoldsNoKeyOfAPathOrABody(t *testing.T) {
 		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"secret","attempt_id":"secret"}`},
 	} {
 		r.ask(t, test.method, test.path, test.body, "Content-Type", "application/json", "X-Forwarded-User", "secret")
-		if line := fmt.Sprint(r.log.last(t)); strings.Contains(line, "secret") || strings.Contains(line, "%73") {
+		if line := fmt.Sprint(r.log.Last(t)); strings.Contains(line, "secret") || strings.Contains(line, "%73") {
 			t.Errorf("%s %s %s: logged %s", test.method, test.path, test.body, line)
 		}
 	}
@@ -117,7 +118,7 @@ func TestRequestIDIsTheCallersIfItIsSane(t *testing.T) {
 		if (got == given) != kept || got == "" || seen[got] {
 			t.Errorf("sent %q, answered %q", given, got)
 		}
-		if line := r.log.last(t); line["request_id"] != got {
+		if line := r.log.Last(t); line["request_id"] != got {
 			t.Errorf("logged %v, answered %q", line["request_id"], got)
 		}
 		seen[got] = true
@@ -154,7 +155,7 @@ func TestCallerWhoLeftIsNoErrorOfOurs(t *testing.T) {
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/check", strings.NewReader(bucketJSON(1, "x")))
 	request.Header.Set("Content-Type", "application/json")
 	handler.ServeHTTP(httptest.NewRecorder(), request)
-	if line := log.last(t); line["level"] != "INFO" || line["code"] != "busy" || strings.Count(log.String(), "\n") != 1 {
+	if line := log.Last(t); line["level"] != "INFO" || line["code"] != "busy" || strings.Count(log.String(), "\n") != 1 {
 		t.Errorf("logged %s", log)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 )
 
@@ -110,11 +111,11 @@ func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 func TestEachRequestOfAConnectionIsHeldAgainstItsHost(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, nil, wire.Options{}, func(o *Options) { o.AllowedHosts = []string{} })
-	l := s.dial(t)
+	l := handlerstest.Dial(t, s.address)
 	for _, c := range []struct {
 		host string
 		want int
 	}{{"a", 200}, {"a", 200}, {"evil.example", 403}, {"a", 200}, {"b", 200}, {"evil.example", 403}, {"evil.example", 403}} {
-		l.mustAsk(t, strings.Replace(asks("/v1/check", bucketJSON(1, "alice")), "Host: a\r\n", "Host: "+c.host+"\r\n", 1), c.want)
+		l.MustAsk(t, strings.Replace(handlerstest.Asks("/v1/check", bucketJSON(1, "alice")), "Host: a\r\n", "Host: "+c.host+"\r\n", 1), c.want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"velocityd/api"
 	"velocityd/envoy"
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -86,11 +87,11 @@ func serve(t *testing.T, handler http.Handler) *running {
 // servePiped is serve by pipes, so that a bubble's clock is that of both sides.
 func servePiped(t *testing.T, handler http.Handler) *running {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		caller, accepted := net.Pipe()
-		t.Cleanup(serveConn(handler, time.Minute, accepted))
-		return caller, nil
-	}}}
+	pipes := servePipes(handler, wire.Options{})
+	t.Cleanup(pipes.end)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return pipes.dial().Conn, nil },
+	}}
 	t.Cleanup(client.CloseIdleConnections)
 	return &running{url: "http://pipes", http: client}
 }
@@ -218,17 +219,6 @@ func (r reply) decision(t *testing.T) service.Decision {
 
 // logLines is a log of lines in JSON.
 type logLines struct{ handlerstest.Log }
-
-// last returns the newest line. A line is written before its answer ends.
-func (l *logLines) last(t *testing.T) map[string]any {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
-	var line map[string]any
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
-		t.Fatalf("log line %q: %v", lines[len(lines)-1], err)
-	}
-	return line
-}
 
 // lastRequest returns the newest line of the access log, and how many there are.
 func (l *logLines) lastRequest(t *testing.T) (line map[string]any, lines int) {

@@ -5,26 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/service"
 )
-
-func TestZonesAreListedById(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	if got := r.get(t, "/v1/zones"); got.status != http.StatusOK || got.body != `{"zones":[]}` {
-		t.Errorf("without zones: %d %s", got.status, got.body)
-	}
-	r.SetZone(t, service.Zone{ID: 2, Description: `per "address" é`, Rate: 0, Window: 366 * 24 * time.Hour})
-	r.SetZone(t, service.Zone{ID: 1, Description: "", Rate: 5, Window: time.Minute})
-	got := r.get(t, "/v1/zones") // what each has, TestPutCreatesAZoneAndThenReplacesAllOfIt holds
-	first, second := strings.Index(got.body, `{"zones":[{"id":1,"description":"","rate":5,"window":60,`), strings.Index(got.body,
-		`},{"id":2,"description":"per \"address\" é","rate":0,"window":31622400,`)
-	if got.status != http.StatusOK || first != 0 || second < 0 || strings.Count(got.body, `"revision":1}`) != 2 {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
-}
 
 func TestPathIDsAreStrictDecimals(t *testing.T) {
 	t.Parallel()

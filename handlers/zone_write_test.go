@@ -15,77 +15,20 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestPutCreatesAZoneAndThenReplacesAllOfIt(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	got := r.put(t, "/v1/zones/1", `{"description":"login","rate":5,"window":60,"mode":"shadow","counts":"failures","reserve_ttl":30,`+
-		`"reset_on_success":true,"concurrent":3,"repeat_secret":"free","lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"key_kind":"ip","key_form":"hmac",`+
-		`"ipv4_prefix":24,"ipv6_prefix":48,"on_failure":"allow"}`, "X-Forwarded-User", "dba")
-	want := `{"id":1,"description":"login","rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":"shadow","counts":"failures","reserve_ttl":30,` +
-		`"reset_on_success":true,"concurrent":3,"repeat_secret":"free","lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"key_kind":"ip","key_form":"hmac",` +
-		`"ipv4_prefix":24,"ipv6_prefix":48,"on_failure":"allow","record_blocked":0,"keep_days":0,"totals":false,"revision":1}`
-	if got.status != http.StatusCreated || got.body != want || got.header.Get("ETag") != `"1"` {
-		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
-	}
-	got = r.put(t, "/v1/zones/1", `{"rate":0,"window":31622400}`)
-	want = `{"id":1,"description":"","rate":0,"window":31622400,"period":"none","period_offset":0,"period_anchor":1,"mode":"enforce","counts":"attempts","reserve_ttl":31622400,` +
-		`"reset_on_success":false,"concurrent":0,"repeat_secret":"count","lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,"key_kind":"opaque","key_form":"clear",` +
-		`"ipv4_prefix":32,"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":false,"revision":2}`
-	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"2"` {
-		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
-	}
-	if a := r.Audits(); len(a) != 2 || a[0].Principal != "dba" || a[1].Principal != "" {
-		t.Errorf("recorded %+v", a)
-	}
-	if line := r.log.last(t); fmt.Sprint(line["zone_ids"]) != "[1]" || line["route"] != "/v1/zones/:id" {
-		t.Errorf("logged %v", line)
-	}
-}
-
-func TestPutZoneTakesEffectAtTheNextCheck(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`)
-	r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
-	r.put(t, "/v1/zones/1", `{"rate":1,"window":60,"key_kind":"username"}`)
-	if d := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t); d.Blocked || d.Verdicts[0].Key != "alice" {
-		t.Errorf("got %+v", d)
-	}
-	if got := r.delete(t, "/v1/zones/1", "X-Forwarded-User", "dba"); got.status != http.StatusNoContent || got.body != "" {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
-	if a := r.Audits(); a[len(a)-1].Principal != "dba" {
-		t.Errorf("recorded %+v", a)
-	}
-	r.post(t, "/v1/check", bucketJSON(1, "Alice")).refused(t, http.StatusNotFound, "not_found")
-	r.delete(t, "/v1/zones/1").refused(t, http.StatusNotFound, "not_found")
-}
-
 func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)
-	long := strings.Repeat("é", 256)
 	for _, test := range []struct{ members, pointer, detail string }{
 		{`"window":60`, "/rate", "rate is missing"},
 		{`"rate":5`, "/window", "window is missing"},
-		{``, "/rate", "rate is missing"},
 		{`"rate":null,"window":60`, "/rate", "null"},
 		{`"rate":-1,"window":60`, "/rate", "must be 0 to 1000000, is -1"},
 		{`"rate":9223372036854775808,"window":60`, "/rate", "whole number"},
-		{`"rate":5,"window":0`, "/window", "must be 1 to 31622400"},
 		{`"rate":5,"window":18446744074`, "/window", "must be 1 to 31622400"}, // times a second, it overflows to a small one
 		{`"rate":5,"window":"60s"`, "/window", "whole number"},
-		{`"rate":5,"window":60,"description":"` + long + `"`, "/description", "255 characters"},
-		{`"rate":5,"window":60,"period":"none","period_offset":0,"period_anchor":1,"mode":""`, "/mode", "enforce, shadow or off"},
 		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "must be 1 to 60 whole seconds, the window, is 61."},
-		{`"rate":5,"window":60,"reset_on_success":1`, "/reset_on_success", "true or false"},
-		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "0 to 31622400"},
-		{`"rate":5,"window":60,"lockout_factor":0`, "/lockout_factor", "1 to 100"},
 		{`"rate":5,"window":60,"lockout_factor":1.005`, "/lockout_factor", "two decimals"},
-		{`"rate":5,"window":60,"lockout_decay":0`, "/lockout_decay", "1 to 31622400"},
-		{`"rate":5,"window":60,"key_kind":"email"`, "/key_kind", "opaque, username, username_ai_ci, username_general_ci or ip"},
-		{`"rate":5,"window":60,"ipv4_prefix":33`, "/ipv4_prefix", "1 to 32"},
 		{`"rate":5,"window":60,"revision":1`, "/revision", "not known"},
 		{`"rate":5,"rate":6,"window":60`, "/rate", "twice"},
 		{`"Rate":5,"window":60`, "/Rate", "not known"},
@@ -163,26 +106,6 @@ func TestStaleWritersOfAZoneAreRefused(t *testing.T) {
 	}
 }
 
-func TestETagOfAnAnswerIsAMatchForTheNextWrite(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	tag := r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-None-Match", "*").header.Get("ETag")
-	for range 3 {
-		if shown := r.get(t, "/v1/zones/1").header.Get("ETag"); shown != tag {
-			t.Fatalf("shown with ETag %s, written with %s", shown, tag)
-		}
-		got := r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-Match", tag)
-		if got.status != http.StatusOK {
-			t.Fatalf("got %d %s", got.status, got.body)
-		}
-		r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-Match", tag).refused(t, http.StatusPreconditionFailed, "precondition_failed")
-		tag = got.header.Get("ETag")
-	}
-	if got := r.delete(t, "/v1/zones/1", "If-Match", tag); got.status != http.StatusNoContent {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
-}
-
 // withEngineWords returns an error that says more than a caller may know.
 func withEngineWords(err error) error {
 	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", err)
@@ -212,25 +135,9 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 			if strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "hidden_name") {
 				t.Errorf("%s %s: the caller learns %s", change.method, path, p.Detail)
 			}
-			if named := strings.Contains(path+body, "secret"); named && strings.Contains(fmt.Sprint(log.last(t)), "secret") {
-				t.Errorf("the log holds a key: %v", log.last(t))
+			if named := strings.Contains(path+body, "secret"); named && strings.Contains(fmt.Sprint(log.Last(t)), "secret") {
+				t.Errorf("the log holds a key: %v", log.Last(t))
 			}
-		}
-	}
-}
-
-func TestRightsThatTheServiceLacksAreItsOwnFault(t *testing.T) {
-	t.Parallel()
-	r := start(t, func(o *Options) { o.Writer = &endingStore{err: withEngineWords(service.ErrForbidden)} })
-	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
-	for _, change := range changes()[:6] { // held against openapi.yaml, too
-		p := r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").refused(t, http.StatusForbidden, "forbidden")
-		if p.Detail != "The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see "+
-			"docs/install.md." {
-			t.Errorf("%s %s: detail = %q", change.method, change.path, p.Detail)
-		}
-		if line := r.log.last(t); line["level"] != "ERROR" || !strings.HasPrefix(fmt.Sprint(line["error"]), "forbidden: ") {
-			t.Errorf("%s %s: logged %v", change.method, change.path, line)
 		}
 	}
 }
