@@ -41,8 +41,6 @@ func TestADecisionOutlivesItsZoneAndAMissingOneIsSaidToBeMissing(t *testing.T) {
 	contains(t, words(page), "Allowed: it was attempt 1 of 1", "1 attempt in 1 h")
 	lacks(t, page, "The key now")
 	for _, path := range []string{"txns/99", "txns/0", "txns/x", "txns/-1"} {
-		if status, page := p.browser(t).get(t, path); status != http.StatusNotFound || !strings.Contains(page, `<p class="lead">`) {
-			t.Errorf("%s: %d, %s", path, status, page)
-		}
+		p.browser(t).gets(t, path, http.StatusNotFound, `<p class="lead">`)
 	}
 }

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -60,11 +61,9 @@ func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
-	_, page := b.get(t, "overrides/1/1")
-	contains(t, page, "<dt>Newest attempt</dt><dd>none</dd>", "carol")
-	p.check(t, 1)
-	_, page = b.get(t, "overrides/1/1")
-	contains(t, page, "<dt>Met this override</dt><dd>yes</dd>")
+	b.gets(t, "overrides/1/1", http.StatusOK, "<dt>Newest attempt</dt><dd>none</dd>", "carol")
+	p.ask(t, of(1, "alice"))
+	b.gets(t, "overrides/1/1", http.StatusOK, "<dt>Met this override</dt><dd>yes</dd>")
 }
 
 func TestADenyOfEverybodyIsAskedAboutBeforeItIsSaved(t *testing.T) {

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -83,8 +84,7 @@ func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
 	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
-	_, page := b.get(t, "zones/1/preview/job1?rate=8")
-	contains(t, page, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
+	page := b.gets(t, "zones/1/preview/job1?rate=8", http.StatusOK, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")
 	form := url.Values{"do": {"shadow:8"}, "reason": {"tried"}}
 	for _, field := range []string{"revision", "rate", "window", "mode", "lockout"} {

@@ -34,20 +34,6 @@ func lacks(t *testing.T, page string, unwanted ...string) {
 	}
 }
 
-// check asks about an attempt of alice in some zones.
-func (p *place) check(t *testing.T, zones ...int64) {
-	t.Helper()
-	limiter := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute})
-	var check service.Check
-	for _, zone := range zones {
-		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: zone, Key: "alice"})
-	}
-	decisions, err := limiter.CheckAll(t.Context(), []service.Check{check})
-	if err != nil || decisions[0].Err != nil {
-		t.Fatal(err, decisions)
-	}
-}
-
 func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -55,10 +41,9 @@ func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
 	byMinute := service.Calendar{Period: service.PeriodMinute}
 	p.SetZone(t, service.Zone{ID: 2, Rate: 100_000, Window: time.Minute, Mode: service.ModeShadow, Calendar: byMinute})
 	for range 4 {
-		p.check(t, 1)
+		p.ask(t, of(1, "alice"))
 	}
-	_, page := p.browser(t).get(t, "zones")
-	contains(t, page, "1 attempt in 1 h", "75 %", "100\u202f000 attempts a minute", "Shadow", "&lt;img", "U+202E", `href="/console/zones/new"`)
+	page := p.browser(t).gets(t, "zones", http.StatusOK, "1 attempt in 1 h", "75 %", "100\u202f000 attempts a minute", "Shadow", "&lt;img", "U+202E", `href="/console/zones/new"`)
 	lacks(t, page, "<img")
 }
 
@@ -68,13 +53,11 @@ func TestAZoneIsNotBlamedForWhatAnotherBlocked(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	p.SetZone(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour})
 	for range 4 {
-		p.check(t, 2, 1)
+		p.ask(t, of(2, "alice", 1, "alice"))
 	}
 	b := p.browser(t)
-	_, page := b.get(t, "zones")
-	contains(t, page, ">75", ">0.0", "Attempts since "+p.now().Add(-23*time.Hour).UTC().Format("15")+":00 UTC")
-	_, page = b.get(t, "zones/2")
-	contains(t, page, "Stopped by this zone</dt><dd>0 · 0.0", "Blocked by any zone of the check</dt><dd>3")
+	b.gets(t, "zones", http.StatusOK, ">75", ">0.0", "Attempts since "+p.now().Add(-23*time.Hour).UTC().Format("15")+":00 UTC")
+	b.gets(t, "zones/2", http.StatusOK, "Stopped by this zone</dt><dd>0 · 0.0", "Blocked by any zone of the check</dt><dd>3")
 }
 
 func TestThePageOfAZoneTellsInWordsWhatItDoes(t *testing.T) {
@@ -84,15 +67,13 @@ func TestThePageOfAZoneTellsInWordsWhatItDoes(t *testing.T) {
 		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Counts: service.CountsFailures, Lockout: 15 * time.Minute,
 		Keys: service.KeyRule{Kind: service.KeyUsername}, ReserveTTL: 5 * time.Second,
 	})
-	p.check(t, 1)
-	_, page := p.browser(t).get(t, "zones/1")
-	contains(t, page, "A user may fail 5 times in 1 min.", "lockout of 15 min", "2 times as long, up to 1 d", "<code>reserve_ttl</code> is short for a person")
+	p.ask(t, of(1, "alice"))
+	p.browser(t).gets(t, "zones/1", http.StatusOK, "A user may fail 5 times in 1 min.", "lockout of 15 min", "2 times as long, up to 1 d", "<code>reserve_ttl</code> is short for a person")
 }
 
 func TestNoZonesIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	_, page := open(t).browser(t).get(t, "zones")
-	contains(t, page, "There are no zones", "velocityd zone set 1")
+	open(t).browser(t).gets(t, "zones", http.StatusOK, "There are no zones", "velocityd zone set 1")
 }
 
 func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {

@@ -45,7 +45,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	}
 	s.server = newServer(options)
 	server := wire.NewServer(s.server.serve(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
-	s.address = handlerstest.Serve(t, server, func(inner net.Listener) net.Listener { return wire.NewListener(inner, o) })
+	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(wire.NewListener(inner, o)) }, server.Close)
 	return s
 }
 

@@ -72,7 +72,7 @@ func InChunks(path, body string) string {
 // Dial returns a new connection, which ends with the test.
 func Dial(tb testing.TB, address string) *Line {
 	tb.Helper()
-	conn, err := net.Dial("tcp", address)
+	conn, err := new(net.Dialer).DialContext(tb.Context(), "tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func Dial(tb testing.TB, address string) *Line {
 // DialTLS is Dial with TLS, by a caller who trusts the authority and speaks HTTP/1 alone.
 func DialTLS(tb testing.TB, address string, authority *Authority) *Line {
 	tb.Helper()
-	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: authority.Pool})
+	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: authority.Pool}}).DialContext(tb.Context(), "tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -91,21 +91,21 @@ func DialTLS(tb testing.TB, address string, authority *Authority) *Line {
 	return NewLine(conn)
 }
 
-// Serve has a server serve a socket on the loopback until the test ends. wrap makes the listener of it.
-func Serve(tb testing.TB, server *http.Server, wrap func(net.Listener) net.Listener) (address string) {
+// Serve has a server serve a socket on the loopback until the test ends.
+func Serve(tb testing.TB, serve func(net.Listener) error, end func() error) (address string) {
 	tb.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		_ = server.Serve(wrap(inner))
+		_ = serve(listener)
 	}()
 	tb.Cleanup(func() {
-		_ = server.Close()
+		_ = end()
 		<-served
 	})
-	return inner.Addr().String()
+	return listener.Addr().String()
 }

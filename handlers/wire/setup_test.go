@@ -37,7 +37,8 @@ func listenTo(t *testing.T, o Options, handler http.HandlerFunc) *listening {
 	t.Helper()
 	s := &listening{log: &handlerstest.Log{}}
 	o.Logger, o.AccessLog = slog.New(slog.NewJSONHandler(s.log, nil)), true
-	s.address = handlerstest.Serve(t, NewServer(handler, time.Minute, o.Logger), func(inner net.Listener) net.Listener { return NewListener(inner, o) })
+	server := NewServer(handler, time.Minute, o.Logger)
+	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(NewListener(inner, o)) }, server.Close)
 	return s
 }
 
