@@ -70,11 +70,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 }
 
 // beginBacktest answers POST /v1/zones/{id}/backtest.
-func (s *server) beginBacktest(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) beginBacktest(x *exchange, zoneID int64) error {
 	principal, err := s.principal(x)
 	if err != nil {
 		return err

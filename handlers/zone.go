@@ -23,11 +23,7 @@ func (s *server) listZones(x *exchange) error {
 }
 
 // showZone answers GET /v1/zones/{id}.
-func (s *server) showZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showZone(x *exchange, id int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.Reader.Zone(ctx, id)
 		if err != nil {
@@ -38,11 +34,7 @@ func (s *server) showZone(x *exchange) error {
 }
 
 // putZone answers PUT /v1/zones/{id}, which replaces or creates the whole zone.
-func (s *server) putZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) putZone(x *exchange, id int64) error {
 	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
@@ -71,21 +63,14 @@ func (s *server) putZone(x *exchange) error {
 }
 
 // deleteZone answers DELETE /v1/zones/{id}.
-func (s *server) deleteZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteZone(x *exchange, id int64) error {
 	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+	return s.remove(x, map[error]string{service.ErrNotFound: noZone(id)}, func(ctx context.Context, principal string) error {
 		return s.Writer.DeleteZone(ctx, id, match, principal)
-	}); err != nil {
-		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
-	}
-	return x.respondNothing()
+	})
 }
 
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }

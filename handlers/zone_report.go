@@ -23,11 +23,7 @@ const (
 )
 
 // showReport answers GET /v1/zones/{id}/report.
-func (s *server) showReport(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showReport(x *exchange, zoneID int64) error {
 	query, err := reportQuery(x.Request().URL.RawQuery, time.Now())
 	if err != nil {
 		return err
