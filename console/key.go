@@ -29,8 +29,6 @@ type keyPage struct {
 	Line   *figure.Timeline
 	Txns   []service.Txn
 	Beside beside
-	// CanHistory says that the reader may see attempts.
-	CanHistory bool
 }
 
 // keyZone is a key in one zone.
@@ -44,7 +42,7 @@ type keyZone struct {
 
 // key shows the story of a key.
 func (v *visit) key() error {
-	k := keyPage{Sealed: v.r.PathValue("key"), CanHistory: v.may(access.ScopeHistory)}
+	k := keyPage{Sealed: v.r.PathValue("key")}
 	var ok bool
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
@@ -63,7 +61,7 @@ func (v *visit) key() error {
 			k.Unseen = append(k.Unseen, s)
 		}
 	}
-	if k.CanHistory {
+	if v.may(access.ScopeHistory) {
 		if err := v.tell(&k); err != nil {
 			return err
 		}

@@ -37,7 +37,11 @@ type page struct {
 	Notice   string // of the deed that led to this page
 	Path     string // where the console begins
 	Content  any
+	may      func(access.Scope) bool
 }
+
+// May reports whether the reader has a scope, in any zone.
+func (p page) May(scope access.Scope) bool { return p.may(scope) }
 
 // entry is one of the menu.
 type entry struct {
@@ -128,7 +132,7 @@ func (v *visit) show(name, place, title string, content any) error {
 func (v *visit) showAs(status int, name, place, title string, content any) error {
 	p := page{
 		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
-		Notice: notices()[v.r.URL.Query().Get("done")], Content: content,
+		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may,
 	}
 	isEnough := func(scope access.Scope) bool { // tokens are for all zones
 		return v.may(scope) && (scope != access.ScopeAdmin || v.mayEverywhere(scope))
