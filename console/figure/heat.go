@@ -90,15 +90,3 @@ func (d heatDay) Short() string { return d.Name[:3] }
 
 // TextY is the base line of the name of a day.
 func (d heatDay) TextY() int { return d.Y + heatHeight - 6 }
-
-// Width is that of the figure.
-func (m Heat) Width() int { return heatLeft + 24*heatWidth }
-
-// Height is that of the figure.
-func (m Heat) Height() int { return heatTop + 7*heatHeight }
-
-// CellWidth is that of a cell, with a gap to the next.
-func (m Heat) CellWidth() int { return heatWidth - 2 }
-
-// CellHeight is that of a cell, with a gap to the next.
-func (m Heat) CellHeight() int { return heatHeight - 2 }
