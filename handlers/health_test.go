@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"velocityd/service"
 )
 
 func TestLiveAsksNobody(t *testing.T) {
@@ -57,4 +60,21 @@ func TestReadyTakesAnswersWithoutTheDatabaseIfItIsAskedTo(t *testing.T) {
 	reason = errors.New("the service is stopping")
 	r.get(t, "/readyz?degraded=ok").refused(t, http.StatusServiceUnavailable, "not_ready")
 	r.get(t, "/readyz?degraded=yes").refused(t, http.StatusBadRequest, "invalid_request")
+}
+
+func TestAnExaminationIsAnsweredToAllForAWhile(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int64
+	r := start(t, func(o *Options) {
+		o.Examine = func(context.Context) ([]service.Diagnosis, error) {
+			made.Add(1)
+			return nil, nil
+		}
+	})
+	for range 3 {
+		r.get(t, "/v1/diagnosis")
+	}
+	if made.Load() != 1 {
+		t.Errorf("three callers cost %d examinations, want one", made.Load())
+	}
 }
