@@ -136,9 +136,7 @@ func TestFollowersGetEachTxnThatMatchesOnceAndGoOnWhereTheyWere(t *testing.T) {
 			f.next(t, `"bucket_key":"alice"`)
 		}
 		all.next(t, `"bucket_key":"carol"`)
-		if got := h.ask(t, "HEAD", "/v1/txns/follow", ""); got.status != http.StatusOK {
-			t.Errorf("HEAD: %d", got.status)
-		}
+		h.ask(t, "HEAD", "/v1/txns/follow", "").answered(t, http.StatusOK)
 	})
 }
 

@@ -67,9 +67,7 @@ func TestAGateAnswersAnyMethodWithAnyBody(t *testing.T) {
 		if method != http.MethodHead && method != http.MethodTrace {
 			body, headers = strings.Repeat("x", 1<<10), append(headers, "Content-Type", "none")
 		}
-		if got := r.ask(t, method, "/v1/gate", body, headers...); got.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s", method, got.status, got.body)
-		}
+		r.ask(t, method, "/v1/gate", body, headers...).answered(t, http.StatusNoContent)
 	}
 	if line, _ := r.log.lastRequest(t); line["route"] != "/v1/gate" || line["caller"] != nil || line["blocked"] != false {
 		t.Errorf("logged %v", line)
@@ -96,10 +94,8 @@ func TestHeadersOfTheEndUserChangeNoQuestionInTheAddress(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	forged := []string{"X-Velocity-Zone", "2", "X-Velocity-Key", "victim", "X-Velocity-Attempt", "always-the-same"}
-	for i, want := range []int{204, 204, 403} {
-		if got := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice", "", forged...); got.status != want {
-			t.Errorf("attempt %d: %d, want %d", i, got.status, want)
-		}
+	for _, want := range []int{204, 204, 403} {
+		r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice", "", forged...).answered(t, want)
 	}
 	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=victim", ""); got.status != 204 || got.header.Get("RateLimit") != `"2";r=1` {
 		t.Errorf("the victim's bucket: %d %v", got.status, got.header)

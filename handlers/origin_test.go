@@ -95,17 +95,13 @@ func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 			}
 		}
 		for _, harmless := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
-			if got := r.askAs(t, http.MethodGet, harmless, host, nil); got.status != http.StatusOK {
-				t.Errorf("%q %s: %d %s", host, harmless, got.status, got.body)
-			}
+			r.askAs(t, http.MethodGet, harmless, host, nil).answered(t, http.StatusOK)
 		}
 	}
 	none := start(t, func(o *Options) { o.AllowedHosts = []string{} })
 	none.askAs(t, http.MethodGet, "/v1/zones", "velocityd.example.org", nil).refused(t, http.StatusForbidden, "foreign_origin")
 	open := start(t, nil)
-	if got := open.askAs(t, http.MethodGet, "/v1/zones", "evil.example", nil); got.status != http.StatusOK {
-		t.Errorf("any host is allowed, but: %d %s", got.status, got.body)
-	}
+	open.askAs(t, http.MethodGet, "/v1/zones", "evil.example", nil).answered(t, http.StatusOK)
 }
 
 func TestEachRequestOfAConnectionIsHeldAgainstItsHost(t *testing.T) {

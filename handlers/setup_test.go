@@ -3,11 +3,13 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +118,7 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	asked  string // the request, for failures
 }
 
 // ask sends a request, as send does.
@@ -153,7 +156,8 @@ func sendBy(t *testing.T, client *http.Client, request *http.Request) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := reply{status: response.StatusCode, header: response.Header, body: string(answer)}
+	asked := fmt.Sprint(request.Method, " ", request.URL.RequestURI(), " ", request.Header)
+	got := reply{response.StatusCode, response.Header, string(answer), asked}
 	described(t).holds(t, request.Method, request.URL.RequestURI(), got)
 	return got
 }
@@ -194,12 +198,21 @@ func (r reply) problem(t *testing.T) api.Problem {
 	return p
 }
 
+// answered fails unless the answer has a status and all of some texts.
+func (r reply) answered(t *testing.T, want int, texts ...string) {
+	t.Helper()
+	lacks := func(text string) bool { return !strings.Contains(r.body, text) }
+	if r.status != want || slices.ContainsFunc(texts, lacks) {
+		t.Errorf("%s: got %d %s, want %d with %q", r.asked, r.status, r.body, want, texts)
+	}
+}
+
 // refused fails unless the answer is the problem of this status and code.
 func (r reply) refused(t *testing.T, status int, code string) api.Problem {
 	t.Helper()
 	p := r.problem(t)
 	if r.status != status || p.Code != code {
-		t.Errorf("got %d %s, want %d and code %s", r.status, r.body, status, code)
+		t.Errorf("%s: got %d %s, want %d and code %s", r.asked, r.status, r.body, status, code)
 	}
 	return p
 }
