@@ -85,7 +85,6 @@ func (c *console) onFirstUse() http.Handler {
 	})
 }
 
-// prepare returns the handler of everything.
 func (c *console) prepare() (_ http.Handler, err error) {
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
@@ -96,7 +95,6 @@ func (c *console) prepare() (_ http.Handler, err error) {
 	return protected(c.routes()), nil
 }
 
-// routes returns the router of all pages.
 func (c *console) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path+"static/{name}", c.files)

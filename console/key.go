@@ -33,7 +33,6 @@ type keyPage struct {
 	Beside beside
 }
 
-// keyZone is a key in one zone.
 type keyZone struct {
 	standing
 	Deeds   deeds
@@ -71,7 +70,6 @@ func (v *visit) key() error {
 	return v.show("key", "", "Key", k)
 }
 
-// tell adds the attempts of the key.
 func (v *visit) tell(k *keyPage) (err error) {
 	limit := max(leastLines, mostLines/max(1, len(k.Zones)))
 	for i := range k.Zones {

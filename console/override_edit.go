@@ -160,7 +160,6 @@ func (v *visit) changeOverride(p overridePage) error {
 	return v.goTo(fmt.Sprintf("overrides/%d/%d?done=override", p.Zone.ID, p.Override.ID))
 }
 
-// dropOverride deletes an override.
 func (v *visit) dropOverride(p overridePage) error {
 	why, err := v.because()
 	if err != nil {

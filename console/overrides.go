@@ -108,7 +108,6 @@ func (p overridePage) Form() overrideForm { return formOf(p.Override) }
 // IsUsed reports whether the newest attempt of the key met the override.
 func (p overridePage) IsUsed() bool { return p.Newest != nil && p.Newest.OverrideID == p.Override.ID }
 
-// override shows one override.
 func (v *visit) override(p overridePage) error {
 	p.Findings = lint.OfOverride(v.Now(), p.Zone, p.Override)
 	if p.Override.Key != "" && v.may("history") {

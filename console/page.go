@@ -43,13 +43,11 @@ type page struct {
 // May reports whether the reader has a scope, in any zone.
 func (p page) May(scope access.Scope) bool { return p.may(scope) }
 
-// entry is one of the menu.
 type entry struct {
 	Name, Path string
 	needs      []access.Scope // any of which is enough
 }
 
-// menu returns all entries.
 func menu() []entry {
 	const history, peek, overrides = access.ScopeHistory, access.ScopePeek, access.ScopeOverrides
 	return []entry{
@@ -124,7 +122,6 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 	writePacked(w, r, status, text.Bytes())
 }
 
-// show writes a page for the reader.
 func (v *visit) show(name, place, title string, content any) error {
 	return v.showAs(http.StatusOK, name, place, title, content)
 }
@@ -174,7 +171,6 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// titleOf returns the sentence for a status.
 func titleOf(status int) string {
 	switch status {
 	case http.StatusForbidden:

@@ -37,7 +37,6 @@ type preview struct {
 	MaySave bool
 }
 
-// previewChoice is one rate of a preview.
 type previewChoice struct {
 	backtest.Proposal
 	Number         int
@@ -123,7 +122,6 @@ func progressOf(job backtest.Job) int {
 	return min(99, int(100*job.At.Sub(job.Since.Time)/whole))
 }
 
-// fill fills in the result of a back-test.
 func (p *preview) fill(result backtest.Result) {
 	var rates []int
 	for i, proposal := range result.Proposals {
@@ -140,7 +138,6 @@ func (p *preview) fill(result backtest.Result) {
 	}
 }
 
-// cancelPreview cancels a back-test.
 func (v *visit) cancelPreview(zone service.Zone) error {
 	job := v.r.PathValue("job")
 	if _, err := v.api.CancelBacktest(v.r.Context(), zone.ID, job); err != nil {

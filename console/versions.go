@@ -25,7 +25,6 @@ type versionList struct {
 	Older uint64 // the entry below which the next page begins; 0: there is none
 }
 
-// version is one change of a zone.
 type version struct {
 	service.AuditEntry
 	Changes []settings.Difference

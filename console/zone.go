@@ -24,13 +24,11 @@ type zonePage struct {
 	HasMore bool
 }
 
-// pathID returns a number of the path.
 func (v *visit) pathID(name string) (id uint64, ok bool) {
 	id, err := strconv.ParseUint(v.r.PathValue(name), 10, 64)
 	return id, err == nil && id > 0
 }
 
-// pathZone returns the zone that the path names.
 func (v *visit) pathZone() (service.Zone, error) {
 	id, err := strconv.ParseInt(v.r.PathValue("zone"), 10, 32)
 	if err != nil || id < 1 {
@@ -40,7 +38,6 @@ func (v *visit) pathZone() (service.Zone, error) {
 	return zone.WithDefaults(), err
 }
 
-// zone shows one zone.
 func (v *visit) zone(zone service.Zone) (err error) {
 	p := zonePage{Zone: zone, Sentence: words.Sentence(zone), Groups: settings.ValuesOf(zone).Groups()}
 	if p.Findings, err = v.findings(zone); err != nil {

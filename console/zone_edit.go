@@ -75,7 +75,6 @@ func sentenceOfField(err error) string {
 	return sentenceOf(err)
 }
 
-// newZone shows the form of a new zone.
 func (v *visit) newZone() error { return v.showForm(http.StatusOK, zoneForm{}, v.r.URL.Query()) }
 
 // editZone shows the form of a zone, with the values that the address has.
@@ -141,7 +140,6 @@ func (v *visit) showConflict(now, wanted service.Zone) error {
 	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: settings.Differences(now, wanted)}, form)
 }
 
-// makeZone makes a new zone.
 func (v *visit) makeZone() error {
 	form := v.r.PostForm
 	id, err := strconv.ParseInt(form.Get("id"), 10, 32)

@@ -20,7 +20,6 @@ type zoneList struct {
 	Since time.Time
 }
 
-// zoneRow is a zone and its last day.
 type zoneRow struct {
 	Zone service.Zone
 	Day  day

@@ -39,7 +39,6 @@ type backtestRequest struct {
 	MostRows *int             `json:"most_rows,omitzero"`
 }
 
-// query returns the question about a zone.
 func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err error) {
 	q.ZoneID, q.Grid = zone, backtest.Grid{
 		Rates: r.Rates, Windows: backtest.LengthsOf(r.Windows), Periods: r.Periods, Lockouts: backtest.LengthsOf(r.Lockouts), Counts: r.Counts,

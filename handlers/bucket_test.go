@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,14 +19,7 @@ import (
 // peek returns the answer of a look at a bucket.
 func (r reply) peek(t *testing.T) service.Peek {
 	t.Helper()
-	var p service.Peek
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %s, want a bucket", r.status, r.body)
-	}
-	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
-		t.Fatalf("bucket %s: %v", r.body, err)
-	}
-	return p
+	return read[service.Peek](t, r)
 }
 
 func bucketPath(zone int64, key string) string {
@@ -182,9 +174,9 @@ func TestSeveralReleasesAreAnsweredEachByItself(t *testing.T) {
 	}
 	const path = "/v1/zones/3/release"
 	got := r.post(t, path, `{"bucket_keys":["192.0.2.1","secret","::ffff:192.0.2.2"],"reason":"mail gateway"}`, "X-Forwarded-User", "ann")
-	var answer api.Releases
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || len(answer.Results) != 3 {
-		t.Fatalf("got %d %s", got.status, got.body)
+	answer := read[api.Releases](t, got)
+	if len(answer.Results) != 3 {
+		t.Fatalf("got %s", got.body)
 	}
 	if first, last := answer.Results[0], answer.Results[2]; first.BucketKey != "192.0.2.1" || last.BucketKey != "192.0.2.2" {
 		t.Errorf("released %+v and %+v", first, last)

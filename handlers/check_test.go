@@ -148,14 +148,7 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 // results returns the answer of a batch.
 func (r reply) results(t *testing.T) []api.Result {
 	t.Helper()
-	var answer api.Results
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %.200s, want results", r.status, r.body)
-	}
-	if err := newDecoder().decode([]byte(r.body), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Results
+	return read[api.Results](t, r).Results
 }
 
 func word(r api.Result) string {

@@ -99,7 +99,6 @@ func errStopping() error {
 	return &requestError{kind: api.ErrNotReady, detail: "This instance stops. Ask again: another one answers, or this one when it is back."}
 }
 
-// pageLimited gives each page a deadline.
 type pageLimited struct {
 	store   service.HistoryStore
 	timeout time.Duration

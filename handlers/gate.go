@@ -84,7 +84,6 @@ func (s *server) gateOutcome(x *exchange, named gate.Gate) error {
 	return x.respondNothing()
 }
 
-// gateOf returns the gate that the path names.
 func (s *server) gateOf(x *exchange) (gate.Gate, error) {
 	name, err := pathPart(x, "name")
 	if err != nil {

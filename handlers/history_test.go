@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -60,11 +59,7 @@ func (h historic) record(t *testing.T, zone int64, keys ...string) {
 // page returns the answer as a page.
 func (r reply) page(t *testing.T) service.HistoryPage {
 	t.Helper()
-	var p service.HistoryPage
-	if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != http.StatusOK {
-		t.Fatalf("got %d %s, %v", r.status, r.body, err)
-	}
-	return p
+	return read[service.HistoryPage](t, r)
 }
 
 // keysOf returns the keys of txns in their order.

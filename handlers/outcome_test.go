@@ -25,10 +25,7 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":"1"},{"txn_id":"18446744073709551615"},`+
 		`{"attempt_id":"..","outcome":"failure"},{"attempt_id":"...","outcome":"failure"},{"attempt_id":"","outcome":"failure"},`+
 		`{"attempt_id":"..","txn_id":1,"outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`)
-	var answer api.Receipts
-	if err := newDecoder().decode([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
-		t.Fatalf("got %d %s, %v", got.status, got.body, err)
-	}
+	answer := read[api.Receipts](t, got)
 	for i, want := range []struct{ code, pointer string }{
 		{},
 		{code: "conflict"},

@@ -223,7 +223,6 @@ func (r overrideRequest) limits() error {
 	return nil
 }
 
-// expiry reads an instant.
 func expiry(text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok {

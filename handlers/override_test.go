@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -141,11 +140,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},
 		"?after=0": {100, 1, 199}, "?verbose=1": {100, 1, 199},
 	} {
-		var page api.Overrides
-		got := r.get(t, "/v1/zones/1/overrides"+query)
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
-			t.Fatalf("%s: %d %s, %v", query, got.status, got.body, err)
-		}
+		page := read[api.Overrides](t, r.get(t, "/v1/zones/1/overrides"+query))
 		if len(page.Overrides) != test.n || page.Next != test.next || test.n > 0 && page.Overrides[0].ID != test.first {
 			t.Errorf("%s: got %d, next %d, want %+v", query, len(page.Overrides), page.Next, test)
 		}

@@ -106,5 +106,4 @@ func pathOverride(x *exchange) (which service.Override, err error) {
 	return which, nil
 }
 
-// pathWebhookID returns the webhook's id in the path.
 func pathWebhookID(x *exchange) (uint64, error) { return pathID(x, "id", math.MaxUint64) }

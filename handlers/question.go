@@ -105,7 +105,6 @@ func (p *questionParts) readBucket(in *jsontext.Decoder) error {
 	return nil
 }
 
-// question returns the check that has been read.
 func (p *questionParts) question() question {
 	listed := p.buckets != nil
 	switch lone := p.lone.hasZone || p.lone.hasKey; {
@@ -162,7 +161,6 @@ func (p *bucketParts) lacks() error {
 	return nil
 }
 
-// readQuestions reads the body of several checks.
 func readQuestions(in *jsontext.Decoder) (list []question, err error) {
 	err = readObject(in, func(name jsontext.Token) error {
 		if name.String() != "checks" {

@@ -217,17 +217,19 @@ func (r reply) refused(t *testing.T, status int, code string) api.Problem {
 	return p
 }
 
+// read returns the answer of a request that was carried out.
+func read[T any](t *testing.T, r reply) (answer T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || r.status >= http.StatusMultipleChoices {
+		t.Fatalf("%s: got %d %.300s, %v", r.asked, r.status, r.body, err)
+	}
+	return answer
+}
+
 // decision returns the answer of a check that was decided.
 func (r reply) decision(t *testing.T) service.Decision {
 	t.Helper()
-	var d service.Decision
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %s, want a decision", r.status, r.body)
-	}
-	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
-		t.Fatalf("decision %s: %v", r.body, err)
-	}
-	return d
+	return read[service.Decision](t, r)
 }
 
 // logLines is a log of lines in JSON.

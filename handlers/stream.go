@@ -54,7 +54,6 @@ func refuseOldHTTP(r *http.Request) error {
 		"A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
 }
 
-// begin sends the header.
 func (w *stream) begin() {
 	w.hasBegun = true
 	w.x.set(fieldCacheControl, "no-store")

@@ -27,7 +27,6 @@ type Heat struct {
 	Until time.Time // the first instant behind the weeks
 }
 
-// heatDay is one row of a heat map.
 type heatDay struct {
 	Name  string
 	Y     int
@@ -71,7 +70,6 @@ func NewHeat(zone service.Zone, totals service.ZoneTotals) Heat {
 	return m
 }
 
-// shade gives a cell its step.
 func (m *Heat) shade(day *heatDay, cell *heatHour) {
 	if cell.Stopped == 0 {
 		return

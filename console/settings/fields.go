@@ -103,7 +103,6 @@ func Read(form url.Values, base service.Zone) (service.Zone, error) {
 	return zone.WithDefaults(), nil
 }
 
-// read takes the value into a zone.
 func (f Field) read(zone *service.Zone) error {
 	var err error
 	switch at := f.At(zone).(type) {
