@@ -80,26 +80,19 @@ func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	b := p.browser(t)
-	_, page := b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"look"}})
-	contains(t, page, "There is nothing odd")
+	b.posts(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"look"}}, http.StatusOK, "There is nothing odd")
 	if _, err := p.Zone(t.Context(), 7); err == nil {
 		t.Error("a look has made the zone")
 	}
-	_, page = b.post(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"}, "reason": {"ticket 4711"}})
-	contains(t, page, "The zone was made")
-	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}})
-	contains(t, page, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
-	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}})
-	contains(t, page, "Reason must not be empty", `value="9"`)
-	_, page = b.post(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}, "reason": {"ticket 4711"}})
-	contains(t, page, "The zone was changed")
+	b.posts(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"}, "reason": {"ticket 4711"}}, http.StatusOK, "The zone was made")
+	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}}, http.StatusOK, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
+	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}}, http.StatusBadRequest, "Reason must not be empty", `value="9"`)
+	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}, "reason": {"ticket 4711"}}, http.StatusOK, "The zone was changed")
 	if zone, err := p.Zone(t.Context(), 7); err != nil || zone.Rate != 9 || zone.Mode != service.ModeShadow || zone.Window != time.Minute {
 		t.Errorf("the zone is %+v, %v", zone, err)
 	}
-	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"70"}})
-	contains(t, page, "The zone was not deleted")
-	_, page = b.post(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}, "reason": {"ticket 4712"}})
-	contains(t, page, "The zone was deleted")
+	b.posts(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"70"}}, http.StatusBadRequest, "The zone was not deleted")
+	b.posts(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}, "reason": {"ticket 4712"}}, http.StatusOK, "The zone was deleted")
 	if _, err := p.Zone(t.Context(), 7); err == nil {
 		t.Error("the zone is still there")
 	}
@@ -136,8 +129,7 @@ func TestAFormThatCannotBeSaysWhichFieldAndKeepsTheOthers(t *testing.T) {
 	for field, text := range map[string]string{"rate": "many", "window": "0", "lockout_factor": "1.234", "mode": "on", "lockout": "99999999999", "ipv4_prefix": "33"} {
 		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
 		form.Set(field, text)
-		_, page := p.browser(t).post(t, "zones/1/edit", form)
-		contains(t, page, `role="alert">`+strings.ToUpper(field[:1])+field[1:], `value="kept"`)
+		p.browser(t).posts(t, "zones/1/edit", form, http.StatusOK, `role="alert">`+strings.ToUpper(field[:1])+field[1:], `value="kept"`)
 	}
 }
 
@@ -147,12 +139,10 @@ func TestARateOfNothingIsAskedAboutBeforeItIsSaved(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	b := p.browser(t)
 	form := url.Values{"revision": {"1"}, "rate": {"0"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
-	_, page := b.post(t, "zones/1/edit", form)
-	contains(t, page, "Nothing was saved yet", "0 lets nobody pass", "Save it all the same", `value="kept"`, `value="ticket 4711"`)
+	b.posts(t, "zones/1/edit", form, http.StatusOK, "Nothing was saved yet", "0 lets nobody pass", "Save it all the same", `value="kept"`, `value="ticket 4711"`)
 	if zone, _ := p.Zone(t.Context(), 1); zone.Rate != 5 {
 		t.Errorf("the rate is %d", zone.Rate)
 	}
 	form.Set("do", "anyway")
-	_, page = b.post(t, "zones/1/edit", form)
-	contains(t, page, "The zone was changed")
+	b.posts(t, "zones/1/edit", form, http.StatusOK, "The zone was changed")
 }

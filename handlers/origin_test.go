@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,22 +12,14 @@ import (
 // askAs asks with a Host and headers of a test's own.
 func (r *running) askAs(t *testing.T, method, path, host string, header map[string]string) reply {
 	t.Helper()
-	body := io.Reader(http.NoBody)
+	body, headers := "", []string{"Content-Type", "application/json", "Host", host}
 	if method == http.MethodPost {
-		body = strings.NewReader(bucketJSON(1, "alice"))
+		body = bucketJSON(1, "alice")
 	}
-	request, err := http.NewRequestWithContext(t.Context(), method, r.url+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
 	for name, value := range header {
-		request.Header.Set(name, value)
+		headers = append(headers, name, value)
 	}
-	if host != "" {
-		request.Host = host
-	}
-	return send(t, request)
+	return r.ask(t, method, path, body, headers...)
 }
 
 func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -124,6 +125,12 @@ type reply struct {
 // ask sends a request, as send does.
 func (r *running) ask(t *testing.T, method, path, body string, headers ...string) reply {
 	t.Helper()
+	return sendBy(t, r.http, r.request(t, method, path, body, headers...))
+}
+
+// request returns a request with headers, of which Host may be one.
+func (r *running) request(t *testing.T, method, path, body string, headers ...string) *http.Request {
+	t.Helper()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
@@ -135,7 +142,9 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	return sendBy(t, r.http, request)
+	request.Host = cmp.Or(request.Header.Get("Host"), request.Host)
+	request.Header.Del("Host")
+	return request
 }
 
 // send sends a request and holds the answer against openapi.yaml.

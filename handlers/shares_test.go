@@ -21,15 +21,7 @@ import (
 // begin sends a request, and returns its status and, unless it has begun to last, its text.
 func (g guarded) begin(t *testing.T, method, path, body string, headers []string) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, g.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set(headers[0], headers[1])
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	response, err := g.http.Do(request)
+	response, err := g.http.Do(g.request(t, method, path, body, append(headers, "Content-Type", "application/json")...))
 	if err != nil {
 		t.Fatal(err)
 	}
