@@ -157,3 +157,8 @@ type Overrides struct {
 	// Next is the "after" of the next page, or 0 if this is the last one.
 	Next uint64 `json:"next,string,omitzero"`
 }
+
+// Zones is the answer of GET /v1/zones.
+type Zones struct {
+	Zones []service.Zone `json:"zones"`
+}

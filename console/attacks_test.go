@@ -136,14 +136,8 @@ func TestAPageOfAttacksTeachesWhereThereIsNoZone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	b := p.browser(t)
-	if status, page := b.get(t, "attacks"); status != http.StatusOK || !strings.Contains(page, "There is no zone yet") {
-		t.Errorf("without a zone the page is %d, %s", status, page)
-	}
+	b.gets(t, "attacks", http.StatusOK, "There is no zone yet")
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-	if status, page := b.get(t, "attacks"); status != http.StatusOK || !strings.Contains(page, "Sprays show where one check names a user and an address") {
-		t.Errorf("with one zone the page is %d, %s", status, page)
-	}
-	if status, _ := b.get(t, "attacks?users=9"); status != http.StatusNotFound {
-		t.Errorf("a zone that is not there is answered with %d", status)
-	}
+	b.gets(t, "attacks", http.StatusOK, "Sprays show where one check names a user and an address")
+	b.gets(t, "attacks?users=9", http.StatusNotFound)
 }

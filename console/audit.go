@@ -85,7 +85,6 @@ func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, e
 	return q, nil
 }
 
-// auditRowOf returns the row of an entry.
 func auditRowOf(e service.AuditEntry) auditRow {
 	row := auditRow{AuditEntry: e, Deed: deedInWords(e), Changes: settings.ChangesOf(e)}
 	for _, m := range settings.MembersOf(e.After) {

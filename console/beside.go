@@ -23,7 +23,6 @@ type beside struct {
 	All     []neighbour
 }
 
-// neighbour is one of them.
 type neighbour struct {
 	Bucket          service.Bucket
 	Checks          int

@@ -23,9 +23,7 @@ func TestALinkToAKeyOfAnotherZoneNamesNobodyToABoundReader(t *testing.T) {
 	}
 	bound.logIn(t)
 	for _, path := range []string{"keys/" + sealed[1], "search?key=" + sealed[1], "history?key=" + sealed[1]} {
-		if status, page := admin.get(t, path); status != http.StatusOK || !strings.Contains(page, "victim") {
-			t.Errorf("the admin gets %d for %s", status, path)
-		}
+		admin.gets(t, path, http.StatusOK, "victim")
 		if status, page := bound.get(t, path); status < http.StatusBadRequest || strings.Contains(page, "victim") {
 			t.Errorf("the bound reader gets %d for %s: %s", status, path, page)
 		}
@@ -57,19 +55,13 @@ func (b *browser) getsWhatItIsShown(t *testing.T) {
 		t.Fatalf("the menu has %v", menu)
 	}
 	for _, entry := range menu {
-		if status, page := b.get(t, entry[1]); status != http.StatusOK {
-			t.Errorf("%q of the menu is answered with %d, %s", entry[1], status, words(page))
-		}
+		b.gets(t, entry[1], http.StatusOK)
 	}
 	if _, page := b.search(t, "alice"); !strings.Contains(page, "<h1><bdi class=\"key\">alice</bdi></h1>") || !strings.Contains(page, "Newest attempts") {
 		t.Errorf("the key is shown as %s", words(page))
 	}
 	for _, path := range []string{"zones/1", "zones/1/edit", "zones/1/versions", "overrides?zone=1", "locked?zone=1", "history?zone=1", "attacks?users=1"} {
-		if status, page := b.get(t, path); status != http.StatusOK {
-			t.Errorf("%q is answered with %d, %s", path, status, words(page))
-		}
+		b.gets(t, path, http.StatusOK)
 	}
-	if status, page := b.get(t, "txns/1"); status != http.StatusNotFound || !strings.Contains(page, "zones that are not yours") {
-		t.Errorf("a decision of a check in other zones, too: %d, %s", status, words(page))
-	}
+	b.gets(t, "txns/1", http.StatusNotFound, "zones that are not yours")
 }

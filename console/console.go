@@ -85,7 +85,6 @@ func (c *console) onFirstUse() http.Handler {
 	})
 }
 
-// prepare returns the handler of everything.
 func (c *console) prepare() (_ http.Handler, err error) {
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
@@ -96,7 +95,6 @@ func (c *console) prepare() (_ http.Handler, err error) {
 	return protected(c.routes()), nil
 }
 
-// routes returns the router of all pages.
 func (c *console) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path+"static/{name}", c.files)
@@ -125,20 +123,20 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", needing(access.ScopeZones, (*visit).newZone))
 	add("POST", "zones/new", needing(access.ScopeZones, (*visit).makeZone))
-	add("GET", "zones/{zone}", (*visit).zone)
-	add("GET", "zones/{zone}/edit", needing(access.ScopeZones, (*visit).editZone))
-	add("POST", "zones/{zone}/edit", needing(access.ScopeZones, (*visit).writeZone))
+	add("GET", "zones/{zone}", about((*visit).pathZone, (*visit).zone))
+	add("GET", "zones/{zone}/edit", needing(access.ScopeZones, about((*visit).pathZone, (*visit).editZone)))
+	add("POST", "zones/{zone}/edit", needing(access.ScopeZones, about((*visit).pathZone, (*visit).writeZone)))
 	add("GET", "zones/{zone}/versions", (*visit).versions)
 	add("GET", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).showRestoration))
 	add("POST", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).putBack))
-	add("POST", "zones/{zone}/delete", (*visit).dropZone)
-	add("GET", "zones/{zone}/preview/{job}", (*visit).showPreview)
-	add("POST", "zones/{zone}/preview/{job}/cancel", (*visit).cancelPreview)
+	add("POST", "zones/{zone}/delete", about((*visit).pathZone, (*visit).dropZone))
+	add("GET", "zones/{zone}/preview/{job}", about((*visit).pathZone, (*visit).showPreview))
+	add("POST", "zones/{zone}/preview/{job}/cancel", about((*visit).pathZone, (*visit).cancelPreview))
 	add("GET", "overrides", (*visit).overrides)
 	add("POST", "overrides", (*visit).addOverride)
-	add("GET", "overrides/{zone}/{override}", (*visit).override)
-	add("POST", "overrides/{zone}/{override}", (*visit).changeOverride)
-	add("POST", "overrides/{zone}/{override}/delete", (*visit).dropOverride)
+	add("GET", "overrides/{zone}/{override}", about((*visit).pathOverride, (*visit).override))
+	add("POST", "overrides/{zone}/{override}", about((*visit).pathOverride, (*visit).changeOverride))
+	add("POST", "overrides/{zone}/{override}/delete", about((*visit).pathOverride, (*visit).dropOverride))
 	add("GET", "audit", (*visit).audit)
 	add("GET", "tokens", (*visit).tokens)
 	add("POST", "tokens/{token}/revoke", (*visit).revokeToken)

@@ -103,7 +103,6 @@ func (v *visit) formOverride(bucket service.Bucket) (o service.Override, err err
 	return v.api.Override(v.r.Context(), bucket.ZoneID, id)
 }
 
-// endOverride removes the override of one key.
 func (v *visit) endOverride() error {
 	ctx, bucket, _, err := v.deed()
 	if err != nil {

@@ -85,7 +85,6 @@ func (w *refusable) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(at)
 }
 
-// err returns the refusal, or nil.
 func (w *refusable) err() error {
 	if w.refusal == nil {
 		return nil

@@ -53,7 +53,6 @@ func medias() map[string]string {
 	return map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 }
 
-// add adds a file.
 func (f files) add(name string, text []byte) {
 	sum := sha256.Sum256(text)
 	ending := path.Ext(name)
@@ -63,7 +62,6 @@ func (f files) add(name string, text []byte) {
 	f.names[name] = hashed
 }
 
-// address returns the path of a file.
 func (f files) address(name string) (string, error) {
 	hashed, ok := f.names[name]
 	if !ok {
@@ -88,7 +86,6 @@ func (f files) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(found.plain)
 }
 
-// pack returns text by gzip.
 func pack(text []byte, level int) []byte {
 	var packed bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&packed, level) // the level is one that there is

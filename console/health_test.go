@@ -22,8 +22,7 @@ func TestHealthTellsHowEachTaskGoes(t *testing.T) {
 		service.RetentionTask{Name: "old_events", BeganAt: service.At(began), EndedAt: service.At(began), SucceededAt: service.At(began), Backlog: true, Removed: 1234},
 		service.RetentionTask{Name: "old_audit"},
 	)
-	_, page := p.browser(t).get(t, "health")
-	contains(t, page, "Single old attempts leave", "Failing", "the disk is full", "&lt;img", "Work is left", "1\u202f234", "Never ran", "There are no webhooks")
+	page := p.browser(t).gets(t, "health", http.StatusOK, "Single old attempts leave", "Failing", "the disk is full", "&lt;img", "Work is left", "1\u202f234", "Never ran", "There are no webhooks")
 	lacks(t, page, "<img")
 }
 
@@ -34,18 +33,12 @@ func TestWebhooksAreShownToAdministratorsAndTheirDeadOnesSentAgain(t *testing.T)
 		t.Fatal(err)
 	}
 	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann", access.ScopeHistory)
-	_, page := admin.logIn(t).get(t, "health")
-	contains(t, page, "https://hooks.example.com/v", "Nothing sent yet")
-	if status, page := admin.post(t, "health/webhooks/1/resend", url.Values{}); status != http.StatusBadRequest || !strings.Contains(page, "say why") {
-		t.Errorf("without a reason: %d, %s", status, page)
-	}
-	_, page = admin.post(t, "health/webhooks/1/resend", url.Values{"reason": {"it works again"}})
-	contains(t, page, "Everything was received")
-	_, page = analyst.logIn(t).get(t, "health")
+	admin.logIn(t).gets(t, "health", http.StatusOK, "https://hooks.example.com/v", "Nothing sent yet")
+	admin.posts(t, "health/webhooks/1/resend", url.Values{}, http.StatusBadRequest, "say why")
+	admin.posts(t, "health/webhooks/1/resend", url.Values{"reason": {"it works again"}}, http.StatusOK, "Everything was received")
+	_, page := analyst.logIn(t).get(t, "health")
 	lacks(t, page, "hooks.example.com")
-	if status, _ := analyst.post(t, "health/webhooks/1/resend", url.Values{"reason": {"x"}}); status != 403 {
-		t.Errorf("an analyst who resends is answered with %d", status)
-	}
+	analyst.posts(t, "health/webhooks/1/resend", url.Values{"reason": {"x"}}, 403)
 }
 
 func TestTheDoctorsSentencesAreShownTheWorstFirst(t *testing.T) {
@@ -55,8 +48,7 @@ func TestTheDoctorsSentencesAreShownTheWorstFirst(t *testing.T) {
 		return []service.Diagnosis{{Level: "ok", About: "clock", Is: "right"}, {Level: "fault", About: "disk", Is: "full", Do: "make room"}}, nil
 	}
 	p.start(t, false)
-	_, page := p.browser(t).get(t, "health/doctor")
-	contains(t, page, "1 fault and 0 warnings", "make room")
+	page := p.browser(t).gets(t, "health/doctor", http.StatusOK, "1 fault and 0 warnings", "make room")
 	if strings.Index(page, ">disk<") > strings.Index(page, ">clock<") {
 		t.Error("the fault comes last")
 	}

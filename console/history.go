@@ -47,7 +47,6 @@ type checkRow struct {
 	Txns []service.Txn // of all buckets
 }
 
-// checkRows returns the rows of a page.
 func checkRows(page service.HistoryPage) (rows []checkRow) {
 	for _, check := range page.Checks() {
 		row := checkRow{Txn: check[0], Txns: check}

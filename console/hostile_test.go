@@ -84,9 +84,7 @@ func TestWithoutTheDatabaseTheLogInIsShownAndPagesSaySo(t *testing.T) {
 		return r.URL.Path != "/v1/caller" && refuse(w, service.ErrBusy)
 	}))
 	b := p.person(t, "carol", access.ScopeAdmin)
-	if status, page := b.get(t, "login"); status != http.StatusOK || !strings.Contains(page, "<h1>Log in</h1>") {
-		t.Fatalf("the log-in is answered with %d, %s", status, page)
-	}
+	b.gets(t, "login", http.StatusOK, "<h1>Log in</h1>")
 	b.tryLogIn(t)
 	for _, path := range []string{"", "history", "history.csv", "locked", "zones", "overrides", "audit", "tokens", "health", "health/doctor", "txns/1"} {
 		status, page := b.get(t, path)
@@ -133,9 +131,7 @@ func TestPagesOfOtherOriginsEmbedNothing(t *testing.T) {
 	} {
 		b := p.browser(t)
 		b.header = http.Header{"Sec-Fetch-Site": {c.site}, "Sec-Fetch-Dest": {c.dest}}
-		if status, _ := b.get(t, "attacks"); status != c.status {
-			t.Errorf("%v is answered with %d", c, status)
-		}
+		b.gets(t, "attacks", c.status)
 	}
 }
 
@@ -184,9 +180,7 @@ func TestAnOlderBrowserSaysByOriginWhereAFormComesFrom(t *testing.T) {
 	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
 		b := p.browser(t)
 		b.header = http.Header{"Sec-Fetch-Site": {}, "Origin": {origin}}
-		if status, _ := b.post(t, "search", url.Values{"text": {""}}); status != wanted {
-			t.Errorf("a form of %s is answered with %d", origin, status)
-		}
+		b.posts(t, "search", url.Values{"text": {""}}, wanted)
 	}
 }
 
@@ -205,9 +199,7 @@ func TestTheLongestKeyHasItsPage(t *testing.T) {
 	}
 	_, page := p.browser(t).get(t, "locked?zone=3")
 	for _, link := range regexp.MustCompile(`/console/(keys/[\w-]+)"`).FindAllStringSubmatch(page, -1) {
-		if status, _ := p.browser(t).get(t, link[1]); status != http.StatusOK {
-			t.Errorf("a link of the list of lockouts is answered with %d", status)
-		}
+		p.browser(t).gets(t, link[1], http.StatusOK)
 	}
 }
 
@@ -215,11 +207,7 @@ func TestALongFormIsRefusedInWords(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for _, form := range []url.Values{{"text": {strings.Repeat("x", 1<<20)}}, {"txn": make([]string, 1<<17)}} {
-		if status, page := p.browser(t).post(t, "search", form); status != http.StatusForbidden || !strings.Contains(page, "it is too long") {
-			t.Errorf("it is answered with %d, %s", status, page)
-		}
+		p.browser(t).posts(t, "search", form, http.StatusForbidden, "it is too long")
 	}
-	if status, page := p.browser(t).post(t, "login", url.Values{"token": {strings.Repeat("x", 1<<20)}}); status != http.StatusForbidden {
-		t.Errorf("the log-in answers with %d, %s", status, page)
-	}
+	p.browser(t).posts(t, "login", url.Values{"token": {strings.Repeat("x", 1<<20)}}, http.StatusForbidden)
 }

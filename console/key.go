@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/event"
 )
 
 const (
@@ -29,11 +31,8 @@ type keyPage struct {
 	Line   *figure.Timeline
 	Txns   []service.Txn
 	Beside beside
-	// CanHistory says that the reader may see attempts.
-	CanHistory bool
 }
 
-// keyZone is a key in one zone.
 type keyZone struct {
 	standing
 	Deeds   deeds
@@ -44,7 +43,7 @@ type keyZone struct {
 
 // key shows the story of a key.
 func (v *visit) key() error {
-	k := keyPage{Sealed: v.r.PathValue("key"), CanHistory: v.may(access.ScopeHistory)}
+	k := keyPage{Sealed: v.r.PathValue("key")}
 	var ok bool
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
@@ -63,7 +62,7 @@ func (v *visit) key() error {
 			k.Unseen = append(k.Unseen, s)
 		}
 	}
-	if k.CanHistory {
+	if v.may(access.ScopeHistory) {
 		if err := v.tell(&k); err != nil {
 			return err
 		}
@@ -71,7 +70,6 @@ func (v *visit) key() error {
 	return v.show("key", "", "Key", k)
 }
 
-// tell adds the attempts of the key.
 func (v *visit) tell(k *keyPage) (err error) {
 	limit := max(leastLines, mostLines/max(1, len(k.Zones)))
 	for i := range k.Zones {
@@ -193,4 +191,36 @@ func (k keyPage) ZoneName(id int64) string {
 		}
 	}
 	return words.ZoneName(service.Zone{ID: id})
+}
+
+// mostLocks bounds the lockouts of one zone that a page asks for.
+const mostLocks = 50
+
+// locks returns the newest lockouts of a key in a zone, the oldest first.
+func (v *visit) locks(s standing) (locks []figure.Span, err error) {
+	bucket := s.Peek.Bucket
+	page, err := v.api.Events(v.r.Context(), event.Query{
+		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key},
+		Order: service.NewestFirst, Limit: mostLocks,
+	})
+	slices.Reverse(page.Events)
+	for _, e := range page.Events {
+		var data struct {
+			LockedUntil time.Time `json:"locked_until"`
+			LockedAt    time.Time `json:"locked_at"`
+			EndedAt     time.Time `json:"ended_at"`
+		}
+		if json.Unmarshal(e.Data, &data) != nil {
+			continue
+		}
+		switch {
+		case e.Type == event.BucketLocked:
+			locks = append(locks, figure.Span{From: e.At.Time, To: data.LockedUntil})
+		case len(locks) > 0:
+			locks[len(locks)-1].To = data.EndedAt
+		default:
+			locks = append(locks, figure.Span{From: data.LockedAt, To: data.EndedAt})
+		}
+	}
+	return locks, err
 }

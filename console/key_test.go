@@ -30,12 +30,7 @@ func (p *place) guardLogins(t *testing.T) {
 // attempt asks whether an attempt may pass, and returns its decision.
 func (p *place) attempt(t *testing.T, id string, buckets ...service.Bucket) service.Decision {
 	t.Helper()
-	limiter := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute})
-	decisions, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: buckets, AttemptID: id}})
-	if err != nil || decisions[0].Err != nil {
-		t.Fatal(err, decisions)
-	}
-	return decisions[0]
+	return p.ask(t, service.Check{Buckets: buckets, AttemptID: id})[0]
 }
 
 // words returns the text of a page without its markup.
@@ -103,15 +98,11 @@ func TestASearchWithoutAResultTeaches(t *testing.T) {
 	_, page := p.browser(t).search(t, "Nobody")
 	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "Login per address takes no such key", "remembered attempt")
 	far := regexp.MustCompile(`search\?key=[^"]*far=1`).FindString(page)
-	if status, page := p.browser(t).get(t, strings.ReplaceAll(far, "&amp;", "&")); status != http.StatusOK || !strings.Contains(page, "no recorded attempt either") {
-		t.Errorf("the far search %q: %d, %s", far, status, page)
-	}
+	p.browser(t).gets(t, strings.ReplaceAll(far, "&amp;", "&"), http.StatusOK, "no recorded attempt either")
 	if _, page := p.browser(t).search(t, "x\x00"); !strings.Contains(page, "U+0000") {
 		t.Errorf("a control character: %s", page)
 	}
-	if status, page := p.browser(t).get(t, "search"); status != http.StatusOK || !strings.Contains(page, "Any spelling will do") {
-		t.Errorf("without a text: %d, %s", status, page)
-	}
+	p.browser(t).gets(t, "search", http.StatusOK, "Any spelling will do")
 }
 
 func TestNoKeyStandsInAnAddress(t *testing.T) {
@@ -197,7 +188,7 @@ func TestAFormThatIsWrongIsAnsweredInWords(t *testing.T) {
 	b := p.browser(t)
 	path, page := b.search(t, "alice")
 	bucket := regexp.MustCompile(`name="bucket" value="([^"]*)"`).FindStringSubmatch(page)[1]
-	for name, form := range map[string]url.Values{
+	for _, form := range map[string]url.Values{
 		"rate":   {"action": {"limit"}, "lasts": {"never"}},
 		"window": {"action": {"limit"}, "rate": {"1"}, "window": {"1.5"}, "lasts": {"never"}},
 		"life":   {"action": {"allow"}, "lasts": {"-1"}},
@@ -207,16 +198,10 @@ func TestAFormThatIsWrongIsAnsweredInWords(t *testing.T) {
 	} {
 		form.Set("bucket", bucket)
 		form.Set("reason", "test")
-		if status, page := b.post(t, path+"/override", form); status != http.StatusBadRequest || !strings.Contains(page, `<p class="lead">`) {
-			t.Errorf("%s: %d, %s", name, status, page)
-		}
+		b.posts(t, path+"/override", form, http.StatusBadRequest, `<p class="lead">`)
 	}
-	if status, _ := b.post(t, path+"/release", url.Values{"bucket": {"forged"}, "reason": {"x"}}); status != http.StatusBadRequest {
-		t.Errorf("a forged bucket is answered with %d", status)
-	}
-	if status, page := b.get(t, "keys/forged"); status != http.StatusNotFound || !strings.Contains(page, "Search for the key again") {
-		t.Errorf("a forged link: %d, %s", status, page)
-	}
+	b.posts(t, path+"/release", url.Values{"bucket": {"forged"}, "reason": {"x"}}, http.StatusBadRequest)
+	b.gets(t, "keys/forged", http.StatusNotFound, "Search for the key again")
 }
 
 func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
@@ -245,9 +230,7 @@ func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
 	if _, page := caller.search(t, "alice"); strings.Contains(page, "never seen") || !strings.Contains(page, "takes the scope <code>peek</code>") {
 		t.Errorf("a caller is shown %s", page)
 	}
-	if status, _ := caller.get(t, "txns/1"); status != http.StatusForbidden {
-		t.Errorf("a caller sees a decision with %d", status)
-	}
+	caller.gets(t, "txns/1", http.StatusForbidden)
 }
 
 func TestAnAttemptThatIsForgottenIsFoundByAFarSearch(t *testing.T) {
@@ -259,7 +242,5 @@ func TestAnAttemptThatIsForgottenIsFoundByAFarSearch(t *testing.T) {
 	b := p.browser(t)
 	path, page := b.search(t, "login-4711")
 	contains(t, words(page), "Nothing here knows login-4711")
-	if _, page := b.get(t, path+"&far=1"); !strings.Contains(page, "<h1>Decision") {
-		t.Errorf("a forgotten attempt is not found: %s", page)
-	}
+	b.gets(t, path+"&far=1", http.StatusOK, "<h1>Decision")
 }

@@ -82,7 +82,6 @@ func (v *visit) lockedIn(content *locked) error {
 	return v.show("locked", "Locked", "Locked in zone "+strconv.FormatInt(content.Zone.ID, 10), content)
 }
 
-// add adds a list to the page.
 func (l *locked) add(list lockedList) {
 	list.locked = l
 	l.Lists = append(l.Lists, list)

@@ -62,13 +62,9 @@ func TestTheMarkedAreReleasedUnderThePersonsName(t *testing.T) {
 	}
 	form := fields(t, page, "locked/release")
 	form["txn"] = []string{boxes[0][1], boxes[2][1]}
-	if status, _ := helen.post(t, "locked/release", form); status != http.StatusBadRequest {
-		t.Errorf("a release without a reason is answered with %d", status)
-	}
+	helen.posts(t, "locked/release", form, http.StatusBadRequest)
 	form.Set("reason", "ticket 4711")
-	if status, page := helen.post(t, "locked/release", form); status != http.StatusOK || !strings.Contains(page, "The buckets are released") {
-		t.Errorf("the release is answered with %d, %s", status, page)
-	}
+	helen.posts(t, "locked/release", form, http.StatusOK, "The buckets are released")
 	if left := fmt.Sprint(p.lockedKeys(t, 1)); left != "[bob]" {
 		t.Errorf("locked out are %s", left)
 	}
@@ -94,9 +90,7 @@ func TestALockoutThatHasBegunAnewIsLeftAlone(t *testing.T) {
 	}
 	p.locking(t, 1, "alice")
 	form.Set("reason", "x")
-	if status, page := b.post(t, "locked/release", form); status != http.StatusOK {
-		t.Errorf("the release is answered with %d, %s", status, page)
-	}
+	b.posts(t, "locked/release", form, http.StatusOK)
 	if left := fmt.Sprint(p.lockedKeys(t, 1)); left != "[alice]" {
 		t.Errorf("locked out are %s", left)
 	}
@@ -159,7 +153,5 @@ func TestAPageOfLockoutsCountsAndGoesOn(t *testing.T) {
 	if a, b := strings.Count(first, "data-until"), strings.Count(second, "data-until"); a != 100 || b != 20 {
 		t.Errorf("the pages show %d and %d lockouts", a, b)
 	}
-	if status, _ := b.get(t, "locked?zone=99"); status != http.StatusNotFound {
-		t.Errorf("a zone that is not there is answered with %d", status)
-	}
+	b.gets(t, "locked?zone=99", http.StatusNotFound)
 }

@@ -113,7 +113,6 @@ func (c *console) report(ctx context.Context, txn uint64, isKnown bool) {
 	_, _ = c.Outcomes.ReportAll(ctx, []service.Report{{TxnID: txn, Outcome: outcome}})
 }
 
-// logOut ends the session in this browser.
 func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
 	if err := c.readForm(w, r); err != nil {
 		front.NoteOf(r.Context()).Refuse(err)

@@ -142,6 +142,28 @@ func (b *browser) post(t *testing.T, path string, form url.Values) (status int, 
 	return b.ask(t, http.MethodPost, path, form)
 }
 
+// gets loads a page, which must have a status and all of some texts.
+func (b *browser) gets(t *testing.T, path string, want int, texts ...string) (page string) {
+	t.Helper()
+	return b.wants(t, http.MethodGet, path, nil, want, texts)
+}
+
+// posts sends a form, whose answer must have a status and all of some texts.
+func (b *browser) posts(t *testing.T, path string, form url.Values, want int, texts ...string) {
+	t.Helper()
+	b.wants(t, http.MethodPost, path, form, want, texts)
+}
+
+func (b *browser) wants(t *testing.T, method, path string, form url.Values, want int, texts []string) (page string) {
+	t.Helper()
+	status, page := b.ask(t, method, path, form)
+	if status != want {
+		t.Errorf("%s %s is answered with %d, want %d: %s", method, path, status, want, page)
+	}
+	contains(t, page, texts...)
+	return page
+}
+
 func (b *browser) ask(t *testing.T, method, path string, form url.Values) (status int, page string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.server.URL+console.Path+path, strings.NewReader(form.Encode()))

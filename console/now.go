@@ -82,7 +82,6 @@ func (v *visit) totalsNow(content *now) error {
 // IsLive reports whether the page has parts that renew themselves.
 func (n now) IsLive() bool { return n.MayLocked }
 
-// lockedNow counts the lockouts of zones.
 func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 	for _, zone := range zones {
 		if !content.MayLocked || !barred.Binds(zone) {

@@ -153,28 +153,20 @@ func (v *visit) addOverride() error {
 }
 
 // changeOverride changes an override. Its key or network stays.
-func (v *visit) changeOverride() error {
-	zone, o, err := v.pathOverride()
-	if err != nil {
+func (v *visit) changeOverride(p overridePage) error {
+	if isDone, err := v.writeOverride(p.Zone, p.Override, v.api.SetOverride); !isDone {
 		return err
 	}
-	if isDone, err := v.writeOverride(zone, o, v.api.SetOverride); !isDone {
-		return err
-	}
-	return v.goTo(fmt.Sprintf("overrides/%d/%d?done=override", zone.ID, o.ID))
+	return v.goTo(fmt.Sprintf("overrides/%d/%d?done=override", p.Zone.ID, p.Override.ID))
 }
 
-// dropOverride deletes an override.
-func (v *visit) dropOverride() error {
-	zone, o, err := v.pathOverride()
-	if err != nil {
-		return err
-	}
+func (v *visit) dropOverride(p overridePage) error {
 	why, err := v.because()
 	if err != nil {
-		return v.showOverride(overridePage{Zone: zone, Override: o, Fault: sentenceOfField(err)})
+		p.Fault = sentenceOfField(err)
+		return v.override(p)
 	}
-	if err := v.api.DeleteOverride(why, zone.ID, o.ID, ""); err != nil {
+	if err := v.api.DeleteOverride(why, p.Zone.ID, p.Override.ID, ""); err != nil {
 		return err
 	}
 	return v.goTo("overrides?done=dropoverride")

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -18,14 +19,10 @@ func TestOverridesAreAddedChangedAndDeletedByForms(t *testing.T) {
 	_, page := b.post(t, "overrides", url.Values{"zone": {"1"}, "who": {hostile}, "action": {"deny"}, "lasts": {"never"}, "reason": {"he guesses"}})
 	contains(t, page, "The override holds", "Always deny", "never ends", "he guesses", "&lt;img", "U+202E")
 	lacks(t, page, "<img")
-	_, page = b.post(t, "overrides", url.Values{"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"}, "lasts": {"3600"}, "reason": {"office"}})
-	contains(t, page, "203.0.113.0/24", "Limit 500", "data-until")
-	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"}, "until": {"2030-01-02T03:04"}, "reason": {"less"}})
-	contains(t, page, "Limit 9 in 30 s", "2030-01-02 03:04:00")
-	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"limit"}, "lasts": {"same"}, "reason": {"less"}})
-	contains(t, page, "Rate must be a whole number")
-	_, page = b.post(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}})
-	contains(t, page, "Reason must not be empty")
+	b.posts(t, "overrides", url.Values{"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"}, "lasts": {"3600"}, "reason": {"office"}}, http.StatusOK, "203.0.113.0/24", "Limit 500", "data-until")
+	b.posts(t, "overrides/1/1", url.Values{"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"}, "until": {"2030-01-02T03:04"}, "reason": {"less"}}, http.StatusOK, "Limit 9 in 30 s", "2030-01-02 03:04:00")
+	b.posts(t, "overrides/1/1", url.Values{"action": {"limit"}, "lasts": {"same"}, "reason": {"less"}}, http.StatusBadRequest, "Rate must be a whole number")
+	b.posts(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}}, http.StatusBadRequest, "Reason must not be empty")
 	_, page = b.post(t, "overrides/1/1/delete", url.Values{"reason": {"over"}})
 	contains(t, page, "The override was deleted", "203.0.113.0/24")
 	lacks(t, page, "&lt;img")
@@ -60,11 +57,9 @@ func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
-	_, page := b.get(t, "overrides/1/1")
-	contains(t, page, "<dt>Newest attempt</dt><dd>none</dd>", "carol")
-	p.check(t, 1)
-	_, page = b.get(t, "overrides/1/1")
-	contains(t, page, "<dt>Met this override</dt><dd>yes</dd>")
+	b.gets(t, "overrides/1/1", http.StatusOK, "<dt>Newest attempt</dt><dd>none</dd>", "carol")
+	p.ask(t, of(1, "alice"))
+	b.gets(t, "overrides/1/1", http.StatusOK, "<dt>Met this override</dt><dd>yes</dd>")
 }
 
 func TestADenyOfEverybodyIsAskedAboutBeforeItIsSaved(t *testing.T) {
@@ -73,12 +68,10 @@ func TestADenyOfEverybodyIsAskedAboutBeforeItIsSaved(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b := p.browser(t)
 	form := url.Values{"zone": {"2"}, "who": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"}, "reason": {"ticket 4711"}}
-	_, page := b.post(t, "overrides", form)
-	contains(t, page, "Nothing was saved yet", "covers much of the Internet", `value="0.0.0.0/0"`, `value="28800" selected`, `value="ticket 4711"`, "Save it all the same")
+	b.posts(t, "overrides", form, http.StatusOK, "Nothing was saved yet", "covers much of the Internet", `value="0.0.0.0/0"`, `value="28800" selected`, `value="ticket 4711"`, "Save it all the same")
 	if all, err := p.Overrides(t.Context(), 2, 0, 9); err != nil || len(all) != 0 {
 		t.Errorf("there are %v, %v", all, err)
 	}
 	form.Set("do", "anyway")
-	_, page = b.post(t, "overrides", form)
-	contains(t, page, "The override holds", "0.0.0.0/0")
+	b.posts(t, "overrides", form, http.StatusOK, "The override holds", "0.0.0.0/0")
 }

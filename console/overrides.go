@@ -108,16 +108,7 @@ func (p overridePage) Form() overrideForm { return formOf(p.Override) }
 // IsUsed reports whether the newest attempt of the key met the override.
 func (p overridePage) IsUsed() bool { return p.Newest != nil && p.Newest.OverrideID == p.Override.ID }
 
-// override shows one override.
-func (v *visit) override() error {
-	zone, o, err := v.pathOverride()
-	if err != nil {
-		return err
-	}
-	return v.showOverride(overridePage{Zone: zone, Override: o})
-}
-
-func (v *visit) showOverride(p overridePage) error {
+func (v *visit) override(p overridePage) error {
 	p.Findings = lint.OfOverride(v.Now(), p.Zone, p.Override)
 	if p.Override.Key != "" && v.may("history") {
 		page, err := v.api.History(v.r.Context(), service.HistoryQuery{
@@ -134,14 +125,14 @@ func (v *visit) showOverride(p overridePage) error {
 }
 
 // pathOverride returns the override that the path names, and its zone.
-func (v *visit) pathOverride() (zone service.Zone, o service.Override, err error) {
-	if zone, err = v.pathZone(); err != nil {
-		return zone, o, err
+func (v *visit) pathOverride() (p overridePage, err error) {
+	if p.Zone, err = v.pathZone(); err != nil {
+		return p, err
 	}
 	id, ok := v.pathID("override")
 	if !ok {
-		return zone, o, &api.Problem{Status: 404, Detail: "The address names no override. The page of overrides lists all of them."}
+		return p, &api.Problem{Status: 404, Detail: "The address names no override. The page of overrides lists all of them."}
 	}
-	o, err = v.api.Override(v.r.Context(), zone.ID, id)
-	return zone, o, err
+	p.Override, err = v.api.Override(v.r.Context(), p.Zone.ID, id)
+	return p, err
 }

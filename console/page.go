@@ -37,15 +37,17 @@ type page struct {
 	Notice   string // of the deed that led to this page
 	Path     string // where the console begins
 	Content  any
+	may      func(access.Scope) bool
 }
 
-// entry is one of the menu.
+// May reports whether the reader has a scope, in any zone.
+func (p page) May(scope access.Scope) bool { return p.may(scope) }
+
 type entry struct {
 	Name, Path string
 	needs      []access.Scope // any of which is enough
 }
 
-// menu returns all entries.
 func menu() []entry {
 	const history, peek, overrides = access.ScopeHistory, access.ScopePeek, access.ScopeOverrides
 	return []entry{
@@ -120,7 +122,6 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 	writePacked(w, r, status, text.Bytes())
 }
 
-// show writes a page for the reader.
 func (v *visit) show(name, place, title string, content any) error {
 	return v.showAs(http.StatusOK, name, place, title, content)
 }
@@ -128,7 +129,7 @@ func (v *visit) show(name, place, title string, content any) error {
 func (v *visit) showAs(status int, name, place, title string, content any) error {
 	p := page{
 		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
-		Notice: notices()[v.r.URL.Query().Get("done")], Content: content,
+		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may,
 	}
 	isEnough := func(scope access.Scope) bool { // tokens are for all zones
 		return v.may(scope) && (scope != access.ScopeAdmin || v.mayEverywhere(scope))
@@ -170,7 +171,6 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// titleOf returns the sentence for a status.
 func titleOf(status int) string {
 	switch status {
 	case http.StatusForbidden:

@@ -37,7 +37,6 @@ type preview struct {
 	MaySave bool
 }
 
-// previewChoice is one rate of a preview.
 type previewChoice struct {
 	backtest.Proposal
 	Number         int
@@ -93,11 +92,7 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 }
 
 // showPreview shows how far a back-test is, and its result.
-func (v *visit) showPreview() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
+func (v *visit) showPreview(zone service.Zone) error {
 	wanted, err := settings.Read(v.r.URL.Query(), zone)
 	if err != nil {
 		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
@@ -127,7 +122,6 @@ func progressOf(job backtest.Job) int {
 	return min(99, int(100*job.At.Sub(job.Since.Time)/whole))
 }
 
-// fill fills in the result of a back-test.
 func (p *preview) fill(result backtest.Result) {
 	var rates []int
 	for i, proposal := range result.Proposals {
@@ -144,12 +138,7 @@ func (p *preview) fill(result backtest.Result) {
 	}
 }
 
-// cancelPreview cancels a back-test.
-func (v *visit) cancelPreview() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
+func (v *visit) cancelPreview(zone service.Zone) error {
 	job := v.r.PathValue("job")
 	if _, err := v.api.CancelBacktest(v.r.Context(), zone.ID, job); err != nil {
 		return err

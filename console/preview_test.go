@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -45,8 +46,7 @@ func previewed(t *testing.T) (*place, *studio, *browser) {
 func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
-	_, page := b.post(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}})
-	contains(t, page, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
+	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
 	grid := s.asked.Grid
 	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0] != 5*time.Minute ||
 		grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
@@ -55,8 +55,7 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 	if length := s.asked.Until.Sub(s.asked.Since.Time); length < 29*24*time.Hour {
 		t.Errorf("it is about %s", length)
 	}
-	_, page = b.post(t, "zones/1/preview/job1/cancel", url.Values{"query": {"rate=8"}})
-	contains(t, page, "This preview was cancelled", `zones/1/edit?rate=8"`)
+	b.posts(t, "zones/1/preview/job1/cancel", url.Values{"query": {"rate=8"}}, http.StatusOK, "This preview was cancelled", `zones/1/edit?rate=8"`)
 }
 
 // result is that of a back-test with two rates.
@@ -83,8 +82,7 @@ func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
 	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
-	_, page := b.get(t, "zones/1/preview/job1?rate=8")
-	contains(t, page, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
+	page := b.gets(t, "zones/1/preview/job1?rate=8", http.StatusOK, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")
 	form := url.Values{"do": {"shadow:8"}, "reason": {"tried"}}
 	for _, field := range []string{"revision", "rate", "window", "mode", "lockout"} {
@@ -104,6 +102,5 @@ func TestAPreviewWhileAnotherIsMadeSaysSoAndKeepsTheForm(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
 	s.err = service.ErrBusy
-	_, page := b.post(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"77"}, "do": {"preview"}})
-	contains(t, page, "The preview was not begun", `value="77"`)
+	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"77"}, "do": {"preview"}}, http.StatusServiceUnavailable, "The preview was not begun", `value="77"`)
 }

@@ -25,8 +25,6 @@ type search struct {
 	// Keys are the zones in which it may be a key, and Left how many zones were not looked at.
 	Keys []standing
 	Left int
-	// CanHistory and CanPeek say which looks the reader's credential allows.
-	CanHistory, CanPeek bool
 }
 
 // mostSearched is the longest text that is looked for, in bytes: no id or key is longer.
@@ -47,7 +45,7 @@ func (v *visit) postSearch() error {
 // search leads to the decision or the key that a text means, or shows all that it may mean.
 func (v *visit) search() error {
 	sealed := v.r.URL.Query().Get("key")
-	found := search{Sealed: sealed, IsFar: v.r.URL.Query().Has("far"), CanHistory: v.may(access.ScopeHistory), CanPeek: v.may(access.ScopePeek)}
+	found := search{Sealed: sealed, IsFar: v.r.URL.Query().Has("far")}
 	if sealed == "" {
 		return v.show("search", "", "Search", found)
 	}
@@ -73,7 +71,8 @@ func (v *visit) failSealed() error {
 
 // find looks for all that a text may mean.
 func (v *visit) find(found *search) (err error) {
-	if found.CanHistory {
+	mayHistory := v.may(access.ScopeHistory)
+	if mayHistory {
 		if found.Txn, err = v.findTxn(found.Text); err != nil {
 			return err
 		}
@@ -81,12 +80,12 @@ func (v *visit) find(found *search) (err error) {
 			return err
 		}
 	}
-	if found.CanPeek {
+	if v.may(access.ScopePeek) {
 		if found.Keys, found.Left, err = v.standings(service.Bucket{Key: found.Text}); err != nil {
 			return err
 		}
 	}
-	if found.IsFar && found.CanHistory && found.Txn == nil && found.Attempt == nil && !found.IsKey() {
+	if found.IsFar && mayHistory && found.Txn == nil && found.Attempt == nil && !found.IsKey() {
 		found.Attempt, found.ScannedUntil, err = v.findForgotten(found.Text)
 	}
 	return err

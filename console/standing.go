@@ -51,7 +51,6 @@ func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err 
 	return all, left, nil
 }
 
-// standing looks at a key in a zone.
 func (v *visit) standing(zone service.Zone, key string) (s standing, err error) {
 	s = standing{Zone: zone, Asked: key}
 	s.Peek, err = v.api.Peek(v.r.Context(), service.Bucket{ZoneID: zone.ID, Key: key})

@@ -44,7 +44,6 @@ func (v *visit) tokens() error {
 	return v.show("tokens", "Tokens", "Tokens", list)
 }
 
-// tokenRow returns the row of a credential.
 func (v *visit) tokenRow(c access.Credential, now time.Time) tokenRow {
 	row := tokenRow{Credential: c, IsLive: c.IsLive(now), IsOwn: !v.reader.IsOpen && c.ID == v.reader.ID}
 	for _, preset := range access.Presets() {

@@ -13,16 +13,11 @@ func TestTokensAreListedAndRevokedByTypingTheName(t *testing.T) {
 	p := guarded(t)
 	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann "+hostile, access.ScopePeek, access.ScopeHistory, access.ScopeMetrics)
 	analyst.logIn(t)
-	if status, _ := analyst.get(t, "tokens"); status != http.StatusForbidden {
-		t.Errorf("an analyst who looks at tokens is answered with %d", status)
-	}
-	_, page := admin.logIn(t).get(t, "tokens")
-	contains(t, page, ">you<", ">admin<", ">analyst<", "&lt;img", "velocityd token create")
+	analyst.gets(t, "tokens", http.StatusForbidden)
+	page := admin.logIn(t).gets(t, "tokens", http.StatusOK, ">you<", ">admin<", ">analyst<", "&lt;img", "velocityd token create")
 	lacks(t, page, admin.token, analyst.token, "<img")
-	_, page = admin.post(t, "tokens/2/revoke", url.Values{"typed": {"ann"}})
-	contains(t, page, "The token was not revoked")
-	_, page = admin.post(t, "tokens/2/revoke", url.Values{"typed": {"ann " + hostile}, "reason": {"he has left"}})
-	contains(t, page, "The token was revoked", "Revoked")
+	admin.posts(t, "tokens/2/revoke", url.Values{"typed": {"ann"}}, http.StatusBadRequest, "The token was not revoked")
+	admin.posts(t, "tokens/2/revoke", url.Values{"typed": {"ann " + hostile}, "reason": {"he has left"}}, http.StatusOK, "The token was revoked", "Revoked")
 	_, page = admin.get(t, "tokens")
 	lacks(t, page, "&lt;img")
 	if status, _ := analyst.post(t, "tokens/1/revoke", url.Values{"typed": {"carol"}, "reason": {"r"}}); status == http.StatusOK {

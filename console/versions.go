@@ -20,13 +20,11 @@ const mostAuditPages = 20
 
 // versionList is the content of the page of a zone's versions.
 type versionList struct {
-	ID      int64
-	Rows    []version
-	Older   uint64 // the entry below which the next page begins; 0: there is none
-	MayBack bool
+	ID    int64
+	Rows  []version
+	Older uint64 // the entry below which the next page begins; 0: there is none
 }
 
-// version is one change of a zone.
 type version struct {
 	service.AuditEntry
 	Changes []settings.Difference
@@ -46,7 +44,7 @@ func (v *visit) versions() error {
 	if err != nil {
 		return err
 	}
-	list := versionList{ID: int64(id), Older: page.Next, MayBack: v.may(access.ScopeZones)}
+	list := versionList{ID: int64(id), Older: page.Next}
 	for _, e := range page.Entries {
 		list.Rows = append(list.Rows, versionOf(e))
 	}
@@ -73,7 +71,6 @@ type restoration struct {
 	Changes      []settings.Difference
 	Overrides    []service.Override
 	Findings     []lint.Finding // that it would bring
-	MayExcept    bool
 }
 
 // IsNone reports whether the zone is as it was.
@@ -107,7 +104,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return r, err
 	}
-	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now, MayExcept: v.may(access.ScopeOverrides)}
+	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now}
 	before, madeBy := rewind.Zone(edits)
 	if madeBy != 0 {
 		return r, &api.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
@@ -117,7 +114,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	}
 	r.Findings = lint.Brought(v.Now(), now, r.Wanted)
 	r.Changes = settings.Differences(now, r.Wanted)
-	if !r.MayExcept {
+	if !v.may(access.ScopeOverrides) {
 		return r, nil
 	}
 	var there []service.Override

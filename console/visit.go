@@ -81,6 +81,17 @@ func hurried(handle func(*visit) error) func(*visit) error {
 	}
 }
 
+// about returns a page or deed about something that the path names, such as a zone.
+func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) func(*visit) error {
+	return func(v *visit) error {
+		thing, err := named(v)
+		if err != nil {
+			return err
+		}
+		return handle(v, thing)
+	}
+}
+
 // needing returns a page or deed that is refused to readers without a scope. It is for forms, which ask the interface for less than
 // they offer.
 func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html/template"
 	"net/http"
 	"strconv"
 
@@ -17,37 +16,19 @@ import (
 type zonePage struct {
 	Zone     service.Zone
 	Sentence string
-	Groups   []shownGroup
+	Groups   []settings.Group
 	Findings []lint.Finding
 	Day      day
-	HasDay   bool
 	// Locked is how many buckets are locked, at most those of one page; HasMore says that there are more.
 	Locked  int
 	HasMore bool
-	MayPeek bool
-	// MayEdit, MayExcept and MaySee are for deeds, for overrides, and for the audit.
-	MayEdit, MayExcept, MaySee bool
 }
 
-// shownGroup are settings of a zone in words.
-type shownGroup struct {
-	Name   string
-	Fields []shownField
-}
-
-// shownField is one of them.
-type shownField struct {
-	Name, Label string
-	Words       template.HTML
-}
-
-// pathID returns a number of the path.
 func (v *visit) pathID(name string) (id uint64, ok bool) {
 	id, err := strconv.ParseUint(v.r.PathValue(name), 10, 64)
 	return id, err == nil && id > 0
 }
 
-// pathZone returns the zone that the path names.
 func (v *visit) pathZone() (service.Zone, error) {
 	id, err := strconv.ParseInt(v.r.PathValue("zone"), 10, 32)
 	if err != nil || id < 1 {
@@ -57,24 +38,15 @@ func (v *visit) pathZone() (service.Zone, error) {
 	return zone.WithDefaults(), err
 }
 
-// zone shows one zone.
-func (v *visit) zone() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
-	p := zonePage{
-		Zone: zone, Sentence: words.Sentence(zone), Groups: shownGroups(zone), HasDay: v.may(access.ScopeHistory),
-		MayPeek: v.may(access.ScopePeek),
-		MayEdit: v.may(access.ScopeZones), MayExcept: v.may(access.ScopeOverrides), MaySee: v.may(access.ScopeHistory),
-	}
+func (v *visit) zone(zone service.Zone) (err error) {
+	p := zonePage{Zone: zone, Sentence: words.Sentence(zone), Groups: settings.ValuesOf(zone).Groups()}
 	if p.Findings, err = v.findings(zone); err != nil {
 		return err
 	}
 	if p.Day, err = v.day(zone.ID); err != nil {
 		return err
 	}
-	if p.MayPeek {
+	if v.may(access.ScopePeek) {
 		if p.Locked, p.HasMore, err = v.countLocked(zone.ID, 0, 1); err != nil {
 			return err
 		}
@@ -93,19 +65,4 @@ func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 		}
 	}
 	return lint.Findings(v.Now(), zone, overrides), nil
-}
-
-// shownGroups returns all settings of a zone in words.
-func shownGroups(zone service.Zone) (list []shownGroup) {
-	written := settings.ValuesOf(zone)
-	for _, g := range settings.Groups() {
-		shown := shownGroup{Name: g.Name}
-		for _, f := range g.Fields {
-			if f.Kind() != service.KindText {
-				shown.Fields = append(shown.Fields, shownField{f.Name, f.Label, f.InWords(written[f.Name])})
-			}
-		}
-		list = append(list, shown)
-	}
-	return list
 }

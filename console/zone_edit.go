@@ -21,7 +21,7 @@ type zoneForm struct {
 	Now service.Zone
 	// ID is what was typed for a new zone.
 	ID       string
-	Groups   []formGroup
+	Groups   []settings.Group
 	Changes  []settings.Difference
 	Findings []lint.Finding
 	Fault    string
@@ -31,30 +31,6 @@ type zoneForm struct {
 	IsOdd      bool // it was sent to be saved, and is probably not meant
 	MayPreview bool
 	Reason     string
-}
-
-// formGroup are settings in a form.
-type formGroup struct {
-	Name   string
-	Fields []formField
-}
-
-// formField is a setting and its value in a form.
-type formField struct {
-	settings.Field
-	Value string
-}
-
-// formGroups returns the fields of a form with these settings.
-func formGroups(written settings.Values) (list []formGroup) {
-	for _, g := range settings.Groups() {
-		filled := formGroup{Name: g.Name}
-		for _, f := range g.Fields {
-			filled.Fields = append(filled.Fields, formField{f, written[f.Name]})
-		}
-		list = append(list, filled)
-	}
-	return list
 }
 
 // isOdd reports whether a form that was sent to be saved is probably not meant, and was not sent for the second time.
@@ -82,7 +58,7 @@ func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 	if err != nil && f.Fault == "" && len(form) > 0 {
 		f.Fault = sentenceOfField(err)
 	}
-	f.Groups, f.ID, f.Reason = formGroups(written), form.Get("id"), form.Get("reason")
+	f.Groups, f.ID, f.Reason = written.Groups(), form.Get("id"), form.Get("reason")
 	f.MayPreview = f.Now.ID != 0 && v.may(access.ScopeHistory)
 	title := "New zone"
 	if f.Now.ID != 0 {
@@ -99,25 +75,16 @@ func sentenceOfField(err error) string {
 	return sentenceOf(err)
 }
 
-// newZone shows the form of a new zone.
 func (v *visit) newZone() error { return v.showForm(http.StatusOK, zoneForm{}, v.r.URL.Query()) }
 
 // editZone shows the form of a zone, with the values that the address has.
-func (v *visit) editZone() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
+func (v *visit) editZone(zone service.Zone) error {
 	return v.showForm(http.StatusOK, zoneForm{Now: zone}, v.r.URL.Query())
 }
 
 // writeZone does with a form of a zone what its button says: "look", "preview", "save", "anyway" or "shadow", and behind a colon the
 // rate that was chosen in a preview.
-func (v *visit) writeZone() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
+func (v *visit) writeZone(zone service.Zone) error {
 	form := v.r.PostForm
 	deed, rate, _ := strings.Cut(form.Get("do"), ":")
 	if rate != "" {
@@ -173,7 +140,6 @@ func (v *visit) showConflict(now, wanted service.Zone) error {
 	return v.showForm(http.StatusConflict, zoneForm{Now: now, Theirs: settings.Differences(now, wanted)}, form)
 }
 
-// makeZone makes a new zone.
 func (v *visit) makeZone() error {
 	form := v.r.PostForm
 	id, err := strconv.ParseInt(form.Get("id"), 10, 32)
@@ -203,11 +169,7 @@ func (v *visit) makeZone() error {
 }
 
 // dropZone deletes a zone, if its number was typed.
-func (v *visit) dropZone() error {
-	zone, err := v.pathZone()
-	if err != nil {
-		return err
-	}
+func (v *visit) dropZone(zone service.Zone) error {
 	why, fault := v.confirmed("number of the zone", strconv.FormatInt(zone.ID, 10))
 	if fault != "" {
 		return v.fail(http.StatusBadRequest, "The zone was not deleted.", fault)

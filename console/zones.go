@@ -15,14 +15,11 @@ const zonesPerPage = 25
 
 // zoneList is the content of the page of all zones.
 type zoneList struct {
-	Rows    []zoneRow
-	Next    int64 // the id behind which the next page begins; 0: there is none
-	MayEdit bool
-	HasDay  bool // the reader may see totals
-	Since   time.Time
+	Rows  []zoneRow
+	Next  int64 // the id behind which the next page begins; 0: there is none
+	Since time.Time
 }
 
-// zoneRow is a zone and its last day.
 type zoneRow struct {
 	Zone service.Zone
 	Day  day
@@ -50,7 +47,7 @@ func (v *visit) zones() error {
 		return err
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
-	list := zoneList{MayEdit: v.may(access.ScopeZones), HasDay: v.may(access.ScopeHistory), Since: v.dayBegins()}
+	list := zoneList{Since: v.dayBegins()}
 	for _, zone := range all {
 		switch {
 		case zone.ID <= after:

@@ -21,11 +21,7 @@ const headerAttempt = "Idempotency-Key"
 const pathAttemptShown = "/v1/attempts/:id"
 
 // showAttempt answers GET /v1/attempts/{id}.
-func (s *server) showAttempt(x *exchange) error {
-	id, err := pathAttempt(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showAttempt(x *exchange, id string) error {
 	named := service.Report{AttemptID: id}
 	return s.lookUp(x, func(ctx context.Context) error {
 		switch reached, err := s.Auth.Reachable(ctx, x.caller.Caller, named); {

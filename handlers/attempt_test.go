@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/access"
 )
 
 func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
@@ -58,16 +62,100 @@ func TestAttemptIDsThatContradictAreRefused(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	for _, id := range []string{"", "é", "tab\t", strings.Repeat("a", 65)} {
-		body := `{"zone_id":1,"bucket_key":"alice","attempt_id":` + quoted(id) + `}`
-		if p := r.post(t, "/v1/check", body).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, "attempt_id") {
-			t.Errorf("%q: %+v", id, p)
-		}
-		if results := r.post(t, "/v1/checks", `{"checks":[`+body+`]}`).results(t); word(results[0]) != "invalid_request" {
-			t.Errorf("%q in a batch: %+v", id, results[0])
-		}
-	}
 	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 0 {
 		t.Errorf("refused checks recorded %+v", txns)
+	}
+}
+
+func TestOutcomeByAttemptIDNeedsNothingOfTheAnswer(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+	check := func(id string) service.Decision {
+		t.Helper()
+		return r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"alice","attempt_id":`+quoted(id)+`}`).decision(t)
+	}
+	const id, path = `a/b "%`, "/v1/attempts/a%2Fb%20%22%25"
+	check(id)
+	for range 2 {
+		got := r.post(t, path+"/outcome", `{"outcome":"success"}`)
+		if want := `{"attempt_id":"a/b \"%","outcome":"success"}`; got.status != http.StatusOK || got.body != want {
+			t.Errorf("got %d %s, want %s", got.status, got.body, want)
+		}
+	}
+	if line := r.log.Last(t); line["route"] != "/v1/attempts/:id/outcome" {
+		t.Errorf("logged %v", line)
+	}
+	r.post(t, path+"/outcome", `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
+	check("second") // the place was given back
+	if d := check("third"); !d.Blocked {
+		t.Fatalf("the bucket is full, but: %+v", d)
+	}
+	p := r.post(t, "/v1/attempts/third/outcome", `{"outcome":"success"}`).refused(t, http.StatusConflict, "conflict")
+	if !strings.Contains(p.Detail, "was blocked") {
+		t.Errorf("detail = %q", p.Detail)
+	}
+	for _, method := range []string{"POST", "GET"} {
+		path, body := "/v1/attempts/never", ""
+		if method == "POST" {
+			path, body = path+"/outcome", `{"outcome":"success"}`
+		}
+		p := r.ask(t, method, path, body, "Content-Type", "application/json").refused(t, http.StatusNotFound, "not_found")
+		if !strings.HasPrefix(p.Detail, "no recorded answer has this attempt_id: ") || !strings.Contains(p.Detail, "degraded") {
+			t.Errorf("detail = %q", p.Detail)
+		}
+	}
+	if text := r.log.String(); strings.Contains(text, "a/b") || strings.Contains(text, "third") || strings.Contains(text, "never") {
+		t.Errorf("attempt ids are secrets, and were logged:\n%s", text)
+	}
+}
+
+func TestAttemptIDInThePathIsRefusedIfItCanBeNone(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for _, id := range []string{"%C3%A9", "%0A", "%7F", "%FF", strings.Repeat("a", 65), strings.Repeat("%20", 65)} {
+		for method, path := range map[string]string{"GET": "/v1/attempts/" + id, "POST": "/v1/attempts/" + id + "/outcome"} {
+			p := r.ask(t, method, path, `{"outcome":"success"}`, "Content-Type", "application/json").
+				refused(t, http.StatusBadRequest, "invalid_request")
+			if !strings.Contains(p.Detail, "1 to 64 printable ASCII characters") || p.Pointer != "" {
+				t.Errorf("%s: %+v", path, p)
+			}
+		}
+	}
+	r.get(t, "/v1/attempts/").refused(t, http.StatusNotFound, "route_not_found")
+	r.get(t, "/v1/attempts/a/b").refused(t, http.StatusNotFound, "route_not_found")
+	r.post(t, "/v1/attempts//outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "route_not_found")
+	p := r.post(t, "/v1/attempts/a/outcome", `{"outcome":"won"}`).refused(t, http.StatusBadRequest, "invalid_request")
+	if p.Pointer != "/outcome" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type", "application/json")
+	owner := append(g.as("owner", nil, access.ScopeAdmin), "Content-Type", "application/json")
+	g.ask(t, "POST", "/v1/checks", `{"checks":[{"attempt_id":"mine","zone_id":1,"bucket_key":"x"},{"attempt_id":"other","zone_id":2,"bucket_key":"x"},`+
+		`{"attempt_id":"both","buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}]}`, owner...)
+	for _, call := range []struct{ method, path, body string }{{"GET", "", ""}, {"POST", "/outcome", `{"outcome":"success"}`}} {
+		absent := g.ask(t, call.method, "/v1/attempts/never"+call.path, call.body, headers...)
+		for _, id := range []string{"other", "both"} {
+			got := g.ask(t, call.method, "/v1/attempts/"+id+call.path, call.body, headers...)
+			if got.status != http.StatusNotFound || got.body != absent.body {
+				t.Errorf("%s %s: %d %s, want %s", call.method, id, got.status, got.body, absent.body)
+			}
+		}
+		g.ask(t, call.method, "/v1/attempts/mine"+call.path, call.body, headers...).answered(t, http.StatusOK)
+	}
+	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"attempt_id":"other","outcome":"success"},{"attempt_id":"both","outcome":"success"},`+
+		`{"attempt_id":"mine","outcome":"success"},{"txn_id":1,"outcome":"success"},{"attempt_id":"never","outcome":"success"}]}`, headers...)
+	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"attempt_id":"mine","outcome":"success"}`) {
+		t.Errorf("reports: %s", got.body)
+	}
+	for _, id := range []string{"other", "both"} {
+		if found, err := g.Attempt(t.Context(), id); err != nil || found.Outcome != "" {
+			t.Errorf("%s has outcome %q (%v), which a caller of another zone has reported", id, found.Outcome, err)
+		}
 	}
 }

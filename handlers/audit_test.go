@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -29,10 +28,7 @@ func TestTheAuditIsListedByPagesForTheZonesOfTheCaller(t *testing.T) {
 	list := func(headers []string, query string) (ids string, next uint64) {
 		t.Helper()
 		got := g.ask(t, http.MethodGet, "/v1/audit"+query, "", headers...)
-		var page service.AuditPage
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", query, got.status, got.body)
-		}
+		page := read[service.AuditPage](t, got)
 		for _, e := range page.Entries {
 			ids += fmt.Sprint(e.ID, e.Subject, e.ZoneID, " ")
 		}

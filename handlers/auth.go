@@ -1,6 +1,9 @@
 package handlers
 
 import (
+	"net/http"
+
+	"velocityd/api"
 	"velocityd/front"
 	"velocityd/service/access"
 )
@@ -64,4 +67,50 @@ func (s *server) authorize(x *exchange) (err error) {
 		err = x.caller.MayEverywhere()
 	}
 	return err
+}
+
+// Names of header fields with credentials, in the canonical form of net/http.
+const (
+	fieldAPIKey        = "X-Api-Key"
+	fieldAuthorization = "Authorization"
+	fieldAuthenticate  = "Www-Authenticate"
+)
+
+// challenge names the scheme by which a caller may prove who he is. Basic is accepted and not named: a
+// browser that is told of it asks for a password, and then sends it along with requests
+// that other sites make it send.
+const challenge = `Bearer realm="velocityd"`
+
+// credentialOf returns the digest of the request's credential. given is false if it has none that could be one of ours.
+// The Authorization that a gateway sends is the end user's in any case.
+func credentialOf(x *exchange) (digest access.Digest, given bool) {
+	r := x.Request()
+	authorization := r.Header[fieldAuthorization]
+	if isOfGateways(x.Path()) {
+		authorization = nil
+	}
+	return front.CredentialOf(authorization, r.Header[fieldAPIKey], r.TLS)
+}
+
+// pathCaller is the path of showCaller.
+const pathCaller = "/v1/caller"
+
+// showCaller answers GET /v1/caller: who the service believes the caller to be.
+func (s *server) showCaller(x *exchange) error {
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	who := access.Identity{IsOpen: s.Auth.IsOpen(), Principal: principal}
+	if who.IsOpen {
+		who.Scopes = []access.Scope{access.ScopeAdmin}
+	} else {
+		digest, _ := credentialOf(x)
+		shown, known := s.Auth.Callers.Credential(digest)
+		if !known {
+			return access.ErrUnauthenticated // it has ended just now
+		}
+		who.ID, who.Kind, who.Caller, who.ExpiresAt = shown.ID, shown.Kind, shown.Caller(), shown.ExpiresAt
+	}
+	return x.respondJSON(http.StatusOK, api.MediaJSON, who)
 }

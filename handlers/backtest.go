@@ -39,7 +39,6 @@ type backtestRequest struct {
 	MostRows *int             `json:"most_rows,omitzero"`
 }
 
-// query returns the question about a zone.
 func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err error) {
 	q.ZoneID, q.Grid = zone, backtest.Grid{
 		Rates: r.Rates, Windows: backtest.LengthsOf(r.Windows), Periods: r.Periods, Lockouts: backtest.LengthsOf(r.Lockouts), Counts: r.Counts,
@@ -70,11 +69,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 }
 
 // beginBacktest answers POST /v1/zones/{id}/backtest.
-func (s *server) beginBacktest(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) beginBacktest(x *exchange, zoneID int64) error {
 	principal, err := s.principal(x)
 	if err != nil {
 		return err

@@ -121,9 +121,7 @@ func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
 		t.Errorf("%+v", job)
 	}
 	for path, status := range map[string]int{"/v1/zones/1/backtest/none": http.StatusNotFound, strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound} {
-		if got := r.ask(t, http.MethodGet, path, ""); got.status != status {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		r.ask(t, http.MethodGet, path, "").answered(t, status)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestABacktestCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startBacktestsBy(t, servePiped)
 		at := r.post(t, "/v1/zones/1/backtest", `{}`).header.Get("Location")
-		if got := r.ask(t, http.MethodDelete, at, ""); got.status != http.StatusOK || !strings.Contains(got.body, `"state":"cancelled"`) {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+		r.ask(t, http.MethodDelete, at, "").answered(t, http.StatusOK, `"state":"cancelled"`)
 		status := http.StatusServiceUnavailable // until the instance has ended it
 		for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
 			time.Sleep(time.Second) // of the bubble's time
@@ -155,13 +151,9 @@ func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {
 		`{"most_rows":0}`: http.StatusBadRequest, `{"most_rows":10000001}`: http.StatusBadRequest, `{"periods":["year"]}`: http.StatusBadRequest,
 		`{"windows":[9223372036854775807]}`: http.StatusBadRequest, `{"rates":[1,2,3,4,5,6],"windows":[1,2,3,4,5,6]}`: http.StatusBadRequest, ``: http.StatusBadRequest,
 	} {
-		if got := r.post(t, "/v1/zones/1/backtest", body); got.status != status {
-			t.Errorf("%s: %d %s", body, got.status, got.body)
-		}
+		r.post(t, "/v1/zones/1/backtest", body).answered(t, status)
 	}
-	if got := r.post(t, "/v1/zones/7/backtest", `{}`); got.status != http.StatusNotFound {
-		t.Errorf("a zone that does not exist: %d %s", got.status, got.body)
-	}
+	r.post(t, "/v1/zones/7/backtest", `{}`).answered(t, http.StatusNotFound)
 }
 
 func TestABacktestEndsAtItsBound(t *testing.T) {

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"velocityd/service"
 )
 
@@ -28,17 +26,6 @@ func BenchmarkCheck(b *testing.B) {
 		handler.ServeHTTP(answer, request)
 		if answer.Code != http.StatusOK {
 			b.Fatal(answer.Body)
-		}
-	}
-}
-
-func BenchmarkReadQuestion(b *testing.B) {
-	var tokens tokenReaders
-	body := []byte(bucketJSON(1, "1_42"))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := tokens.read(body, func(in *jsontext.Decoder) error { _, err := readQuestion(in); return err }); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

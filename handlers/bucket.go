@@ -14,11 +14,7 @@ type releaseRequest struct {
 }
 
 // peek answers GET /v1/zones/{id}/buckets/{key}.
-func (s *server) peek(x *exchange) error {
-	given, err := pathBucket(x)
-	if err != nil {
-		return err
-	}
+func (s *server) peek(x *exchange, given service.Bucket) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		bucket, err := s.normalBucket(ctx, given)
 		if err != nil {
@@ -30,11 +26,7 @@ func (s *server) peek(x *exchange) error {
 
 // release answers POST /v1/zones/{id}/buckets/{key}/release with the released
 // bucket.
-func (s *server) release(x *exchange) error {
-	bucket, err := pathBucket(x)
-	if err != nil {
-		return err
-	}
+func (s *server) release(x *exchange, bucket service.Bucket) error {
 	var request releaseRequest
 	if err := s.read(x, &request); err != nil {
 		return err
@@ -42,7 +34,7 @@ func (s *server) release(x *exchange) error {
 	if err := request.validate(); err != nil {
 		return err
 	}
-	if err := s.lookUp(x, func(ctx context.Context) error {
+	if err := s.lookUp(x, func(ctx context.Context) (err error) {
 		bucket, err = s.normalBucket(ctx, bucket)
 		return err
 	}); err != nil {

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,14 +19,7 @@ import (
 // peek returns the answer of a look at a bucket.
 func (r reply) peek(t *testing.T) service.Peek {
 	t.Helper()
-	var p service.Peek
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %s, want a bucket", r.status, r.body)
-	}
-	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
-		t.Fatalf("bucket %s: %v", r.body, err)
-	}
-	return p
+	return read[service.Peek](t, r)
 }
 
 func bucketPath(zone int64, key string) string {
@@ -83,41 +75,6 @@ func TestBadKeysInPathsAreRefused(t *testing.T) {
 	}
 }
 
-func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-	want := `"mode":"enforce","rate":1,"window":3600,"velocity":0,"remaining":1,"retry_after":0,"txns":[]}`
-	if got := r.get(t, bucketPath(1, "Never Seen")); got.status != http.StatusOK ||
-		!strings.HasPrefix(got.body, `{"zone_id":1,"bucket_key":"never seen","checked_at":"`) ||
-		!strings.HasSuffix(got.body, want) {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
-	allowed := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
-	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Velocity != 1 || p.Remaining != 0 || p.RetryAfter.IsZero() ||
-		!p.LockedUntil.IsZero() || p.Override != nil {
-		t.Errorf("full: %+v", p)
-	}
-	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	p := r.get(t, bucketPath(1, "alice")).peek(t)
-	if p.LockedUntil.Time != blocked.CheckedAt.Add(2*time.Hour) {
-		t.Errorf("locked until %s, checked at %s", p.LockedUntil, blocked.CheckedAt)
-	}
-	if len(p.Txns) != 2 || p.Txns[0].ID != blocked.TxnID() || p.Txns[1].ID != allowed.TxnID() || !p.Txns[0].WouldBlock || !p.Txns[1].Counted {
-		t.Errorf("txns %+v", p.Txns)
-	}
-	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny","reason":"test"}`)
-	p = r.get(t, bucketPath(1, "alice")).peek(t)
-	if !p.Unmetered || !p.LockedUntil.IsZero() || p.Override == nil || p.Override.Key != "alice" ||
-		p.Override.Action != service.OverrideDeny || p.RetryAfter.Duration != time.Hour {
-		t.Errorf("override: %+v", p)
-	}
-	if txns := r.Txns(bucketOf(1, "alice")); len(txns) != 2 {
-		t.Errorf("peeking recorded %+v", txns)
-	}
-	r.get(t, bucketPath(7, "alice")).refused(t, http.StatusNotFound, "not_found")
-}
-
 func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -126,6 +83,10 @@ func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); !d.Blocked {
 		t.Fatalf("not blocked: %+v", d)
 	}
+	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Key != "alice" || p.LockedUntil.IsZero() {
+		t.Errorf("before: %+v", p)
+	}
+	r.get(t, bucketPath(7, "alice")).refused(t, http.StatusNotFound, "not_found")
 	reason := strings.Repeat("é", 255)
 	p := r.post(t, bucketPath(1, "Alice")+"/release", `{"reason":"`+reason+`"}`, "X-Forwarded-User", "Zoë Müller").peek(t)
 	if p.Key != "alice" || p.Remaining != 1 || !p.LockedUntil.IsZero() || len(p.Txns) != 2 || p.Txns[1].Counted {
@@ -213,9 +174,9 @@ func TestSeveralReleasesAreAnsweredEachByItself(t *testing.T) {
 	}
 	const path = "/v1/zones/3/release"
 	got := r.post(t, path, `{"bucket_keys":["192.0.2.1","secret","::ffff:192.0.2.2"],"reason":"mail gateway"}`, "X-Forwarded-User", "ann")
-	var answer api.Releases
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK || len(answer.Results) != 3 {
-		t.Fatalf("got %d %s", got.status, got.body)
+	answer := read[api.Releases](t, got)
+	if len(answer.Results) != 3 {
+		t.Fatalf("got %s", got.body)
 	}
 	if first, last := answer.Results[0], answer.Results[2]; first.BucketKey != "192.0.2.1" || last.BucketKey != "192.0.2.2" {
 		t.Errorf("released %+v and %+v", first, last)

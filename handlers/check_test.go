@@ -38,47 +38,6 @@ func fixed(d service.Decision) storeFunc {
 
 func bucketOf(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
 
-func TestCheckAnswersInTheDocumentedOrder(t *testing.T) {
-	t.Parallel()
-	r := startWith(t, fixed(service.Decision{
-		CheckedAt: service.At(time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200))),
-		Verdicts: []service.Verdict{{
-			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1,
-		}},
-	}))
-	got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"1_42"}`)
-	want := `{"blocked":false,"would_block":false,"txn_id":"981","retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
-		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"would_block":false,"txn_id":"981",` +
-		`"rate":5,"window":60,"velocity":1,"remaining":4,"retry_after":0}]}`
-	if got.status != http.StatusOK || got.body != want {
-		t.Errorf("got %d\n%s\nwant\n%s", got.status, got.body, want)
-	}
-	if server := got.header.Get("Server"); server != "" {
-		t.Errorf("the server names itself %q", server)
-	}
-}
-
-func TestCheckBlocksWithStatus200(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	both := `{"buckets":[` + bucketJSON(1, "alice") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
-	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Verdicts) != 2 || d.TxnID() != d.Verdicts[0].TxnID {
-		t.Errorf("first: %+v", d)
-	}
-	got := r.post(t, "/v1/check", both)
-	d := got.decision(t)
-	if !d.Blocked || d.Verdicts[0].Blocked || !d.Verdicts[1].Blocked || d.RetryAfter() != d.Verdicts[1].RetryAfter.Duration {
-		t.Errorf("second: %+v", d)
-	}
-	if d.Verdicts[0].Remaining() != 1 {
-		t.Errorf("the user's bucket was charged: %+v", d.Verdicts[0])
-	}
-	if want := fmt.Sprint(service.WholeSeconds(d.RetryAfter())); d.RetryAfter() < time.Second || got.header.Get("Retry-After") != want {
-		t.Errorf("Retry-After = %q, want %q", got.header.Get("Retry-After"), want)
-	}
-}
-
 func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
@@ -126,92 +85,6 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 		results := r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(7, "x")+`,`+test.body+`]}`).results(t)
 		if p := results[1].Problem; p == nil || p.Pointer != "/checks/1"+test.pointer || p.Detail != test.detail {
 			t.Errorf("%s in a batch: %+v", name, p)
-		}
-	}
-}
-
-// badKeys are keys as they stand between the quotes of a JSON string.
-func badKeys() map[string]string {
-	return map[string]string{
-		"empty":                "",
-		"256 characters":       strings.Repeat("x", 256),
-		"NUL":                  `secret\u0000key`,
-		"C1 control":           `secret\u0085key`,
-		"raw control":          "secret\x01key",
-		"invalid UTF-8":        "secret\xff\xfekey",
-		"surrogate as UTF-8":   "secret\xed\xa0\x80key",
-		"lone high surrogate":  `secret\ud800key`,
-		"unknown escape":       `secret\xkey`,
-		"surrogate at the end": `secretkey\ud83d`,
-	}
-}
-
-func TestServerRefusesEveryBadKey(t *testing.T) {
-	t.Parallel()
-	asked := startWith(t, func(context.Context, []service.Check) ([]service.Decision, error) {
-		t.Error("the store was asked")
-		return nil, service.ErrBusy
-	})
-	for name, key := range badKeys() {
-		bucket := `{"zone_id":1,"bucket_key":"` + key + `"}`
-		for _, body := range []string{bucket, `{"buckets":[` + bucket + `]}`} {
-			p := asked.post(t, "/v1/check", body).refused(t, http.StatusBadRequest, "invalid_request")
-			if strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "xxx") {
-				t.Errorf("%s: detail repeats the key: %s", name, p.Detail)
-			}
-		}
-	}
-	if log := asked.log.String(); strings.Contains(log, "secret") {
-		t.Errorf("the log repeats a key: %s", log)
-	}
-}
-
-func TestCheckTakesEveryGoodKey(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for _, key := range []string{
-		"Bob", "bob", "é", "e\u0301", " bob ", `a"b\c'd`, "<script>&", "null", "\u00a0", "\u2028", "\ufffd",
-		strings.Repeat("🔑", 255), "%00", "../etc",
-	} {
-		d := r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
-		if d.Verdicts[0].Key != key || d.Verdicts[0].Remaining() != 1 {
-			t.Errorf("key %q came back as %+v", key, d.Verdicts[0])
-		}
-	}
-	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Verdicts[0].Key != "🔑" {
-		t.Errorf("an escaped pair came back as %q", d.Verdicts[0].Key)
-	}
-}
-
-func TestChecksAnswersEachByItself(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	got := r.post(t, "/v1/checks", `{"checks":[`+strings.Join([]string{
-		bucketJSON(2, "alice"),
-		bucketJSON(2, "alice"),
-		bucketJSON(2, ""),
-		bucketJSON(7, "bob"),
-		`{}`,
-		`{"zone_id":1,"bucket_key":"x","buckets":[]}`,
-		`{"buckets":[{"zone_id":1}]}`,
-		`{"buckets":[` + bucketJSON(1, "d") + `,` + bucketJSON(1, "") + `]}`,
-		`{"buckets":[` + bucketJSON(1, "d") + `,` + bucketJSON(2, "bob") + `]}`,
-	}, ",")+`]}`)
-	if got.status != http.StatusOK {
-		t.Fatalf("got %d %s", got.status, got.body)
-	}
-	results := got.results(t)
-	if len(results) != 9 {
-		t.Fatalf("got %d results for 9 checks", len(results))
-	}
-	for i, want := range []string{
-		"allowed", "blocked", "invalid_request", "not_found", "invalid_request", "invalid_request",
-		"invalid_request", "invalid_request", "allowed",
-	} {
-		if got := word(results[i]); got != want {
-			t.Errorf("check %d: %s, want %s: %+v", i, got, want, results[i].Problem)
 		}
 	}
 }
@@ -272,30 +145,10 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 	}
 }
 
-func TestChecksAnswersWithoutTheStoreIfNoneMakesSense(t *testing.T) {
-	t.Parallel()
-	r := startWith(t, func(context.Context, []service.Check) ([]service.Decision, error) {
-		t.Error("the store was asked")
-		return nil, service.ErrBusy
-	})
-	for i, got := range r.post(t, "/v1/checks", `{"checks":[{},`+bucketJSON(1, "")+`]}`).results(t) {
-		if word(got) != "invalid_request" {
-			t.Errorf("result %d: %+v", i, got)
-		}
-	}
-}
-
 // results returns the answer of a batch.
 func (r reply) results(t *testing.T) []api.Result {
 	t.Helper()
-	var answer api.Results
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %.200s, want results", r.status, r.body)
-	}
-	if err := newDecoder().decode([]byte(r.body), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Results
+	return read[api.Results](t, r).Results
 }
 
 func word(r api.Result) string {

@@ -32,7 +32,6 @@ func (s *server) showDiagnosis(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, made.Value)
 }
 
-// diagnose makes the answer of showDiagnosis.
 func (s *server) diagnose(ctx context.Context) (api.Diagnosis, error) {
 	list, err := s.Examine(ctx)
 	return api.NewDiagnosis(list, time.Now()), err

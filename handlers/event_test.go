@@ -106,12 +106,7 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		"?type=bucket.*&zone=1&after=3":     "alice bucket.lock_ended, alice bucket.released",
 		"?zone=7":                           "",
 	} {
-		var page event.Page
-		got := h.get(t, "/v1/events"+query)
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", query, got.status, got.body)
-		}
-		described(t).holds(t, "GET", "/v1/events"+query, got)
+		page := read[event.Page](t, h.get(t, "/v1/events"+query))
 		var shown []string
 		for _, e := range page.Events {
 			shown = append(shown, e.Key+" "+string(e.Type))

@@ -17,10 +17,11 @@ const exportPageTimeout = 10 * time.Second
 // exportTxns answers with all txns of a query, page by page. It is recorded first. If a page can not be read, the answer
 // ends as its form allows, and never as if it were whole.
 func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string) error {
-	w, e := &stream{x: x, media: api.MediaNDJSON}, txnForm(ndjson{})
+	e := ndjson()
 	if form == formCSV {
-		w.media, w.file, e = api.MediaCSV+"; charset=utf-8", "txns.csv", commas{}
+		e = commas()
 	}
+	w := &stream{x: x, media: e.media, file: e.file}
 	if err := refuseOldHTTP(x.Request()); err != nil {
 		return err
 	}
@@ -52,16 +53,15 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 	ctx, cancel := s.whileRunning(w.x)
 	defer cancel()
 	query.Limit = service.MaxHistoryPage
-	var part bytes.Buffer
-	e.head(&part)
+	part := bytes.NewBuffer(e.head)
 	for page, err := range service.Pages(ctx, pageLimited{s.Reader, s.patience(exportPageTimeout)}, query) {
 		if err != nil {
-			return s.breakOff(w, e, err)
+			return s.breakOff(w, e.end, err)
 		}
 		w.x.hideAttempts(page.Txns, query.AttemptID)
 		for _, t := range page.Txns {
-			if err := e.txn(&part, t); err != nil {
-				return s.breakOff(w, e, fmt.Errorf("encode txn %d: %w", t.ID, err))
+			if err := e.txn(part, t); err != nil {
+				return s.breakOff(w, e.end, fmt.Errorf("encode txn %d: %w", t.ID, err))
 			}
 		}
 		if w.send(part.Bytes()) != nil {
@@ -74,7 +74,7 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 
 // breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone. A caller in this process gets the
 // error itself, from Observed.
-func (s *server) breakOff(w *stream, e ending, err error) error {
+func (s *server) breakOff(w *stream, end ending, err error) error {
 	if s.Running.Err() != nil {
 		err = errStopping()
 	}
@@ -82,7 +82,7 @@ func (s *server) breakOff(w *stream, e ending, err error) error {
 		return err
 	}
 	var last bytes.Buffer
-	if !e.end(&last, problemOf(err)) || w.send(last.Bytes()) != nil {
+	if !end(&last, problemOf(err)) || w.send(last.Bytes()) != nil {
 		w.x.isBroken = true
 	}
 	return err
@@ -99,7 +99,6 @@ func errStopping() error {
 	return &requestError{kind: api.ErrNotReady, detail: "This instance stops. Ask again: another one answers, or this one when it is back."}
 }
 
-// pageLimited gives each page a deadline.
 type pageLimited struct {
 	store   service.HistoryStore
 	timeout time.Duration

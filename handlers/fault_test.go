@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -96,13 +95,9 @@ func TestStrangersFillNoLog(t *testing.T) {
 		"methods": func(t *testing.T, address string) {
 			t.Helper()
 			for i := range times / 10 {
-				conn, err := tls.Dial("tcp", address, trusting)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l := &line{Conn: conn, answers: bufio.NewReader(conn)}
-				l.mustAsk(t, "ALICE"+strings.Repeat("E", i)+" /v1/zones HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusServiceUnavailable)
-				_ = conn.Close()
+				l := handlerstest.DialTLS(t, address, authority)
+				l.MustAsk(t, "ALICE"+strings.Repeat("E", i)+" /v1/zones HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusServiceUnavailable)
+				_ = l.Close()
 			}
 		},
 	} {
@@ -110,7 +105,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 			t.Parallel()
 			s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
 			if name == "methods" {
-				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
+				handlerstest.DialTLS(t, s.address, authority).MustAsk(t, askLive, http.StatusOK) // and stays
 			}
 			send(t, s.address)
 			if log := s.log.String(); strings.Count(log, "\n") > times/50 || !strings.Contains(log, `"level":"WARN"`) ||

@@ -93,37 +93,38 @@ func (h *historyRequest) resume(header http.Header) (err error) {
 func sendEvents[T any](s *server, w *stream, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any)) error {
 	ctx, cancel := s.whileRunning(w.x)
 	defer cancel()
-	e := events{}
-	var part bytes.Buffer
-	e.head(&part)
-	if w.send(part.Bytes()) != nil {
+	// It says how long to wait before asking again.
+	if w.send(fmt.Appendf(nil, "retry: %d\n\n", 3*followPause.Milliseconds())) != nil {
 		return nil
 	}
+	var part bytes.Buffer
 	var last time.Time // so that the first step tells the position
 	for step, err := range steps(ctx) {
 		if err == nil {
 			err = s.mayStill(w.x)
 		}
 		if err != nil {
-			return s.breakOff(w, e, err)
+			return s.breakOff(w, endEvents, err)
 		}
 		part.Reset()
 		for _, item := range step.Items {
 			id, shown := form(item)
-			if err := e.item(&part, id, shown); err != nil {
-				return s.breakOff(w, e, fmt.Errorf("encode item %d: %w", id, err))
+			if err := appendEvent(&part, id, shown); err != nil {
+				return s.breakOff(w, endEvents, fmt.Errorf("encode item %d: %w", id, err))
 			}
 		}
 		if time.Since(last) > heartbeat || len(step.Items) > 0 {
 			last = time.Now()
-			e.position(&part, step.Position)
+			// A heartbeat is no event for the caller's program. One whose filter lets few txns pass does not begin far behind when he asks
+			// again.
+			fmt.Fprintf(&part, ": alive\nid: %d\n\n", step.Position)
 		}
 		if part.Len() > 0 && w.send(part.Bytes()) != nil {
 			return nil // the caller has gone
 		}
 	}
 	if s.Running.Err() != nil {
-		_ = s.breakOff(w, e, errStopping()) // no fault
+		_ = s.breakOff(w, endEvents, errStopping()) // no fault
 	}
 	return nil
 }
@@ -140,25 +141,16 @@ func (s *server) mayStill(x *exchange) error {
 	return err
 }
 
-// events are the encoding of server-sent events. The id of each is that of its txn or event, and tells the browser from
-// where to go on.
-type events struct{}
-
-// head says how long to wait before asking again, in milliseconds.
-func (events) head(b *bytes.Buffer) { fmt.Fprintf(b, "retry: %d\n\n", 3*followPause.Milliseconds()) }
-
-func (events) item(b *bytes.Buffer, id uint64, shown any) error {
+// appendEvent appends a server-sent event, whose id is that of its txn or event, and tells the browser from where to go on.
+func appendEvent(b *bytes.Buffer, id uint64, shown any) error {
 	fmt.Fprintf(b, "id: %d\ndata: ", id)
 	err := json.MarshalWrite(b, shown)
 	b.WriteString("\n\n")
 	return err
 }
 
-// position appends a heartbeat, which is no event for the caller's program. It tells the position, so that one whose
-// filter lets few txns pass does not begin far behind when he asks again.
-func (events) position(b *bytes.Buffer, id uint64) { fmt.Fprintf(b, ": alive\nid: %d\n\n", id) }
-
-func (events) end(b *bytes.Buffer, p api.Problem) bool {
+// endEvents is the ending of a follower's stream.
+func endEvents(b *bytes.Buffer, p api.Problem) bool {
 	b.WriteString("event: " + api.EventProblem + "\ndata: ")
 	err := json.MarshalWrite(b, p)
 	b.WriteString("\n\n")

@@ -28,14 +28,7 @@ func (r *running) follow(t *testing.T, query string, headers ...string) followin
 // followPath asks for a stream of events, and fails unless it begins.
 func (r *running) followPath(t *testing.T, path string, headers ...string) following {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), "GET", r.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		request.Header.Add(headers[i], headers[i+1])
-	}
-	response, err := r.http.Do(request)
+	response, err := r.http.Do(r.request(t, "GET", path, "", headers...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +129,7 @@ func TestFollowersGetEachTxnThatMatchesOnceAndGoOnWhereTheyWere(t *testing.T) {
 			f.next(t, `"bucket_key":"alice"`)
 		}
 		all.next(t, `"bucket_key":"carol"`)
-		if got := h.ask(t, "HEAD", "/v1/txns/follow", ""); got.status != http.StatusOK {
-			t.Errorf("HEAD: %d", got.status)
-		}
+		h.ask(t, "HEAD", "/v1/txns/follow", "").answered(t, http.StatusOK)
 	})
 }
 

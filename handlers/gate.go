@@ -59,11 +59,7 @@ func (s *server) shortGate(x *exchange) error {
 }
 
 // namedGate answers /gate/{name} and the paths below it.
-func (s *server) namedGate(x *exchange) error {
-	named, err := s.gateOf(x)
-	if err != nil {
-		return err
-	}
+func (s *server) namedGate(x *exchange, named gate.Gate) error {
 	asked, err := named.Question(s.gateRequest(x), x.Path() == pathBelowName)
 	if err != nil {
 		return err
@@ -73,11 +69,7 @@ func (s *server) namedGate(x *exchange) error {
 
 // gateOutcome answers /gate/{name}/outcome with the status 204: the outcome is recorded. Its errors are as those of
 // /v1/attempts/{id}/outcome.
-func (s *server) gateOutcome(x *exchange) error {
-	named, err := s.gateOf(x)
-	if err != nil {
-		return err
-	}
+func (s *server) gateOutcome(x *exchange, named gate.Gate) error {
 	report, err := named.Report(s.gateRequest(x))
 	if err != nil {
 		return err
@@ -92,7 +84,6 @@ func (s *server) gateOutcome(x *exchange) error {
 	return x.respondNothing()
 }
 
-// gateOf returns the gate that the path names.
 func (s *server) gateOf(x *exchange) (gate.Gate, error) {
 	name, err := pathPart(x, "name")
 	if err != nil {

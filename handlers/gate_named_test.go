@@ -111,9 +111,7 @@ func TestANamedGateThatCannotDecideAnswersAsItsFileSays(t *testing.T) {
 				t.Errorf("%v, %s: the fault is not logged: %s", fault, name, text)
 			}
 		}
-		if got := r.ask(t, http.MethodGet, "/gate/open", ""); got.status != http.StatusBadRequest {
-			t.Errorf("%v: a wrong question is let pass: %d", fault, got.status)
-		}
+		r.ask(t, http.MethodGet, "/gate/open", "").answered(t, http.StatusBadRequest)
 	}
 }
 
@@ -172,9 +170,7 @@ func TestAReportOfAGatewayNeedsItsScopeInAPIKey(t *testing.T) {
 	report, check := g.as("gateway", nil, access.ScopeReport), g.as("gateway", nil, access.ScopeCheck)
 	for want, token := range map[int][]string{http.StatusNotFound: report, http.StatusForbidden: check} {
 		key := []string{"X-API-Key", strings.TrimPrefix(token[1], "Bearer ")}
-		if got := g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", key...); got.status != want {
-			t.Errorf("%d %s, want %d", got.status, got.body, want)
-		}
+		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", key...).answered(t, want)
 		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", token...).refused(t, http.StatusUnauthorized, "unauthenticated")
 	}
 }

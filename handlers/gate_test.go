@@ -1,11 +1,8 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -15,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/front"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -69,9 +67,7 @@ func TestAGateAnswersAnyMethodWithAnyBody(t *testing.T) {
 		if method != http.MethodHead && method != http.MethodTrace {
 			body, headers = strings.Repeat("x", 1<<10), append(headers, "Content-Type", "none")
 		}
-		if got := r.ask(t, method, "/v1/gate", body, headers...); got.status != http.StatusNoContent {
-			t.Errorf("%s: %d %s", method, got.status, got.body)
-		}
+		r.ask(t, method, "/v1/gate", body, headers...).answered(t, http.StatusNoContent)
 	}
 	if line, _ := r.log.lastRequest(t); line["route"] != "/v1/gate" || line["caller"] != nil || line["blocked"] != false {
 		t.Errorf("logged %v", line)
@@ -88,22 +84,9 @@ func TestAGateAnswersHTTP10AndChunkedBodies(t *testing.T) {
 		"an end user's request, as nginx passes it on": "GET /v1/gate?zone=1&key=c HTTP/1.0\r\nHost: velocityd\r\nConnection: close\r\n" +
 			"Authorization: Basic YTpi\r\nCookie: a=b\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
+		if !handlerstest.Dial(t, strings.TrimPrefix(r.url, "http://")).MustAsk(t, request, http.StatusNoContent).Closes {
+			t.Errorf("%s: the connection is kept", name)
 		}
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if answer.StatusCode != http.StatusNoContent || !answer.Close {
-			t.Errorf("%s: %v", name, answer)
-		}
-		_ = answer.Body.Close()
-		_ = conn.Close()
 	}
 }
 
@@ -111,10 +94,8 @@ func TestHeadersOfTheEndUserChangeNoQuestionInTheAddress(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	forged := []string{"X-Velocity-Zone", "2", "X-Velocity-Key", "victim", "X-Velocity-Attempt", "always-the-same"}
-	for i, want := range []int{204, 204, 403} {
-		if got := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice", "", forged...); got.status != want {
-			t.Errorf("attempt %d: %d, want %d", i, got.status, want)
-		}
+	for _, want := range []int{204, 204, 403} {
+		r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice", "", forged...).answered(t, want)
 	}
 	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=victim", ""); got.status != 204 || got.header.Get("RateLimit") != `"2";r=1` {
 		t.Errorf("the victim's bucket: %d %v", got.status, got.header)

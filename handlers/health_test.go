@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"velocityd/service"
 )
 
 func TestLiveAsksNobody(t *testing.T) {
@@ -38,7 +41,7 @@ func TestReadySaysWhyNot(t *testing.T) {
 	if p.Detail != "Not ready: schema is at version 3, need 5." || got.header.Get("Retry-After") != "1" {
 		t.Errorf("detail %q, Retry-After %q", p.Detail, got.header.Get("Retry-After"))
 	}
-	if line := r.log.last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
+	if line := r.log.Last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
 		t.Errorf("logged %v", line)
 	}
 }
@@ -51,10 +54,25 @@ func TestReadyTakesAnswersWithoutTheDatabaseIfItIsAskedTo(t *testing.T) {
 		o.Answers = func(context.Context) error { return reason }
 	})
 	r.get(t, "/readyz").refused(t, http.StatusServiceUnavailable, "not_ready")
-	if got := r.get(t, "/readyz?degraded=ok"); got.status != http.StatusOK {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
+	r.get(t, "/readyz?degraded=ok").answered(t, http.StatusOK)
 	reason = errors.New("the service is stopping")
 	r.get(t, "/readyz?degraded=ok").refused(t, http.StatusServiceUnavailable, "not_ready")
 	r.get(t, "/readyz?degraded=yes").refused(t, http.StatusBadRequest, "invalid_request")
+}
+
+func TestAnExaminationIsAnsweredToAllForAWhile(t *testing.T) {
+	t.Parallel()
+	var made atomic.Int64
+	r := start(t, func(o *Options) {
+		o.Examine = func(context.Context) ([]service.Diagnosis, error) {
+			made.Add(1)
+			return nil, nil
+		}
+	})
+	for range 3 {
+		r.get(t, "/v1/diagnosis")
+	}
+	if made.Load() != 1 {
+		t.Errorf("three callers cost %d examinations, want one", made.Load())
+	}
 }

@@ -51,12 +51,10 @@ func filterParams() []string {
 	return []string{paramZone, paramKey, paramBlocked, paramWouldBlock, paramOutcome, paramAttempt}
 }
 
-// listParams are the parameters of listTxns.
 func listParams() []string {
 	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat, paramOthers)
 }
 
-// followParams are the parameters of followTxns.
 func followParams() []string { return append(filterParams(), paramAfter) }
 
 // decodeHistory reads a query strictly: a filter with a wrong name would show all txns.
@@ -120,7 +118,6 @@ func (h *historyRequest) setTypes(given []string) error {
 	return nil
 }
 
-// set reads one parameter.
 func (h *historyRequest) set(name, text string) (err error) {
 	switch name {
 	case paramBlocked:

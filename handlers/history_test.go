@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -60,11 +59,7 @@ func (h historic) record(t *testing.T, zone int64, keys ...string) {
 // page returns the answer as a page.
 func (r reply) page(t *testing.T) service.HistoryPage {
 	t.Helper()
-	var p service.HistoryPage
-	if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != http.StatusOK {
-		t.Fatalf("got %d %s, %v", r.status, r.body, err)
-	}
-	return p
+	return read[service.HistoryPage](t, r)
 }
 
 // keysOf returns the keys of txns in their order.
@@ -74,55 +69,6 @@ func keysOf(txns []service.Txn) string {
 		keys = append(keys, txn.Key)
 	}
 	return strings.Join(keys, " ")
-}
-
-func TestHistoryIsShownPageByPageWithTheFiltersGiven(t *testing.T) {
-	t.Parallel()
-	h := startHistoric(t)
-	h.record(t, 1, "alice", "bob", "alice")
-	between := time.Now().Add(time.Duration(h.moved.Load())).UTC().Format(time.RFC3339Nano)
-	h.record(t, 2, "x", "x")
-	if got := h.post(t, "/v1/txns/2/outcome", `{"outcome":"success"}`); got.status != http.StatusOK {
-		t.Fatal(got.body)
-	}
-	for query, want := range map[string]string{
-		"":                                    "x x alice bob alice",
-		"zone=2":                              "x x",
-		"zone=1&zone=2&order=asc":             "alice bob alice x x",
-		"zone=1&key=%20ALICE":                 "alice alice",
-		"zone=1&key=Alice&key=BOB&order=desc": "alice bob alice",
-		"zone=1&key=nobody":                   "",
-		"blocked=true":                        "x",
-		"blocked=false&zone=2":                "x",
-		"would_block=true":                    "x",
-		"outcome=success":                     "bob",
-		"outcome=failure":                     "",
-		"outcome=none&zone=1":                 "alice alice",
-		"attempt_id=0%201%201":                "bob",
-		"before=3":                            "bob alice",
-		"after=3":                             "x x",
-		"after=0&limit=2":                     "alice bob",
-		"limit=1":                             "x",
-		"since=" + between:                    "x x",
-		"until=" + between:                    "alice bob alice",
-		"format=json&until=2020-01-01T00:00:00%2B01:00": "",
-	} {
-		if got := h.get(t, "/v1/txns?"+query).page(t); keysOf(got.Txns) != want {
-			t.Errorf("%s: %s, want %s", query, keysOf(got.Txns), want)
-		}
-	}
-	first := h.get(t, "/v1/txns?limit=2&order=asc").page(t)
-	if first.Next != 2 || first.Last != 2 || first.ScannedUntil.IsZero() {
-		t.Errorf("the first page ends with %+v", first)
-	}
-	end := h.get(t, "/v1/txns?after=2").page(t)
-	if end.Next != 0 || end.Last != 5 || keysOf(end.Txns) != "alice x x" {
-		t.Errorf("the last page is %+v", end)
-	}
-	if got := h.get(t, "/v1/txns?after=5").page(t); got.Last != 5 || len(got.Txns) != 0 {
-		t.Errorf("behind the end: %+v", got)
-	}
-	h.get(t, "/v1/txns?zone=3&key=a").refused(t, http.StatusNotFound, "not_found")
 }
 
 func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {

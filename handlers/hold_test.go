@@ -123,12 +123,10 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 	}
 	for _, path := range []string{pathDescription, pathLive} {
 		synctest.Test(t, func(t *testing.T) {
-			pipes := handlerstest.Pipes(make(chan net.Conn, 1))
-			server := wire.NewServer(New(Options{}), time.Minute, nil)
-			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{TLS: settings})) }()
-			near, accepted := net.Pipe()
-			pipes <- accepted
-			caller := newDeafCaller(t, tls.Client(near, trusting))
+			pipes := servePipes(New(Options{}), wire.Options{TLS: settings})
+			defer pipes.end()
+			near := pipes.dial()
+			caller := newDeafCaller(t, tls.Client(near.Conn, trusting))
 			caller.ask(t, http.MethodGet, path)
 			began := time.Now()
 			for {
@@ -140,8 +138,6 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 				t.Errorf("%s: given up after %s", path, took)
 			}
 			near.Close()
-			close(pipes)
-			_ = server.Close()
 		})
 	}
 }
@@ -152,9 +148,10 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
 			service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: 4 * maxBody})
-		near, accepted := net.Pipe()
-		defer serveConn(s.serve(s.routeCalls), time.Minute, accepted)()
-		handlerstest.MustWrite(t, near, asks("/v1/checks", body))
+		pipes := servePipes(s.serve(s.routeCalls), wire.Options{})
+		defer pipes.end()
+		near := pipes.dial()
+		handlerstest.MustWrite(t, near, handlerstest.Asks("/v1/checks", body))
 		synctest.Wait() // now the answer is written to nobody
 		answer := service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`)
 		if held := s.bodies.Taken(); held < answer {
@@ -184,9 +181,7 @@ func TestAnAnswerThatDoesNotFitIntoMemoryIsRefusedBeforeTheWork(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
-	if got := s.post(t, "/v1/check", bucketJSON(1, "a")); got.status != http.StatusOK || !strings.Contains(got.body, `"blocked":false`) {
-		t.Errorf("something was counted: %d %s", got.status, got.body)
-	}
+	s.post(t, "/v1/check", bucketJSON(1, "a")).answered(t, http.StatusOK, `"blocked":false`)
 }
 
 // keptWrites keeps what is written, without a copy.

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/netip"
 	"reflect"
@@ -14,10 +13,7 @@ import (
 func (r *running) callerOf(t *testing.T, headers ...string) access.Identity {
 	t.Helper()
 	got := r.ask(t, http.MethodGet, "/v1/caller", "", headers...)
-	var who access.Identity
-	if err := json.Unmarshal([]byte(got.body), &who); err != nil || got.status != http.StatusOK {
-		t.Fatalf("got %d %s (%v)", got.status, got.body, err)
-	}
+	who := read[access.Identity](t, got)
 	return who
 }
 

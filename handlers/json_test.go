@@ -51,9 +51,7 @@ func TestARateLimitRequestInJSONNeedsTheScopesOfTheQuestion(t *testing.T) {
 	g := guard(t)
 	look := strings.Replace(limitsOf("alice"), `"entries"`, `"hitsAddend":"0","entries"`, 1)
 	check := g.as("lua", []int64{1}, access.ScopeCheck)
-	if got := g.ask(t, http.MethodPost, "/json", limitsOf("alice"), check...); got.status != http.StatusOK {
-		t.Errorf("a check: %d %s", got.status, got.body)
-	}
+	g.ask(t, http.MethodPost, "/json", limitsOf("alice"), check...).answered(t, http.StatusOK)
 	g.ask(t, http.MethodPost, "/json", look, check...).refused(t, http.StatusForbidden, "missing_scope")
 	g.ask(t, http.MethodPost, "/json", strings.Replace(limitsOf("alice"), "zone_1", "zone_2", 1), check...).refused(t, http.StatusForbidden, "missing_scope")
 	g.ask(t, http.MethodPost, "/json", limitsOf("alice")).refused(t, http.StatusUnauthorized, "unauthenticated")

@@ -1,14 +1,13 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,11 +29,7 @@ type listening struct {
 // listenWith serves checks of zone 1 from store, or from a memory if it is nil.
 func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Options)) *listening {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &listening{address: inner.Addr().String(), log: &logLines{}}
+	s := &listening{log: &logLines{}}
 	if store == nil {
 		store = fixed(service.Decision{CheckedAt: service.At(time.Now())})
 	}
@@ -50,85 +45,29 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	}
 	s.server = newServer(options)
 	server := wire.NewServer(s.server.serve(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
-	served := make(chan struct{})
-	listener := wire.NewListener(inner, o)
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
+	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(wire.NewListener(inner, o)) }, server.Close)
 	return s
-}
-
-// line is a connection of a test's own, on which HTTP/1 is spoken.
-type line struct {
-	net.Conn
-	answers *bufio.Reader
-}
-
-func (s *listening) dial(t *testing.T) *line {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return &line{Conn: conn, answers: bufio.NewReader(conn)}
-}
-
-// ask asks and returns the whole answer. Its error is that of a connection that was
-// closed.
-func (l *line) ask(request string) (status int, header http.Header, body string, err error) {
-	if _, err = io.WriteString(l, request); err != nil {
-		return 0, nil, "", err
-	}
-	return l.answer()
-}
-
-func (l *line) answer() (status int, header http.Header, body string, err error) {
-	answer, err := http.ReadResponse(l.answers, nil)
-	if err != nil {
-		return 0, nil, "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if answer.Close {
-		answer.Header.Set("Connection", "close")
-	}
-	return answer.StatusCode, answer.Header, string(text), err
-}
-
-func (l *line) mustAsk(t *testing.T, request string, want int) http.Header {
-	t.Helper()
-	status, header, body, err := l.ask(request)
-	if err != nil || status != want {
-		t.Fatalf("%q: %d %s %v, want %d", request, status, body, err, want)
-	}
-	return header
 }
 
 const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 	t.Parallel()
-	check := asks("/v1/check", bucketJSON(1, "alice"))
+	check := handlerstest.Asks("/v1/check", bucketJSON(1, "alice"))
 	for name, bounds := range map[string]wire.Options{"of all": {MaxConnections: 2}, "of a peer": {MaxConnectionsPerPeer: 2}} {
 		s := listenWith(t, nil, bounds, nil)
-		old := []*line{s.dial(t), s.dial(t)}
+		old := []*handlerstest.Line{handlerstest.Dial(t, s.address), handlerstest.Dial(t, s.address)}
 		for range 3 {
 			for _, l := range old {
-				l.mustAsk(t, check, http.StatusOK)
+				l.MustAsk(t, check, http.StatusOK)
 			}
-			status, header, body, err := s.dial(t).ask(check)
-			if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
-				header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
-				t.Errorf("%s: a caller too many: %d %v %s %v", name, status, header, body, err)
+			got, err := handlerstest.Dial(t, s.address).Ask(check)
+			if err != nil || got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, `"code":"busy"`) ||
+				got.Header.Get("Retry-After") != "1" || !got.Closes {
+				t.Errorf("%s: a caller too many: %+v %v", name, got, err)
 			}
-			if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
-				t.Errorf("%s: the connection of a probe too many is kept: %v", name, header)
+			if !handlerstest.Dial(t, s.address).MustAsk(t, askLive, http.StatusOK).Closes {
+				t.Errorf("%s: the connection of a probe too many is kept", name)
 			}
 		}
 		if bounds.MaxConnections > 0 && !strings.Contains(s.log.String(), "too many connections") {
@@ -136,10 +75,10 @@ func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 		}
 		old[0].Close()
 		handlerstest.Eventually(t, "a place is free again", func() bool {
-			status, _, _, err := s.dial(t).ask(check)
-			return err == nil && status == http.StatusOK
+			got, err := handlerstest.Dial(t, s.address).Ask(check)
+			return err == nil && got.Status == http.StatusOK
 		})
-		old[1].mustAsk(t, check, http.StatusOK)
+		old[1].MustAsk(t, check, http.StatusOK)
 	}
 }
 
@@ -150,38 +89,31 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody), "chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pipes := handlerstest.Pipes(make(chan net.Conn))
 			s := newServer(Options{
 				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
 					service.LimiterOptions{Timeout: time.Minute}),
 				MaxBodyBytes: 2 * fit * smallBody, // half is for one address
 			})
-			server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
-			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
-			dial := func() *line {
-				caller, accepted := net.Pipe()
-				pipes <- accepted
-				return &line{caller, bufio.NewReader(caller)}
-			}
+			pipes := servePipes(s.serve(s.routeCalls), wire.Options{})
 			statuses := make(chan int, callers)
 			for range callers {
-				l := dial()
+				l := pipes.dial()
 				handlerstest.MustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
 				go func() {
 					defer l.Close()
-					status, header, _, _ := l.answer()
-					if status == http.StatusServiceUnavailable && header.Get("Retry-After") != "1" {
-						t.Errorf("refused with %v", header)
+					got, _ := l.Answer()
+					if got.Status == http.StatusServiceUnavailable && got.Header.Get("Retry-After") != "1" {
+						t.Errorf("refused with %v", got.Header)
 					}
-					statuses <- status
+					statuses <- got.Status
 				}()
 			}
 			synctest.Wait()
 			if held := s.bodies.Taken(); held != fit*smallBody || len(statuses) != callers-fit {
 				t.Errorf("%s: %d bytes are held, %d callers answered", name, held, len(statuses))
 			}
-			l := dial()
-			l.mustAsk(t, asks("/v1/check", bucketJSON(1, "alice")), http.StatusOK)
+			l := pipes.dial()
+			l.MustAsk(t, handlerstest.Asks("/v1/check", bucketJSON(1, "alice")), http.StatusOK)
 			l.Close()
 			time.Sleep(bodyTimeout + time.Second) // of the bubble's time: the held ones are cut off
 			synctest.Wait()
@@ -195,9 +127,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			if counts[http.StatusServiceUnavailable] != callers-fit || counts[http.StatusRequestTimeout] != fit {
 				t.Errorf("%s: answered %v", name, counts)
 			}
-			close(pipes)
-			_ = server.Close()
-			time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
+			pipes.end()
 		})
 	}
 }
@@ -210,15 +140,15 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 		counted <- s.server.bodies.Taken()
 		return fixed(service.Decision{CheckedAt: service.At(time.Now())})(ctx, checks)
 	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
-	l := s.dial(t)
+	l := handlerstest.Dial(t, s.address)
 	for body, want := range map[string]int{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +
 		len(bucketJSON(1, "a"))} {
-		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)
+		l.MustAsk(t, handlerstest.Asks("/v1/check", body), http.StatusOK)
 		if held := <-counted; held != want {
 			t.Errorf("%d bytes count as %d", len(body), held)
 		}
 	}
-	l.mustAsk(t, inChunks("/v1/checks", large("a")), http.StatusOK)
+	l.MustAsk(t, handlerstest.InChunks("/v1/checks", large("a")), http.StatusOK)
 	if held := <-counted; held != maxBody {
 		t.Errorf("counted as %d", held)
 	}
@@ -229,65 +159,38 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 
 func TestAnAdminListenerTakesAllButCallsAwayFromTheFirst(t *testing.T) {
 	t.Parallel()
-	memory := memory.New()
-	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	o := Options{
-		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Minute}), Reader: memory, Writer: memory,
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
-	}
+	o := withAll(Options{})
 	calls, admin := NewSplit(o)
-	whole := New(o)
-	ask := func(handler http.Handler, method, path string) int {
-		body := map[bool]string{true: bucketJSON(1, "alice"), false: ""}[path == "/v1/check"]
-		return status(t, handler, method, path, body)
+	ofCalls := []string{
+		"/", "/gate/:name", "/gate/:name/*", "/gate/:name/outcome", "/healthcheck", "/json", "/livez", "/openapi.yaml", "/readyz",
+		"/v1/attempts/:id/outcome", "/v1/caller", "/v1/check", "/v1/checks", "/v1/events/schema", "/v1/gate", "/v1/outcomes", "/v1/txns/:id/outcome",
 	}
-	for _, c := range []struct {
-		path         string
-		whole, calls int
-	}{
-		{"POST /v1/check", 200, 200},
-		{"POST /v1/checks", 400, 400},
-		{"POST /v1/outcomes", 400, 400},
-		{"POST /v1/txns/1/outcome", 400, 400},
-		{"GET /livez", 200, 200},
-		{"GET /readyz", 200, 200},
-		{"GET /", 200, 200},
-		{"GET /openapi.yaml", 200, 200},
-		{"GET /v1/zones", 200, 404},
-		{"GET /v1/zones/1", 200, 404},
-		{"PUT /v1/zones/1", 400, 404},
-		{"GET /v1/txns/1", 200, 404},
-		{"GET /v1/zones/1/buckets/alice", 200, 404},
-		{"POST /v1/zones/1/buckets/alice/release", 400, 404},
-		{"GET /v1/zones/1/overrides", 200, 404},
-		{"GET /metrics", 200, 404},
-		{"GET /debug/pprof/", 404, 404},
-		{"GET /debug/pprof/goroutine", 404, 404},
-		{"GET /debug/pprof/heap", 404, 404},
+	routed := func(i *Interface) (paths []string) {
+		for _, route := range i.echo.Routes() {
+			paths = append(paths, route.Path)
+		}
+		slices.Sort(paths)
+		return slices.Compact(paths)
+	}
+	if got := routed(calls); !slices.Equal(got, ofCalls) {
+		t.Errorf("the listener of callers has %q", got)
+	}
+	want := append(routed(New(o)), pathProfiles)
+	slices.Sort(want)
+	if got := routed(admin); !slices.Equal(got, want) {
+		t.Errorf("the admin listener has %q", got)
+	}
+	for path, want := range map[string]int{
+		"/debug/pprof/goroutine": http.StatusOK, "/debug/pprof/cmdline": http.StatusNotFound, "/debug/pprof/none": http.StatusNotFound,
+		"/debug/pprof": http.StatusNotFound,
 	} {
-		method, path, _ := strings.Cut(c.path, " ")
-		if got := ask(whole, method, path); got != c.whole {
-			t.Errorf("one listener: %s: %d, want %d", c.path, got, c.whole)
-		}
-		if got := ask(calls, method, path); got != c.calls {
-			t.Errorf("the listener of callers: %s: %d, want %d", c.path, got, c.calls)
-		}
-		want := c.whole
-		if strings.Contains(path, "pprof") {
-			want = http.StatusOK
-		}
-		if got := ask(admin, method, path); got != want {
-			t.Errorf("the admin listener: %s: %d, want %d", c.path, got, want)
-		}
-	}
-	for _, none := range []string{"/debug/pprof/cmdline", "/debug/pprof/none", "/debug/pprof"} {
-		if got := ask(admin, http.MethodGet, none); got != http.StatusNotFound {
-			t.Errorf("%s: %d", none, got)
+		if got := status(t, admin, http.MethodGet, path, ""); got != want {
+			t.Errorf("%s: %d", path, got)
 		}
 	}
 	o.Metrics = nil
-	if got := ask(New(o), http.MethodGet, "/metrics"); got != http.StatusNotFound {
-		t.Errorf("metrics where there are none: %d", got)
+	if slices.Contains(routed(New(o)), pathMetrics) {
+		t.Error("there is a path of metrics without any")
 	}
 }
 

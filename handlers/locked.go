@@ -24,11 +24,7 @@ const (
 )
 
 // showLocked answers GET /v1/zones/{id}/locked.
-func (s *server) showLocked(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showLocked(x *exchange, zoneID int64) error {
 	after, limit, err := page(x.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -40,11 +36,7 @@ func (s *server) showLocked(x *exchange) error {
 
 // showDenied answers GET /v1/zones/{id}/denied.txt. The ETag is that of the addresses, so a firewall that asks often gets
 // them when they have changed.
-func (s *server) showDenied(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showDenied(x *exchange, zoneID int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		text, lines, err := s.denied(ctx, zoneID)
 		switch {

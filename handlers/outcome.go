@@ -38,35 +38,29 @@ type reportRequest struct {
 
 type reportList []reportRequest
 
-// postOutcome answers POST /v1/txns/{id}/outcome.
-func (s *server) postOutcome(x *exchange) error {
+// txnReport returns a report about the txn that the path names, and attemptReport one about its attempt.
+func txnReport(x *exchange) (service.Report, error) {
 	id, err := pathTxn(x)
-	if err != nil {
-		return err
-	}
-	named := api.ID(id)
-	return s.reportOne(x, reportRequest{TxnID: &named})
+	return service.Report{TxnID: id}, err
 }
 
-// postAttemptOutcome answers POST /v1/attempts/{id}/outcome.
-func (s *server) postAttemptOutcome(x *exchange) error {
+func attemptReport(x *exchange) (service.Report, error) {
 	id, err := pathAttempt(x)
-	if err != nil {
-		return err
-	}
-	return s.reportOne(x, reportRequest{AttemptID: &id})
+	return service.Report{AttemptID: id}, err
 }
 
-// reportOne answers a report about the named check, with the outcome in the body.
-func (s *server) reportOne(x *exchange, named reportRequest) error {
+// postOutcome answers POST /v1/txns/{id}/outcome and POST /v1/attempts/{id}/outcome. The outcome is in the body.
+func (s *server) postOutcome(x *exchange, r service.Report) error {
 	var request outcomeRequest
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
-	named.Outcome = request.Outcome
-	r, err := named.report()
-	if err != nil {
-		return err
+	if request.Outcome == nil {
+		return missingField("outcome")
+	}
+	r.Outcome = *request.Outcome
+	if err := r.Validate(); err != nil {
+		return pointAtField(err)
 	}
 	errs, err := s.report(x, []service.Report{r})
 	if err != nil {

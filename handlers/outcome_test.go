@@ -7,42 +7,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/memory"
 )
-
-func TestOutcomeGivesThePlaceBack(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
-	d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	path := fmt.Sprintf("/v1/txns/%d/outcome", d.TxnID())
-	for range 2 {
-		got := r.post(t, path, `{"outcome":"success"}`)
-		if want := fmt.Sprintf(`{"txn_id":"%d","outcome":"success"}`, d.TxnID()); got.status != http.StatusOK || got.body != want {
-			t.Errorf("got %d %s, want %s", got.status, got.body, want)
-		}
-	}
-	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != fmt.Sprint(d.TxnID()) {
-		t.Errorf("logged %v", line)
-	}
-	r.post(t, path, `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
-	if got := r.get(t, fmt.Sprint("/v1/txns/", d.TxnID())); !strings.Contains(got.body, `"counted":false,"outcome":"success",`) {
-		t.Errorf("shown as %s", got.body)
-	}
-	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); d.Blocked {
-		t.Errorf("blocked: %+v", d)
-	}
-	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	p := r.post(t, fmt.Sprintf("/v1/txns/%d/outcome", blocked.TxnID()), `{"outcome":"success"}`).refused(t, http.StatusConflict, "conflict")
-	if strings.Contains(p.Detail, "conflict: ") {
-		t.Errorf("detail = %q", p.Detail)
-	}
-	r.post(t, "/v1/txns/99/outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "not_found")
-}
 
 func TestOutcomesAnswersEachByItself(t *testing.T) {
 	t.Parallel()
@@ -50,13 +19,13 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 	r.zones(t)
 	r.post(t, "/v1/check", bucketJSON(2, "alice")).decision(t)
 	r.post(t, "/v1/check", bucketJSON(2, "alice")).decision(t) // blocked
+	r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"alice","attempt_id":".."}`).decision(t)
 	got := r.post(t, "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"},{"txn_id":1,"outcome":"failure"},`+
 		`{"txn_id":2,"outcome":"success"},{"txn_id":7,"outcome":"success"},{},{"txn_id":0,"outcome":"success"},`+
-		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":"1"},{"txn_id":"18446744073709551615"}]}`)
-	var answer api.Receipts
-	if err := newDecoder().decode([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
-		t.Fatalf("got %d %s, %v", got.status, got.body, err)
-	}
+		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":"1"},{"txn_id":"18446744073709551615"},`+
+		`{"attempt_id":"..","outcome":"failure"},{"attempt_id":"...","outcome":"failure"},{"attempt_id":"","outcome":"failure"},`+
+		`{"attempt_id":"..","txn_id":1,"outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`)
+	answer := read[api.Receipts](t, got)
 	for i, want := range []struct{ code, pointer string }{
 		{},
 		{code: "conflict"},
@@ -67,10 +36,15 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 		{"invalid_request", "/reports/6/outcome"},
 		{},
 		{"invalid_request", "/reports/8/outcome"},
+		{},
+		{code: "not_found"},
+		{"invalid_request", "/reports/11/attempt_id"},
+		{"invalid_request", "/reports/12/attempt_id"},
+		{"invalid_request", "/reports/13/attempt_id"},
 	} {
 		result := answer.Results[i]
 		if want.code == "" {
-			if result.Problem != nil || result.TxnID != 1 || result.Outcome != service.OutcomeSuccess {
+			if result.Problem != nil || result.TxnID != 1 && result.AttemptID != ".." || result.Outcome == "" {
 				t.Errorf("report %d: %+v", i, result)
 			}
 			continue
@@ -79,7 +53,7 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 			t.Errorf("report %d: %+v, want %+v", i, result.Problem, want)
 		}
 	}
-	if line := r.log.last(t); line["reports"] != 9.0 || line["refused_reports"] != 7.0 {
+	if line := r.log.Last(t); line["reports"] != 14.0 || line["refused_reports"] != 11.0 {
 		t.Errorf("logged %v", line)
 	}
 }
@@ -167,7 +141,5 @@ func TestOutcomesAsksNobodyIfNoneMakesSense(t *testing.T) {
 			return nil, service.ErrBusy
 		}}
 	})
-	if got := r.post(t, "/v1/outcomes", `{"reports":[{},{"txn_id":1}]}`); got.status != http.StatusOK {
-		t.Errorf("got %d %s", got.status, got.body)
-	}
+	r.post(t, "/v1/outcomes", `{"reports":[{},{"txn_id":1}]}`).answered(t, http.StatusOK)
 }

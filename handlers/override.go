@@ -30,11 +30,7 @@ type overrideRequest struct {
 }
 
 // listOverrides answers GET /v1/zones/{id}/overrides with one page.
-func (s *server) listOverrides(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) listOverrides(x *exchange, zoneID int64) error {
 	after, limit, err := page(x.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -50,22 +46,14 @@ func (s *server) listOverrides(x *exchange) error {
 }
 
 // showOverride answers GET /v1/zones/{id}/overrides/{override_id}.
-func (s *server) showOverride(x *exchange) error {
-	zoneID, id, err := pathOverride(x)
-	if err != nil {
-		return err
-	}
-	return s.show(x, noOverride(zoneID, id), func(ctx context.Context) (any, error) {
-		return s.Reader.Override(ctx, zoneID, id)
+func (s *server) showOverride(x *exchange, which service.Override) error {
+	return s.show(x, noOverride(which), func(ctx context.Context) (any, error) {
+		return s.Reader.Override(ctx, which.ZoneID, which.ID)
 	})
 }
 
 // addOverride answers POST /v1/zones/{id}/overrides.
-func (s *server) addOverride(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) addOverride(x *exchange, zoneID int64) error {
 	isShared, err := sameReason(x)
 	if err != nil {
 		return err
@@ -100,12 +88,8 @@ func isSet(query, name, refusal string) (bool, error) {
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
-func (s *server) setOverride(x *exchange) error {
-	zoneID, id, err := pathOverride(x)
-	if err != nil {
-		return err
-	}
-	stored, err := s.writeOverride(x, service.Override{ZoneID: zoneID, ID: id}, noOverride(zoneID, id), inForceDetail, s.Writer.SetOverride)
+func (s *server) setOverride(x *exchange, which service.Override) error {
+	stored, err := s.writeOverride(x, which, noOverride(which), inForceDetail, s.Writer.SetOverride)
 	if err != nil {
 		return err
 	}
@@ -127,15 +111,11 @@ func (s *server) writeOverride(
 		stored, err = write(ctx, wanted, principal)
 		return err
 	})
-	return stored, overrideError(err, absent, conflict)
+	return stored, replaceText(err, map[error]string{service.ErrNotFound: absent, service.ErrConflict: conflict})
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
-func (s *server) deleteOverride(x *exchange) error {
-	zoneID, id, err := pathOverride(x)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteOverride(x *exchange, which service.Override) error {
 	isShared, err := sameReason(x)
 	if err != nil {
 		return err
@@ -144,16 +124,14 @@ func (s *server) deleteOverride(x *exchange) error {
 	if isShared {
 		remove = s.Writer.EndOverride
 	}
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
-		return remove(ctx, zoneID, id, principal)
-	}); err != nil {
-		return overrideError(err, noOverride(zoneID, id), foreignDetail)
-	}
-	return x.respondNothing()
+	texts := map[error]string{service.ErrNotFound: noOverride(which), service.ErrConflict: foreignDetail}
+	return s.remove(x, texts, func(ctx context.Context, principal string) error {
+		return remove(ctx, which.ZoneID, which.ID, principal)
+	})
 }
 
-func noOverride(zoneID int64, id uint64) string {
-	return fmt.Sprintf("override %d of zone %d: not found.", id, zoneID)
+func noOverride(o service.Override) string {
+	return fmt.Sprintf("override %d of zone %d: not found.", o.ID, o.ZoneID)
 }
 
 // Why an override is not written.
@@ -161,10 +139,6 @@ const (
 	inForceDetail = "The zone has an override of this bucket_key or prefix that has not expired."
 	foreignDetail = "The zone has an override of this bucket_key or prefix that does something else or was made for another reason. It stays."
 )
-
-func overrideError(err error, absent, conflict string) error {
-	return replaceText(err, map[error]string{service.ErrNotFound: absent, service.ErrConflict: conflict})
-}
 
 // readOverride returns the override that the request asks for, its key normalised
 // by the zone's rule.
@@ -249,7 +223,6 @@ func (r overrideRequest) limits() error {
 	return nil
 }
 
-// expiry reads an instant.
 func expiry(text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok {

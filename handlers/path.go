@@ -12,6 +12,17 @@ import (
 	"velocityd/service"
 )
 
+// with returns the handler of a route whose path names something, such as a zone: handle gets it.
+func with[T any](named func(*exchange) (T, error), handle func(*exchange, T) error) func(*exchange) error {
+	return func(x *exchange) error {
+		thing, err := named(x)
+		if err != nil {
+			return err
+		}
+		return handle(x, thing)
+	}
+}
+
 // pathPart returns a parameter of the path, decoded. If it is empty, the path has no
 // route, and the error is api.ErrNoRoute.
 func pathPart(x *exchange, name string) (string, error) {
@@ -82,15 +93,17 @@ func pathAttempt(x *exchange) (string, error) {
 	return id, nil
 }
 
-// pathOverride returns both ids of an override in the path, and adds them to the log
+// pathOverride returns an override with both ids in the path, and adds them to the log
 // line.
-func pathOverride(x *exchange) (zoneID int64, id uint64, err error) {
-	if zoneID, err = pathZone(x); err != nil {
-		return 0, 0, err
+func pathOverride(x *exchange) (which service.Override, err error) {
+	if which.ZoneID, err = pathZone(x); err != nil {
+		return which, err
 	}
-	if id, err = pathID(x, "override_id", math.MaxUint64); err != nil {
-		return 0, 0, err
+	if which.ID, err = pathID(x, "override_id", math.MaxUint64); err != nil {
+		return which, err
 	}
-	x.attrs = append(x.attrs, slog.String("override_id", strconv.FormatUint(id, 10)))
-	return zoneID, id, nil
+	x.attrs = append(x.attrs, slog.String("override_id", strconv.FormatUint(which.ID, 10)))
+	return which, nil
 }
+
+func pathWebhookID(x *exchange) (uint64, error) { return pathID(x, "id", math.MaxUint64) }

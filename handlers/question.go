@@ -3,10 +3,12 @@ package handlers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/service"
@@ -103,7 +105,6 @@ func (p *questionParts) readBucket(in *jsontext.Decoder) error {
 	return nil
 }
 
-// question returns the check that has been read.
 func (p *questionParts) question() question {
 	listed := p.buckets != nil
 	switch lone := p.lone.hasZone || p.lone.hasKey; {
@@ -160,7 +161,6 @@ func (p *bucketParts) lacks() error {
 	return nil
 }
 
-// readQuestions reads the body of several checks.
 func readQuestions(in *jsontext.Decoder) (list []question, err error) {
 	err = readObject(in, func(name jsontext.Token) error {
 		if name.String() != "checks" {
@@ -261,4 +261,27 @@ func readWhole(in *jsontext.Decoder) (int64, error) {
 		return 0, invalidAt(knownPart(in.StackPointer()), "must be "+aWholeNumber)
 	}
 	return n, nil
+}
+
+// readList decodes an array of at most most elements. It stops at the first element
+// beyond them, so that a body of many empty ones costs no memory. field is the name of
+// the array.
+func readList[T any](in *jsontext.Decoder, field string, most int) (list []T, err error) {
+	err = readEach(in, func() error {
+		if len(list) == most {
+			return tooManyOrFew(field, most)
+		}
+		var element T
+		err := json.UnmarshalDecode(in, &element)
+		list = append(list, element)
+		return err
+	})
+	return list, err
+}
+
+func tooManyOrFew(field string, most int) error {
+	return &requestError{
+		kind: service.ErrInvalid, pointer: "/" + field,
+		detail: fmt.Sprintf("%s must hold 1 to %d elements.", field, most),
+	}
 }

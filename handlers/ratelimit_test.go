@@ -115,24 +115,3 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		}
 	}
 }
-
-func TestRateLimitHeadersAreOnDecidedChecksOnly(t *testing.T) {
-	t.Parallel()
-	r := start(t, nil)
-	r.zones(t)
-	for _, got := range []reply{
-		r.post(t, "/v1/check", bucketJSON(1, "")),
-		r.post(t, "/v1/check", bucketJSON(7, "x")),
-		r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(1, "x")+`]}`),
-		r.get(t, "/v1/zones"),
-	} {
-		for _, field := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
-			if value := got.header.Get(field); value != "" {
-				t.Errorf("status %d has %s: %s", got.status, field, value)
-			}
-		}
-	}
-	if got := r.post(t, "/v1/check", bucketJSON(1, "x")); got.status != http.StatusOK || got.header.Get("RateLimit") != `"1";r=0` {
-		t.Errorf("got %d, RateLimit %q", got.status, got.header.Get("RateLimit"))
-	}
-}

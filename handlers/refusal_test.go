@@ -80,7 +80,7 @@ func TestEachKindOfRefusedCallIsLoggedWithoutATextOfItsCaller(t *testing.T) {
 		}
 	}
 	g.ask(t, http.MethodGet, "/v1/zones/9", "", all...).refused(t, http.StatusNotFound, "not_found")
-	if line := g.log.last(t); line["level"] != "INFO" {
+	if line := g.log.Last(t); line["level"] != "INFO" {
 		t.Errorf("a look-up of what does not exist is logged as %v", line)
 	}
 }

@@ -30,11 +30,7 @@ func (l *keyList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 }
 
 // releaseMany answers POST /v1/zones/{id}/release: each bucket by itself.
-func (s *server) releaseMany(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) releaseMany(x *exchange, id int64) error {
 	var request releasesRequest
 	if err := s.read(x, &request); err != nil {
 		return err
@@ -49,7 +45,7 @@ func (s *server) releaseMany(x *exchange) error {
 		return err
 	}
 	var zone service.Zone
-	if err := s.lookUp(x, func(ctx context.Context) error {
+	if err := s.lookUp(x, func(ctx context.Context) (err error) {
 		zone, err = s.Reader.Zone(ctx, id)
 		return err
 	}); err != nil {

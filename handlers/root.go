@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"velocityd/api"
 )
 
 // welcomePage is what a browser shows at the service's address.
@@ -56,4 +58,11 @@ func accepts(header http.Header, wanted string) bool {
 		}
 	}
 	return false
+}
+
+// describe answers GET /openapi.yaml. Tests hold the description against the
+// routes, the wire types and real answers.
+func (s *server) describe(x *exchange) error {
+	x.respond(http.StatusOK, "application/yaml", api.Description)
+	return nil
 }

@@ -1,9 +1,7 @@
 package handlers
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -24,24 +22,31 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-// servedPipe returns a connection with a server, and what ends both.
-func servedPipe(work time.Duration) (caller net.Conn, end func()) {
-	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: work})
-	caller, accepted := net.Pipe()
-	return caller, serveConn(New(Options{Limiter: limiter}), work, accepted)
+// piped is a server on pipes, in the time of a bubble.
+type piped struct {
+	pipes  handlerstest.Pipes
+	server *http.Server
 }
 
-// serveConn serves requests of one connection, and returns what ends that.
-func serveConn(handler http.Handler, work time.Duration, accepted net.Conn) (end func()) {
-	pipes := handlerstest.Pipes(make(chan net.Conn, 1))
-	server := wire.NewServer(handler, work, nil)
-	go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
-	pipes <- accepted
-	return func() {
-		accepted.Close()
-		close(pipes)
-		_ = server.Close()
-	}
+// servePipes begins to serve.
+func servePipes(handler http.Handler, o wire.Options) *piped {
+	p := &piped{make(handlerstest.Pipes, 1), wire.NewServer(handler, time.Minute, nil)}
+	go func() { _ = p.server.Serve(wire.NewListener(p.pipes, o)) }()
+	return p
+}
+
+// dial returns a new connection.
+func (p *piped) dial() *handlerstest.Line {
+	caller, accepted := net.Pipe()
+	p.pipes <- accepted
+	return handlerstest.NewLine(caller)
+}
+
+// end ends the server. For a while net/http lingers with callers whom it has cut off.
+func (p *piped) end() {
+	close(p.pipes)
+	_ = p.server.Close()
+	time.Sleep(time.Second) // of the bubble's time
 }
 
 func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
@@ -58,19 +63,15 @@ func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
 			fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			caller, end := servedPipe(time.Minute)
-			defer end()
-			began := time.Now()
-			handlerstest.MustWrite(t, caller, c.sent)
-			answer, err := http.ReadResponse(bufio.NewReader(caller), nil)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			body, _ := io.ReadAll(answer.Body)
-			answer.Body.Close()
+			limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute})
+			pipes := servePipes(New(Options{Limiter: limiter}), wire.Options{})
+			defer pipes.end()
+			l, began := pipes.dial(), time.Now()
+			handlerstest.MustWrite(t, l, c.sent)
+			got, err := l.Answer()
 			took := time.Since(began)
-			if answer.StatusCode != http.StatusRequestTimeout || !answer.Close || !strings.Contains(string(body), `"code":"request_timeout"`) {
-				t.Errorf("%s: %d %s, closes: %t", name, answer.StatusCode, body, answer.Close)
+			if err != nil || got.Status != http.StatusRequestTimeout || !got.Closes || !strings.Contains(got.Body, `"code":"request_timeout"`) {
+				t.Errorf("%s: %+v %v", name, got, err)
 			}
 			if took > c.took+time.Second || took < c.took {
 				t.Errorf("%s: answered after %s, want %s", name, took, c.took)

@@ -1,13 +1,16 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"velocityd/api"
 	"velocityd/envoy"
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
@@ -86,11 +90,11 @@ func serve(t *testing.T, handler http.Handler) *running {
 // servePiped is serve by pipes, so that a bubble's clock is that of both sides.
 func servePiped(t *testing.T, handler http.Handler) *running {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		caller, accepted := net.Pipe()
-		t.Cleanup(serveConn(handler, time.Minute, accepted))
-		return caller, nil
-	}}}
+	pipes := servePipes(handler, wire.Options{})
+	t.Cleanup(pipes.end)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return pipes.dial().Conn, nil },
+	}}
 	t.Cleanup(client.CloseIdleConnections)
 	return &running{url: "http://pipes", http: client}
 }
@@ -115,10 +119,17 @@ type reply struct {
 	status int
 	header http.Header
 	body   string
+	asked  string // the request, for failures
 }
 
 // ask sends a request, as send does.
 func (r *running) ask(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	return sendBy(t, r.http, r.request(t, method, path, body, headers...))
+}
+
+// request returns a request with headers, of which Host may be one.
+func (r *running) request(t *testing.T, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var reader io.Reader
 	if body != "" {
@@ -131,7 +142,9 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 	for i := 0; i < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	return sendBy(t, r.http, request)
+	request.Host = cmp.Or(request.Header.Get("Host"), request.Host)
+	request.Header.Del("Host")
+	return request
 }
 
 // send sends a request and holds the answer against openapi.yaml.
@@ -152,7 +165,8 @@ func sendBy(t *testing.T, client *http.Client, request *http.Request) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := reply{status: response.StatusCode, header: response.Header, body: string(answer)}
+	asked := fmt.Sprint(request.Method, " ", request.URL.RequestURI(), " ", request.Header)
+	got := reply{response.StatusCode, response.Header, string(answer), asked}
 	described(t).holds(t, request.Method, request.URL.RequestURI(), got)
 	return got
 }
@@ -193,42 +207,42 @@ func (r reply) problem(t *testing.T) api.Problem {
 	return p
 }
 
+// answered fails unless the answer has a status and all of some texts.
+func (r reply) answered(t *testing.T, want int, texts ...string) {
+	t.Helper()
+	lacks := func(text string) bool { return !strings.Contains(r.body, text) }
+	if r.status != want || slices.ContainsFunc(texts, lacks) {
+		t.Errorf("%s: got %d %s, want %d with %q", r.asked, r.status, r.body, want, texts)
+	}
+}
+
 // refused fails unless the answer is the problem of this status and code.
 func (r reply) refused(t *testing.T, status int, code string) api.Problem {
 	t.Helper()
 	p := r.problem(t)
 	if r.status != status || p.Code != code {
-		t.Errorf("got %d %s, want %d and code %s", r.status, r.body, status, code)
+		t.Errorf("%s: got %d %s, want %d and code %s", r.asked, r.status, r.body, status, code)
 	}
 	return p
+}
+
+// read returns the answer of a request that was carried out.
+func read[T any](t *testing.T, r reply) (answer T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || r.status >= http.StatusMultipleChoices {
+		t.Fatalf("%s: got %d %.300s, %v", r.asked, r.status, r.body, err)
+	}
+	return answer
 }
 
 // decision returns the answer of a check that was decided.
 func (r reply) decision(t *testing.T) service.Decision {
 	t.Helper()
-	var d service.Decision
-	if r.status != http.StatusOK {
-		t.Fatalf("got %d %s, want a decision", r.status, r.body)
-	}
-	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
-		t.Fatalf("decision %s: %v", r.body, err)
-	}
-	return d
+	return read[service.Decision](t, r)
 }
 
 // logLines is a log of lines in JSON.
 type logLines struct{ handlerstest.Log }
-
-// last returns the newest line. A line is written before its answer ends.
-func (l *logLines) last(t *testing.T) map[string]any {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
-	var line map[string]any
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
-		t.Fatalf("log line %q: %v", lines[len(lines)-1], err)
-	}
-	return line
-}
 
 // lastRequest returns the newest line of the access log, and how many there are.
 func (l *logLines) lastRequest(t *testing.T) (line map[string]any, lines int) {

@@ -1,10 +1,8 @@
 package handlers
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,15 +21,7 @@ import (
 // begin sends a request, and returns its status and, unless it has begun to last, its text.
 func (g guarded) begin(t *testing.T, method, path, body string, headers []string) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, g.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set(headers[0], headers[1])
-	if body != "" {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	response, err := g.http.Do(request)
+	response, err := g.http.Do(g.request(t, method, path, body, append(headers, "Content-Type", "application/json")...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,17 +136,14 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 					Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
 				})
 				s.slots = newSlots(4)
-				pipes := handlerstest.Pipes(make(chan net.Conn))
-				server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
-				go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
+				pipes := servePipes(s.serve(s.routeCalls), wire.Options{})
+				defer pipes.end()
 				tokens := map[string]access.Token{}
 				for _, name := range []string{"mallory", "shop"} {
 					tokens[name] = credentials.AddToken(access.Caller{Name: name, Scopes: []access.Scope{access.ScopeCheck}})
 				}
-				begin := func(name string) *line {
-					caller, accepted := net.Pipe()
-					pipes <- accepted
-					l := &line{caller, bufio.NewReader(caller)}
+				begin := func(name string) *handlerstest.Line {
+					l := pipes.dial()
 					handlerstest.MustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n"+
 						"Content-Length: %d\r\n\r\n{", tokens[name].Reveal(), c.length))
 					synctest.Wait()
@@ -167,17 +154,14 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				}
 				refused, other := begin("mallory"), begin("shop")
 				handlerstest.MustWrite(t, other, large("alice")[1:c.length])
-				if status, _, body, _ := other.answer(); status != http.StatusOK {
-					t.Errorf("another one is answered %d %s", status, body)
+				if got, _ := other.Answer(); got.Status != http.StatusOK {
+					t.Errorf("another one is answered %+v", got)
 				}
-				if status, _, body, _ := refused.answer(); status != http.StatusServiceUnavailable || !strings.Contains(body, c.wants) {
-					t.Errorf("one more is answered %d %s, want %q", status, body, c.wants)
+				if got, _ := refused.Answer(); got.Status != http.StatusServiceUnavailable || !strings.Contains(got.Body, c.wants) {
+					t.Errorf("one more is answered %+v, want %q", got, c.wants)
 				}
 				other.Close()
 				refused.Close()
-				close(pipes)
-				_ = server.Close()
-				time.Sleep(time.Minute) // of the bubble's time: net/http lingers with whom it has cut off
 			})
 		})
 	}

@@ -1,12 +1,9 @@
 package handlers
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,16 +16,13 @@ import (
 )
 
 // house is a server with one slot for a large body, in a bubble's time.
-type house struct {
-	pipes handlerstest.Pipes
-}
+type house struct{ *piped }
 
 // inHouse serves f. A check of "panics", "fails" or "comes too late" ends so; one of
 // "waits" waits for long.
 func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{pipes: handlerstest.Pipes(make(chan net.Conn, 1))}
 		store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			switch checks[0].Buckets[0].Key {
 			case "waits":
@@ -44,65 +38,35 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 		})
 		s := newServer(Options{Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})})
 		s.slots = newSlots(1)
-		server := wire.NewServer(s.serve(s.routeCalls), time.Minute, nil)
-		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()
+		h := &house{servePipes(s.serve(s.routeCalls), wire.Options{})}
+		defer h.end()
 		f(t, h)
-		close(h.pipes)
-		_ = server.Close()
-		time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
 	})
 }
 
 func (h *house) dial(t *testing.T) *houseCaller {
-	caller, accepted := net.Pipe()
-	h.pipes <- accepted
-	t.Cleanup(func() { caller.Close() })
-	return &houseCaller{Conn: caller, answers: bufio.NewReader(caller)}
+	t.Helper()
+	c := &houseCaller{h.piped.dial()}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // houseCaller is a connection.
-type houseCaller struct {
-	net.Conn
-	answers *bufio.Reader
-}
+type houseCaller struct{ *handlerstest.Line }
 
 // large is a question about a key that is long enough to need a slot.
 func large(key string) string {
 	return `{"checks":[` + bucketJSON(1, key) + `]}` + strings.Repeat(" ", smallBody)
 }
 
-func asks(path, body string, headers ...string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
-		path, len(body), strings.Join(append(headers, ""), "\r\n"), body)
-}
-
-// inChunks is asks without a length.
-func inChunks(path, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: "+
-		"chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
-		path, len(body), body)
-}
-
-// answer reads the next answer to its end.
-func (c *houseCaller) answer(t *testing.T) reply {
-	t.Helper()
-	answer, err := http.ReadResponse(c.answers, nil)
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatalf("half an answer: %v", err)
-	}
-	return reply{status: answer.StatusCode, header: answer.Header, body: string(body)}
-}
-
 // tells sends a request and returns its status.
 func (c *houseCaller) tells(t *testing.T, request string) int {
 	t.Helper()
-	handlerstest.MustWrite(t, c, request)
-	return c.answer(t).status
+	got, err := c.Ask(request)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	return got.Status
 }
 
 // fill takes the slot, until its caller ends.
@@ -116,7 +80,7 @@ func (h *house) fill(t *testing.T) *houseCaller {
 
 // begin sends all of a request with a large body but its end.
 func (c *houseCaller) begin() {
-	request := asks("/v1/checks", large("alice"))
+	request := handlerstest.Asks("/v1/checks", large("alice"))
 	go func() { _, _ = io.WriteString(c, request[:len(request)-1]) }()
 }
 
@@ -132,11 +96,10 @@ func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
 		within := h.fill(t)
 		began := time.Now()
 		outside := h.dial(t)
-		head, _, _ := strings.Cut(asks("/v1/checks", large("alice"), "Expect: 100-continue"), "{")
+		head, _, _ := strings.Cut(handlerstest.Asks("/v1/checks", large("alice"), "Expect: 100-continue"), "{")
 		handlerstest.MustWrite(t, outside, head)
-		answer := outside.answer(t)
-		if answer.refused(t, http.StatusServiceUnavailable, "busy"); answer.header.Get("Retry-After") != "1" {
-			t.Errorf("got %v, want a Retry-After, and not to be asked for the body", answer.header)
+		if got, err := outside.Answer(); err != nil || got.Status != http.StatusServiceUnavailable || got.Header.Get("Retry-After") != "1" {
+			t.Errorf("got %+v %v, want a Retry-After, and not to be asked for the body", got, err)
 		}
 		if waited := time.Since(began); waited != slotPatience {
 			t.Errorf("refused after %s, want %s", waited, slotPatience)
@@ -150,8 +113,8 @@ func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
 func TestWhoIsRefusedWhileHeWritesReadsTheAnswerAndKeepsHisConnection(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{
-		"with a length": asks("/v1/checks", large("alice")), "in chunks": inChunks("/v1/checks", large("alice")),
-		"outcomes": asks("/v1/outcomes", strings.Repeat(" ", maxBody)),
+		"with a length": handlerstest.Asks("/v1/checks", large("alice")), "in chunks": handlerstest.InChunks("/v1/checks", large("alice")),
+		"outcomes": handlerstest.Asks("/v1/outcomes", strings.Repeat(" ", maxBody)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +124,7 @@ func TestWhoIsRefusedWhileHeWritesReadsTheAnswerAndKeepsHisConnection(t *testing
 					t.Errorf("got %d while there was no slot", got)
 				}
 				within.end(t)
-				if got := outside.tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
+				if got := outside.tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK {
 					t.Errorf("got %d on the same connection when there was a slot", got)
 				}
 			})
@@ -177,8 +140,8 @@ func TestSmallBodiesPassAFullHouse(t *testing.T) {
 		lone, several := bucketJSON(1, "alice"), `{"checks":[`+bucketJSON(1, "alice")+`]}`
 		several += strings.Repeat(" ", smallBody-len(several))
 		for name, request := range map[string]string{
-			"lone": asks("/v1/check", lone), "lone in chunks": inChunks("/v1/check", lone),
-			"several": asks("/v1/checks", several), "several in chunks": inChunks("/v1/checks", several),
+			"lone": handlerstest.Asks("/v1/check", lone), "lone in chunks": handlerstest.InChunks("/v1/check", lone),
+			"several": handlerstest.Asks("/v1/checks", several), "several in chunks": handlerstest.InChunks("/v1/checks", several),
 		} {
 			if got := outside.tells(t, request); got != http.StatusOK {
 				t.Errorf("%s: got %d", name, got)
@@ -212,18 +175,18 @@ func TestWhoWaitsForASlotGetsItInTurn(t *testing.T) {
 
 func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
 	t.Parallel()
-	whole := asks("/v1/checks", large("alice"))
+	whole := handlerstest.Asks("/v1/checks", large("alice"))
 	for name, test := range map[string]struct {
 		request string
 		leaves  bool // without an answer
 		want    int
 	}{
 		"answered":          {request: whole, want: http.StatusOK},
-		"no JSON":           {request: asks("/v1/checks", strings.Repeat("?", smallBody+1)), want: http.StatusBadRequest},
-		"wrong route":       {request: asks("/v1/check", large("alice")), want: http.StatusBadRequest},
-		"too large":         {request: inChunks("/v1/checks", strings.Repeat(" ", maxBody+1)), want: http.StatusRequestEntityTooLarge},
-		"fault":             {request: asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
-		"panic":             {request: asks("/v1/checks", large("panics")), want: http.StatusInternalServerError},
+		"no JSON":           {request: handlerstest.Asks("/v1/checks", strings.Repeat("?", smallBody+1)), want: http.StatusBadRequest},
+		"wrong route":       {request: handlerstest.Asks("/v1/check", large("alice")), want: http.StatusBadRequest},
+		"too large":         {request: handlerstest.InChunks("/v1/checks", strings.Repeat(" ", maxBody+1)), want: http.StatusRequestEntityTooLarge},
+		"fault":             {request: handlerstest.Asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
+		"panic":             {request: handlerstest.Asks("/v1/checks", large("panics")), want: http.StatusInternalServerError},
 		"leaves in between": {request: whole[:smallBody], leaves: true},
 		"does not listen":   {request: whole, leaves: true},
 	} {
@@ -253,12 +216,12 @@ func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
 func TestAfterALargeBodyThatWasReadForNothingTheNextOneIsNotReadAtOnce(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
-		if got := h.dial(t).tells(t, asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
+		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got)
 		}
 		time.Sleep(slotPatience / 2) // of the bubble's time
 		began := time.Now()
-		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
+		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK {
 			t.Errorf("the next one got %d", got)
 		}
 		if waited := time.Since(began); waited != slotPatience/2 {
@@ -271,7 +234,7 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):] // answered by more than a buffer holds
 	for name, request := range map[string]string{
-		"to read": asks("/v1/checks", `{"checks":[`+many), "to write": asks("/v1/checks", large("alice"))[:smallBody],
+		"to read": handlerstest.Asks("/v1/checks", `{"checks":[`+many), "to write": handlerstest.Asks("/v1/checks", large("alice"))[:smallBody],
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,7 +243,7 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(bodyPace) // of the bubble's time
 				began := time.Now()
-				if got := h.dial(t).tells(t, asks("/v1/checks", large("bob"))); got != http.StatusOK || time.Since(began) > 0 {
+				if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("bob"))); got != http.StatusOK || time.Since(began) > 0 {
 					t.Errorf("another one got %d after %s", got, time.Since(began))
 				}
 			})
@@ -292,14 +255,14 @@ func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		waits := h.dial(t)
-		handlerstest.MustWrite(t, waits, asks("/v1/checks", large("waits")))
+		handlerstest.MustWrite(t, waits, handlerstest.Asks("/v1/checks", large("waits")))
 		synctest.Wait()
 		began := time.Now()
-		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != slotTime {
+		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != slotTime {
 			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotTime)
 		}
-		if got := waits.answer(t); got.status != http.StatusOK {
-			t.Errorf("who waits got %d", got.status)
+		if got, err := waits.Answer(); err != nil || got.Status != http.StatusOK {
+			t.Errorf("who waits got %+v %v", got, err)
 		}
 	})
 }

@@ -54,7 +54,6 @@ func refuseOldHTTP(r *http.Request) error {
 		"A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
 }
 
-// begin sends the header.
 func (w *stream) begin() {
 	w.hasBegun = true
 	w.x.set(fieldCacheControl, "no-store")
@@ -80,45 +79,38 @@ func (w *stream) send(part []byte) error {
 }
 
 // txnForm is a form of txns in a stream.
-type txnForm interface {
-	// head appends the beginning of the stream.
-	head(b *bytes.Buffer)
-	// txn appends one txn.
-	txn(b *bytes.Buffer, t service.Txn) error
-	ending
+type txnForm struct {
+	media, file string // as stream has them
+	head        []byte
+	txn         func(b *bytes.Buffer, t service.Txn) error // appends one txn
+	end         ending
 }
 
-// ending is the end of a stream.
-type ending interface {
-	// end appends the problem by which the stream breaks off, or returns false if the form has no place for one.
-	end(b *bytes.Buffer, p api.Problem) bool
-}
+// ending appends the problem by which a stream breaks off, or returns false if its form has no place for one.
+type ending func(b *bytes.Buffer, p api.Problem) bool
 
 // ndjson has a JSON object in each line.
-type ndjson struct{}
-
-func (ndjson) head(*bytes.Buffer) {}
-
-func (ndjson) txn(b *bytes.Buffer, t service.Txn) error {
-	err := json.MarshalWrite(b, t)
-	b.WriteByte('\n')
-	return err
-}
-
-func (ndjson) end(b *bytes.Buffer, p api.Problem) bool {
-	err := json.MarshalWrite(b, api.TxnLine{Problem: &p})
-	b.WriteByte('\n')
-	return err == nil
+func ndjson() txnForm {
+	line := func(b *bytes.Buffer, value any) error {
+		err := json.MarshalWrite(b, value)
+		b.WriteByte('\n')
+		return err
+	}
+	return txnForm{
+		media: api.MediaNDJSON,
+		txn:   func(b *bytes.Buffer, t service.Txn) error { return line(b, t) },
+		end:   func(b *bytes.Buffer, p api.Problem) bool { return line(b, api.TxnLine{Problem: &p}) == nil },
+	}
 }
 
 // commas is CSV. No line of it can say that it broke off, so the connection does.
-type commas struct{}
-
-func (commas) head(b *bytes.Buffer) { b.Write(service.AppendTxnHeader(b.AvailableBuffer())) }
-
-func (commas) txn(b *bytes.Buffer, t service.Txn) error {
-	b.Write(t.AppendCSV(b.AvailableBuffer()))
-	return nil
+func commas() txnForm {
+	return txnForm{
+		media: api.MediaCSV + "; charset=utf-8", file: "txns.csv", head: service.AppendTxnHeader(nil),
+		txn: func(b *bytes.Buffer, t service.Txn) error {
+			b.Write(t.AppendCSV(b.AvailableBuffer()))
+			return nil
+		},
+		end: func(*bytes.Buffer, api.Problem) bool { return false },
+	}
 }
-
-func (commas) end(*bytes.Buffer, api.Problem) bool { return false }

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"bufio"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -18,17 +17,6 @@ func caller(t *testing.T, config *tls.Config) *http.Client {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
-}
-
-// dialTLS returns a connection on which HTTP/1 is spoken.
-func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *line {
-	t.Helper()
-	conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &line{Conn: conn, answers: bufio.NewReader(conn)}
 }
 
 func TestHTTP2IsSpokenOverTLS(t *testing.T) {
@@ -77,9 +65,9 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: http2Streams + 1}, nil)
-	leaving, old := s.dialTLS(t, authority), s.dialTLS(t, authority)
-	leaving.mustAsk(t, askLive, http.StatusOK)
-	old.mustAsk(t, askLive, http.StatusOK)
+	leaving, old := handlerstest.DialTLS(t, s.address, authority), handlerstest.DialTLS(t, s.address, authority)
+	leaving.MustAsk(t, askLive, http.StatusOK)
+	old.MustAsk(t, askLive, http.StatusOK)
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
 	for range 3 {
 		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json", strings.NewReader(bucketJSON(1, "alice")))
@@ -90,7 +78,7 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 		if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "1" {
 			t.Errorf("%s %s", answer.Proto, answer.Status)
 		}
-		old.mustAsk(t, askLive, http.StatusOK)
+		old.MustAsk(t, askLive, http.StatusOK)
 	}
 	leaving.Close()
 	handlerstest.Eventually(t, "a place is free again", func() bool {

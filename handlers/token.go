@@ -48,14 +48,12 @@ func (s *server) revokeToken(x *exchange) error {
 		return err
 	}
 	x.attrs = append(x.attrs, slog.Uint64("token_id", id))
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+	texts := map[error]string{
+		service.ErrNotFound: fmt.Sprintf("token %d: not found.", id),
+		service.ErrConflict: fmt.Sprintf("The token %d was revoked before.", id),
+	}
+	return s.remove(x, texts, func(ctx context.Context, principal string) error {
 		_, err := s.Registry.RevokeCredential(ctx, id, principal)
 		return err
-	}); err != nil {
-		return replaceText(err, map[error]string{
-			service.ErrNotFound: fmt.Sprintf("token %d: not found.", id),
-			service.ErrConflict: fmt.Sprintf("The token %d was revoked before.", id),
-		})
-	}
-	return x.respondNothing()
+	})
 }

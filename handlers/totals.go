@@ -10,11 +10,7 @@ import (
 )
 
 // showZoneTotals answers GET /v1/zones/{id}/totals.
-func (s *server) showZoneTotals(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showZoneTotals(x *exchange, zoneID int64) error {
 	query, err := totalsQuery(x.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -25,11 +21,7 @@ func (s *server) showZoneTotals(x *exchange) error {
 }
 
 // showBucketTotals answers GET /v1/zones/{id}/buckets/{key}/totals.
-func (s *server) showBucketTotals(x *exchange) error {
-	given, err := pathBucket(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showBucketTotals(x *exchange, given service.Bucket) error {
 	query, err := totalsQuery(x.Request().URL.RawQuery)
 	if err != nil {
 		return err

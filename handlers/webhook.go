@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 
 	"velocityd/api"
@@ -58,25 +57,14 @@ func (s *server) addWebhook(x *exchange) error {
 }
 
 // removeWebhook answers DELETE /v1/webhooks/{id}.
-func (s *server) removeWebhook(x *exchange) error {
-	id, err := pathID(x, "id", math.MaxUint64)
-	if err != nil {
-		return err
-	}
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+func (s *server) removeWebhook(x *exchange, id uint64) error {
+	return s.remove(x, map[error]string{service.ErrNotFound: noWebhook(id)}, func(ctx context.Context, principal string) error {
 		return s.Webhooks.RemoveWebhook(ctx, id, principal)
-	}); err != nil {
-		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
-	}
-	return x.respondNothing()
+	})
 }
 
 // listDeliveries answers GET /v1/webhooks/{id}/deliveries.
-func (s *server) listDeliveries(x *exchange) error {
-	id, err := pathID(x, "id", math.MaxUint64)
-	if err != nil {
-		return err
-	}
+func (s *server) listDeliveries(x *exchange, id uint64) error {
 	after, _, err := page(x.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -88,17 +76,13 @@ func (s *server) listDeliveries(x *exchange) error {
 }
 
 // resend answers POST /v1/webhooks/{id}/resend.
-func (s *server) resend(x *exchange) error {
-	id, err := pathID(x, "id", math.MaxUint64)
-	if err != nil {
-		return err
-	}
+func (s *server) resend(x *exchange, id uint64) error {
 	var request api.ResendRequest
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	var n int
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+	if err := s.changeAs(x, func(ctx context.Context, principal string) (err error) {
 		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID), principal)
 		return err
 	}); err != nil {

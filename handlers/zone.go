@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,11 +25,7 @@ func (s *server) listZones(x *exchange) error {
 }
 
 // showZone answers GET /v1/zones/{id}.
-func (s *server) showZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showZone(x *exchange, id int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.Reader.Zone(ctx, id)
 		if err != nil {
@@ -38,11 +36,7 @@ func (s *server) showZone(x *exchange) error {
 }
 
 // putZone answers PUT /v1/zones/{id}, which replaces or creates the whole zone.
-func (s *server) putZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) putZone(x *exchange, id int64) error {
 	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
@@ -71,21 +65,14 @@ func (s *server) putZone(x *exchange) error {
 }
 
 // deleteZone answers DELETE /v1/zones/{id}.
-func (s *server) deleteZone(x *exchange) error {
-	id, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) deleteZone(x *exchange, id int64) error {
 	match, err := matchOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
-	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
+	return s.remove(x, map[error]string{service.ErrNotFound: noZone(id)}, func(ctx context.Context, principal string) error {
 		return s.Writer.DeleteZone(ctx, id, match, principal)
-	}); err != nil {
-		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
-	}
-	return x.respondNothing()
+	})
 }
 
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
@@ -130,3 +117,52 @@ func (r *zoneRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 		return json.UnmarshalDecode(in, s.At(&r.Zone))
 	})
 }
+
+// matchOf reads If-Match and If-None-Match by RFC 9110. A tag that no revision can
+// have is a failed precondition. A list of tags is invalid, and so is If-None-Match
+// with anything but *.
+func matchOf(header http.Header) (service.Match, error) {
+	var match service.Match
+	if given := header.Values("If-None-Match"); len(given) > 0 {
+		if len(given) > 1 || strings.TrimSpace(given[0]) != "*" {
+			return match, invalid("If-None-Match can only be *.")
+		}
+		match.Absent = true
+	}
+	given := header.Values("If-Match")
+	if len(given) == 0 {
+		return match, nil
+	}
+	tag := strings.TrimSpace(given[0])
+	switch opaque, isTag := strongTag(tag); {
+	case len(given) > 1 || !isTag && tag != "*":
+		return match, invalid(`If-Match must be * or one ETag of the zone, such as "3".`)
+	case tag == "*":
+		match.Present = true
+	default:
+		revision, err := strconv.ParseUint(opaque, 10, 64)
+		if err != nil || revision == 0 || api.EntityTag(revision) != tag {
+			return match, &requestError{kind: service.ErrPrecondition, detail: staleDetail}
+		}
+		match.Revision = revision
+	}
+	return match, nil
+}
+
+// strongTag returns the text in the quotes of an entity tag. For a weak tag, which
+// matches no zone, it returns "".
+func strongTag(tag string) (opaque string, isTag bool) {
+	strong := strings.TrimPrefix(tag, "W/")
+	inner, left := strings.CutPrefix(strong, `"`)
+	inner, right := strings.CutSuffix(inner, `"`)
+	if !left || !right || strings.ContainsAny(inner, "\" \t") {
+		return "", false
+	}
+	if strong != tag {
+		return "", true
+	}
+	return inner, true
+}
+
+const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted meanwhile. " +
+	"GET it and decide anew."

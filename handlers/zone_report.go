@@ -23,11 +23,7 @@ const (
 )
 
 // showReport answers GET /v1/zones/{id}/report.
-func (s *server) showReport(x *exchange) error {
-	zoneID, err := pathZone(x)
-	if err != nil {
-		return err
-	}
+func (s *server) showReport(x *exchange, zoneID int64) error {
 	query, err := reportQuery(x.Request().URL.RawQuery, time.Now())
 	if err != nil {
 		return err
@@ -87,7 +83,6 @@ func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err erro
 	return q, q.Validate()
 }
 
-// setReport reads one parameter.
 func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	instants := map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time}
 	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}

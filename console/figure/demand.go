@@ -23,7 +23,6 @@ type Demand struct {
 	Ticks []demandTick
 }
 
-// demandBar is a bin.
 type demandBar struct {
 	backtest.Bin
 	Label                            string
@@ -31,7 +30,6 @@ type demandBar struct {
 	SucceededX, SucceededY, SuccessH float64
 }
 
-// demandLine is a rate of the preview.
 type demandLine struct {
 	Number, Rate int
 	X, TextX     float64
@@ -39,7 +37,6 @@ type demandLine struct {
 	IsLeft       bool // its text stands left of it
 }
 
-// demandTick is a number on the axis.
 type demandTick struct {
 	N        int64
 	Y, TextY float64

@@ -27,7 +27,6 @@ type Heat struct {
 	Until time.Time // the first instant behind the weeks
 }
 
-// heatDay is one row of a heat map.
 type heatDay struct {
 	Name  string
 	Y     int
@@ -71,7 +70,6 @@ func NewHeat(zone service.Zone, totals service.ZoneTotals) Heat {
 	return m
 }
 
-// shade gives a cell its step.
 func (m *Heat) shade(day *heatDay, cell *heatHour) {
 	if cell.Stopped == 0 {
 		return
@@ -90,15 +88,3 @@ func (d heatDay) Short() string { return d.Name[:3] }
 
 // TextY is the base line of the name of a day.
 func (d heatDay) TextY() int { return d.Y + heatHeight - 6 }
-
-// Width is that of the figure.
-func (m Heat) Width() int { return heatLeft + 24*heatWidth }
-
-// Height is that of the figure.
-func (m Heat) Height() int { return heatTop + 7*heatHeight }
-
-// CellWidth is that of a cell, with a gap to the next.
-func (m Heat) CellWidth() int { return heatWidth - 2 }
-
-// CellHeight is that of a cell, with a gap to the next.
-func (m Heat) CellHeight() int { return heatHeight - 2 }

@@ -44,7 +44,6 @@ type Zone struct {
 	Locks   []Span
 }
 
-// lane is the part of one zone.
 type lane struct {
 	Name    string
 	Y, Axis int
@@ -55,7 +54,6 @@ type lane struct {
 	Allowed, Blocked, Successes, Failed, Open int
 }
 
-// bar is a rectangle.
 type bar struct {
 	X, Y, Width, Height int
 	Class, Title        string
@@ -126,7 +124,6 @@ type column struct{ successes, failures, open, blocked int }
 
 func (c column) allowed() int { return c.successes + c.failures + c.open }
 
-// columnsOf counts the attempts of a zone.
 func columnsOf(txns []service.Txn, s scale) []column {
 	columns := make([]column, bins)
 	for _, t := range txns {
@@ -148,7 +145,6 @@ func columnsOf(txns []service.Txn, s scale) []column {
 	return columns
 }
 
-// lane draws one zone.
 func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
 	l := lane{Name: z.Name, Y: i*laneHeight + 14, Axis: i*laneHeight + laneHead + laneHalf}
 	if txns := z.Txns; z.HasMore && len(txns) > 0 && txns[len(txns)-1].CreatedAt.After(s.from) {

@@ -119,7 +119,6 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 	}
 }
 
-// classOf returns the colour of an attempt.
 func classOf(t service.Txn) string {
 	switch {
 	case t.Blocked:

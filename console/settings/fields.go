@@ -15,8 +15,11 @@ import (
 	"velocityd/service"
 )
 
-// Field is one setting of a zone as people see it.
-type Field struct{ service.Setting }
+// Field is one setting of a zone as people see it, with its value as it stands in a form.
+type Field struct {
+	service.Setting
+	Value string
+}
 
 // Measure is what a number counts, in short.
 func (f Field) Measure() string {
@@ -47,8 +50,8 @@ type Group struct {
 	Fields []Field
 }
 
-// Groups returns all settings of zones in their order, in groups that begin with settings of these names.
-func Groups() (list []Group) {
+// Groups returns all settings of a zone in their order, in groups that begin with settings of these names.
+func (v Values) Groups() (list []Group) {
 	begins := map[string]string{
 		"description": "Limit", "counts": "What takes a place", "lockout": "Lockout", "key_kind": "Keys", "on_failure": "Failure and records",
 	}
@@ -57,7 +60,7 @@ func Groups() (list []Group) {
 			list = append(list, Group{Name: name})
 		}
 		group := &list[len(list)-1]
-		group.Fields = append(group.Fields, Field{s})
+		group.Fields = append(group.Fields, Field{s, v[s.Name]})
 	}
 	return list
 }
@@ -90,7 +93,7 @@ func Read(form url.Values, base service.Zone) (service.Zone, error) {
 		if form.Has(s.Name) {
 			written[s.Name] = strings.TrimSpace(form.Get(s.Name))
 		}
-		if err := (Field{s}).read(&zone, written[s.Name]); err != nil {
+		if err := (Field{s, written[s.Name]}).read(&zone); err != nil {
 			return base.WithDefaults(), err
 		}
 	}
@@ -100,64 +103,63 @@ func Read(form url.Values, base service.Zone) (service.Zone, error) {
 	return zone.WithDefaults(), nil
 }
 
-// read takes the text of a form into a zone.
-func (f Field) read(zone *service.Zone, text string) error {
+func (f Field) read(zone *service.Zone) error {
 	var err error
 	switch at := f.At(zone).(type) {
 	case *int:
 		var n int64
-		n, err = f.number(text)
+		n, err = f.number()
 		*at = int(n)
 	case *service.Length:
 		var n int64
-		if text != "" || f.Otherwise == "" {
-			n, err = f.number(text)
+		if f.Value != "" || f.Otherwise == "" {
+			n, err = f.number()
 		}
 		*at = service.Length(service.Seconds(n))
 	case *float64:
 		var bad error
-		if *at, bad = strconv.ParseFloat(text, 64); bad != nil || math.IsNaN(*at) || math.IsInf(*at, 0) {
-			err = service.NewFieldError(f.Name, "must be a number such as 2 or 1.5, is %.20q", text)
+		if *at, bad = strconv.ParseFloat(f.Value, 64); bad != nil || math.IsNaN(*at) || math.IsInf(*at, 0) {
+			err = service.NewFieldError(f.Name, "must be a number such as 2 or 1.5, is %.20q", f.Value)
 		}
 	case *bool:
 		var bad error
-		if *at, bad = strconv.ParseBool(text); bad != nil {
-			err = service.NewFieldError(f.Name, "must be true or false, is %.20q", text)
+		if *at, bad = strconv.ParseBool(f.Value); bad != nil {
+			err = service.NewFieldError(f.Name, "must be true or false, is %.20q", f.Value)
 		}
 	case *string:
-		*at = text
+		*at = f.Value
 	}
 	return err
 }
 
-func (f Field) number(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 32)
+func (f Field) number() (int64, error) {
+	n, err := strconv.ParseInt(f.Value, 10, 32)
 	if err != nil {
-		return 0, service.NewFieldError(f.Name, "must be a whole number, is %.20q", text)
+		return 0, service.NewFieldError(f.Name, "must be a whole number, is %.20q", f.Value)
 	}
 	return n, nil
 }
 
-// InWords returns a value of the setting for people.
-func (f Field) InWords(text string) template.HTML {
-	shown := text
-	if text == "0" && f.Zero != "" {
+// Words returns the value for people.
+func (f Field) Words() template.HTML {
+	shown := f.Value
+	if f.Value == "0" && f.Zero != "" {
 		return template.HTML(f.Zero) //nolint:gosec // it is a word of ours
 	}
 	switch f.Kind() {
 	case service.KindText:
-		return words.Visible(text)
+		return words.Visible(f.Value)
 	case service.KindLength:
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
 			shown = words.Length(time.Duration(n) * time.Second)
 		} else {
 			shown = f.Otherwise
 		}
 	case service.KindNumber, service.KindFactor:
-		shown = strings.TrimSpace(words.Num(text) + " " + f.Measure())
+		shown = strings.TrimSpace(words.Num(f.Value) + " " + f.Measure())
 	case service.KindChoice, service.KindFlag:
 		for _, o := range f.Options() {
-			if o.Value == text {
+			if o.Value == f.Value {
 				shown = o.Meaning
 			}
 		}
@@ -176,7 +178,7 @@ func Differences(old, changed service.Zone) (list []Difference) {
 	before, after := ValuesOf(old), ValuesOf(changed)
 	for _, s := range service.Settings {
 		if was, is := before[s.Name], after[s.Name]; was != is {
-			list = append(list, Difference{s.Name, s.Label, Field{s}.InWords(was), Field{s}.InWords(is)})
+			list = append(list, Difference{s.Name, s.Label, Field{s, was}.Words(), Field{s, is}.Words()})
 		}
 	}
 	return list

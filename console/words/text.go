@@ -138,7 +138,6 @@ func until(moment moment) template.HTML {
 		at.Format(time.RFC3339Nano), at.Format(time.DateTime)))
 }
 
-// date returns the date of an instant.
 func date(at moment) template.HTML { return timeAs(at, "2 Jan 2006") }
 
 // Num returns a whole number with a thin space between thousands.

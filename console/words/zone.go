@@ -78,7 +78,6 @@ func verbInWords(z service.Zone) string {
 	return "try"
 }
 
-// growth returns how lockouts of a zone grow.
 func growth(z service.Zone) string {
 	if z.LockoutFactor == 1 || z.LockoutMax <= z.Lockout {
 		return ""

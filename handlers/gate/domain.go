@@ -92,7 +92,6 @@ func (d Domain) findings(zones []int64) (findings []string) {
 // maxDomainName bounds the name of a domain, in bytes.
 const maxDomainName = 255
 
-// domains reads the member domains.
 func (p *parser) domains(node *yaml.Node) map[string]Domain {
 	domains := map[string]Domain{}
 	for name, m := range p.members(node, "domains", nil) {

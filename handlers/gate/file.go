@@ -64,14 +64,12 @@ func Parse(text []byte) (file File, err error) {
 	return file, errors.Join(p.faults...)
 }
 
-// parser collects the faults of a file.
 type parser struct{ faults []error }
 
 func (p *parser) fault(at *yaml.Node, text string, args ...any) {
 	p.faults = append(p.faults, FaultError{at.Line, fmt.Sprintf(text, args...)})
 }
 
-// member is one member of an object.
 type member struct {
 	name  string
 	at    *yaml.Node // its name

@@ -35,7 +35,6 @@ type Request struct {
 	fault      error // of Client or Body
 }
 
-// query returns the parameters of the address.
 func (r *Request) query() (url.Values, error) {
 	if r.parameters != nil {
 		return r.parameters, nil
@@ -71,7 +70,6 @@ func (r *Request) header(name string) ([]string, error) {
 	return r.HTTP.Header[name], nil
 }
 
-// loneHeader returns the one line of a header.
 func (r *Request) loneHeader(name string) (string, error) {
 	lines, err := r.header(name)
 	if err != nil {
@@ -94,7 +92,6 @@ func (r *Request) client() (string, error) {
 	return address.String(), nil
 }
 
-// body returns the body.
 func (r *Request) body() (text []byte, err error) {
 	codings, err := r.header("Content-Encoding")
 	if err != nil {

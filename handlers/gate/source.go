@@ -111,7 +111,6 @@ func (s Source) read(r *Request) (text string, err error) {
 	return text, nil
 }
 
-// lone returns the one text of a list.
 func lone(texts []string) (string, error) {
 	switch len(texts) {
 	case 0:

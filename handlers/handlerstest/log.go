@@ -2,7 +2,10 @@ package handlerstest
 
 import (
 	"bytes"
+	"encoding/json"
+	"strings"
 	"sync"
+	"testing"
 )
 
 // Log is a log that can be read while it is written. The zero value is empty.
@@ -31,4 +34,15 @@ func (l *Log) Taken() string {
 	defer l.mu.Unlock()
 	defer l.text.Reset()
 	return l.text.String()
+}
+
+// Last returns the newest line of a log in JSON. A line is written before its answer ends.
+func (l *Log) Last(tb testing.TB) map[string]any {
+	tb.Helper()
+	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
+	var line map[string]any
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
+		tb.Fatalf("log line %q: %v", lines[len(lines)-1], err)
+	}
+	return line
 }

@@ -107,7 +107,6 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// giveBack gives back the places of the connection.
 func (c *Connection) giveBack() {
 	if c.places == 0 {
 		c.listener.excess.GiveBack(c.peer, 1)

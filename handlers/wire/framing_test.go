@@ -35,17 +35,17 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			caller, accepted := net.Pipe()
 			defer serveConn(mirror, Options{}, accepted)()
-			l := newLine(caller)
+			l := handlerstest.NewLine(caller)
 			for i, request := range c.requests {
 				for piece := range slices.Chunk([]byte(request), 7) {
 					handlerstest.MustWrite(t, caller, string(piece))
 				}
-				got, err := l.answer()
-				if err != nil || got.status != http.StatusOK {
+				got, err := l.Answer()
+				if err != nil || got.Status != http.StatusOK {
 					t.Fatalf("%s: %+v, %v", name, got, err)
 				}
-				if isLast := i == len(c.requests)-1; got.closes != (isLast && c.closes) {
-					t.Errorf("%s: answer %d closes: %t", name, i, got.closes)
+				if isLast := i == len(c.requests)-1; got.Closes != (isLast && c.closes) {
+					t.Errorf("%s: answer %d closes: %t", name, i, got.Closes)
 				}
 			}
 		})

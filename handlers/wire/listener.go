@@ -113,7 +113,6 @@ func (l *listener) logRefusal(answer []byte) {
 // connection, so they do not wait for long.
 const mostUnnamed = 1024
 
-// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error

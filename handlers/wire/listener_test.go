@@ -17,17 +17,17 @@ import (
 func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, Options{MaxConnections: 1})
-	old := s.dial(t)
-	old.mustAsk(t, asks("a"), http.StatusOK)
-	var last *line
+	old := handlerstest.Dial(t, s.address)
+	old.MustAsk(t, handlerstest.Asks("/", "a"), http.StatusOK)
+	var last *handlerstest.Line
 	handlerstest.Eventually(t, "the log tells of connections that were closed", func() bool {
-		last = s.dial(t)
+		last = handlerstest.Dial(t, s.address)
 		return strings.Contains(s.log.String(), "connections_exhausted")
 	})
 	if n, err := last.Read(make([]byte, 1)); err == nil || n != 0 {
 		t.Errorf("got %d bytes", n)
 	}
-	old.mustAsk(t, asks("a"), http.StatusOK)
+	old.MustAsk(t, handlerstest.Asks("/", "a"), http.StatusOK)
 }
 
 func TestAPeerIsAMachine(t *testing.T) {
@@ -64,10 +64,10 @@ func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
 	t.Parallel()
 	for name, c := range refusals() {
 		s := listenWith(t, Options{})
-		l := s.dial(t)
-		l.mustAsk(t, askRoot, http.StatusOK)
-		l.mustAsk(t, c.request, c.status)
-		logged := s.log.last(t)
+		l := handlerstest.Dial(t, s.address)
+		l.MustAsk(t, askRoot, http.StatusOK)
+		l.MustAsk(t, c.request, c.status)
+		logged := s.log.Last(t)
 		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" || logged["error"] == "" {
 			t.Errorf("%s: logged %v", name, logged)
 		}
@@ -82,29 +82,29 @@ func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
 	for exchanges, sent := range []string{head, head, head[:5], head[:10], head[:len(head)-4], head[:len(head)-1]} {
 		exchanges = min(exchanges, 1)
 		synctest.Test(t, func(t *testing.T) {
-			log := &logLines{}
+			log := &handlerstest.Log{}
 			logger := slog.New(slog.NewJSONHandler(log, nil))
 			caller, accepted := net.Pipe()
 			defer serveConn(mirror, Options{Logger: logger, AccessLog: true}, accepted)()
 			defer caller.Close()
-			l := newLine(caller)
+			l := handlerstest.NewLine(caller)
 			for range exchanges {
-				l.mustAsk(t, askRoot, http.StatusOK)
+				l.MustAsk(t, askRoot, http.StatusOK)
 			}
 			began := time.Now()
 			handlerstest.MustWrite(t, caller, sent)
-			got, err := l.answer()
-			if err != nil || got.status != http.StatusRequestTimeout || !strings.Contains(got.body, `"code":"request_timeout"`) ||
-				got.contentType != "application/problem+json" || !got.closes {
+			got, err := l.Answer()
+			if err != nil || got.Status != http.StatusRequestTimeout || !strings.Contains(got.Body, `"code":"request_timeout"`) ||
+				got.Header.Get("Content-Type") != "application/problem+json" || !got.Closes {
 				t.Errorf("after %d exchanges: %+v %v", exchanges, got, err)
 			}
 			if took := time.Since(began); took > headerTimeout+time.Second {
 				t.Errorf("answered after %s", took)
 			}
-			if rest, err := io.ReadAll(l.answers); len(rest) != 0 || err != nil {
+			if rest, err := io.ReadAll(l.Answers); len(rest) != 0 || err != nil {
 				t.Errorf("and then %q, %v", rest, err)
 			}
-			if logged := log.last(t); logged["status"] != 408.0 {
+			if logged := log.Last(t); logged["status"] != 408.0 {
 				t.Errorf("logged %v", logged)
 			}
 		})

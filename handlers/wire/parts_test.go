@@ -166,7 +166,7 @@ func TestAnAnswerBeforeItsBodyIsBounded(t *testing.T) {
 			_, _ = w.Write(make([]byte, partsPart))
 		}, Options{}, accepted)()
 		began := time.Now()
-		handlerstest.MustWrite(t, near, strings.TrimSuffix(asks("hello"), "llo"))
+		handlerstest.MustWrite(t, near, strings.TrimSuffix(handlerstest.Asks("/", "hello"), "llo"))
 		if _, err := io.Copy(io.Discard, near); err != nil || time.Since(began) > streamTimeout {
 			t.Errorf("it ended after %s: %v", time.Since(began), err)
 		}
@@ -191,7 +191,7 @@ func TestAnUpgradedConnectionMayBeSilentButNotDeaf(t *testing.T) {
 			_ = conn.Close()
 			ended <- err
 		}, Options{}, accepted)()
-		handlerstest.MustWrite(t, near, strings.TrimSuffix(asks("x"), "x"))
+		handlerstest.MustWrite(t, near, strings.TrimSuffix(handlerstest.Asks("/", "x"), "x"))
 		answers := bufio.NewReader(near)
 		for _, want := range []byte("xab") {
 			time.Sleep(10 * streamTimeout)

@@ -58,7 +58,7 @@ func TestTheClientIsTheOneThatTheProxyNames(t *testing.T) {
 		"version 2, local":       {version2(t, proxyproto.LOCAL, "198.51.100.7:4711"), ""},
 	} {
 		for _, isTogether := range []bool{true, false} {
-			l := plain.dial(t)
+			l := handlerstest.Dial(t, plain.address)
 			first := c.header
 			if isTogether {
 				first += askRoot
@@ -71,22 +71,22 @@ func TestTheClientIsTheOneThatTheProxyNames(t *testing.T) {
 			handlerstest.MustWrite(t, l, askRoot) // the next request of the connection has no header
 			holdsClient(t, name, l, c.want)
 		}
-		conn := secure.dial(t)
+		conn := handlerstest.Dial(t, secure.address)
 		handlerstest.MustWrite(t, conn, c.header)
-		l := newLine(tls.Client(conn.Conn, &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1"}))
+		l := handlerstest.NewLine(tls.Client(conn.Conn, &tls.Config{RootCAs: authority.Pool, ServerName: "127.0.0.1"}))
 		handlerstest.MustWrite(t, l, askRoot)
 		holdsClient(t, name+", TLS", l, c.want)
 	}
 }
 
 // holdsClient fails unless the answer names the client, or if there is none the test itself.
-func holdsClient(t *testing.T, name string, l *line, client string) {
+func holdsClient(t *testing.T, name string, l *handlerstest.Line, client string) {
 	t.Helper()
 	if client == "" {
 		client = l.LocalAddr().String()
 	}
-	if got, err := l.answer(); err != nil || got.body != client+" false" {
-		t.Errorf("%s: %q %v, want %s", name, got.body, err, client)
+	if got, err := l.Answer(); err != nil || got.Body != client+" false" {
+		t.Errorf("%s: %q %v, want %s", name, got.Body, err, client)
 	}
 }
 
@@ -102,10 +102,10 @@ func TestAProxyThatNamesNoClientIsClosedAndLogged(t *testing.T) {
 		"nothing, and it leaves": {"", ""},
 	} {
 		s := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
-		l := s.dial(t)
+		l := handlerstest.Dial(t, s.address)
 		handlerstest.MustWrite(t, l, c.sent)
 		if c.sent == "" {
-			if err := l.CloseWrite(); err != nil {
+			if err := closeWrite(l.Conn); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,25 +118,22 @@ func TestAProxyThatNamesNoClientIsClosedAndLogged(t *testing.T) {
 	}
 }
 
-// CloseWrite closes the sending half of a test's connection.
-func (l *line) CloseWrite() error { return closeWrite(l.Conn) }
-
 func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: front.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, whoAsks)
-	l := s.dial(t)
+	l := handlerstest.Dial(t, s.address)
 	handlerstest.MustWrite(t, l, askRoot)
 	holdsClient(t, "without a header", l, "")
-	s.dial(t).mustAsk(t, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot, http.StatusBadRequest)
+	handlerstest.Dial(t, s.address).MustAsk(t, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot, http.StatusBadRequest)
 }
 
 func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
 	for range 8 {
-		s.dial(t)
+		handlerstest.Dial(t, s.address)
 	}
-	l := s.dial(t)
+	l := handlerstest.Dial(t, s.address)
 	handlerstest.MustWrite(t, l, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot)
 	holdsClient(t, "beside silent ones", l, "198.51.100.7:4711")
 }
@@ -147,10 +144,10 @@ func TestThePeersOfTheBoundsAreTheNamedClients(t *testing.T) {
 	for _, c := range []struct{ client, want string }{
 		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"}, {"198.51.100.7", "198.51.100.7:1 true"},
 	} {
-		l := s.dial(t)
+		l := handlerstest.Dial(t, s.address)
 		handlerstest.MustWrite(t, l, "PROXY TCP4 "+c.client+" 192.0.2.1 1 443\r\n"+askRoot)
-		if got, err := l.answer(); err != nil || got.body != c.want {
-			t.Errorf("%q %v, want %s", got.body, err, c.want)
+		if got, err := l.Answer(); err != nil || got.Body != c.want {
+			t.Errorf("%q %v, want %s", got.Body, err, c.want)
 		}
 	}
 }

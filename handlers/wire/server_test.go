@@ -16,7 +16,7 @@ import (
 func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 	t.Parallel()
 	const body = "hello, velocityd"
-	header := strings.TrimSuffix(asks(body), body)
+	header := strings.TrimSuffix(handlerstest.Asks("/", body), body)
 	for name, test := range map[string]struct {
 		sent         string
 		deaf         bool          // does not read
@@ -32,11 +32,11 @@ func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				caller, accepted := net.Pipe()
 				defer serveConn(mirror, Options{}, accepted)()
-				l := newLine(caller)
+				l := handlerstest.NewLine(caller)
 				want := test.first
 				for range exchanges {
 					want = test.later
-					l.mustAsk(t, header+body, http.StatusOK)
+					l.MustAsk(t, header+body, http.StatusOK)
 					time.Sleep(idleTimeout / 3) // of the bubble's time
 				}
 				began := time.Now()
@@ -47,7 +47,7 @@ func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 				if test.deaf {
 					time.Sleep(want + 1) // now the service has given up
 				}
-				_, err := io.Copy(io.Discard, l.answers)
+				_, err := io.Copy(io.Discard, l.Answers)
 				if took := time.Since(began); err != nil || took > want+1 || took < want {
 					t.Errorf("%s, after %d exchanges: cut off after %s, want %s; %v", name, exchanges, took, want, err)
 				}
@@ -74,8 +74,8 @@ func TestNobodyWatchesForCallersWithABodyOfKnownLengthToLeave(t *testing.T) {
 		request string
 		watched int32
 	}{
-		"a known length":    {request: asks("alice")},
-		"an unknown length": {request: inChunks("alice"), watched: 1},
+		"a known length":    {request: handlerstest.Asks("/", "alice")},
+		"an unknown length": {request: handlerstest.InChunks("/", "alice"), watched: 1},
 		"no body":           {request: askRoot, watched: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,9 +91,9 @@ func TestNobodyWatchesForCallersWithABodyOfKnownLengthToLeave(t *testing.T) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				look()
 			}, Options{}, conn)()
-			asking := newLine(caller)
+			asking := handlerstest.NewLine(caller)
 			for range 3 {
-				if _, err := asking.ask(test.request); err != nil {
+				if _, err := asking.Ask(test.request); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}

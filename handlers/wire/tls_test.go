@@ -56,21 +56,21 @@ func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
 	body := "alice"
-	chunked := inChunks(body)
-	l := s.dialTLS(t, authority)
+	chunked := handlerstest.InChunks("/", body)
+	l := handlerstest.DialTLS(t, s.address, authority)
 	for range 3 {
-		if l.mustAsk(t, chunked, http.StatusOK).closes {
+		if l.MustAsk(t, chunked, http.StatusOK).Closes {
 			t.Error("a chunked request closes its connection")
 		}
 	}
 	both := strings.Replace(chunked, "Host: a\r\n", fmt.Sprintf("Host: a\r\nContent-Length: %d\r\n", len(body)), 1)
-	if !l.mustAsk(t, both, http.StatusOK).closes {
+	if !l.MustAsk(t, both, http.StatusOK).Closes {
 		t.Error("the connection is kept behind a request of two lengths")
 	}
 	for name, c := range refusals() {
-		l := s.dialTLS(t, authority)
-		l.mustAsk(t, c.request, c.status)
-		if logged := s.log.last(t); logged["status"] != float64(c.status) {
+		l := handlerstest.DialTLS(t, s.address, authority)
+		l.MustAsk(t, c.request, c.status)
+		if logged := s.log.Last(t); logged["status"] != float64(c.status) {
 			t.Errorf("%s: logged %v", name, logged)
 		}
 	}
@@ -80,11 +80,11 @@ func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
-	l := s.dial(t)
-	if got, err := l.ask(askRoot); err != nil || got.status != http.StatusBadRequest || !strings.Contains(got.body, "HTTPS") {
+	l := handlerstest.Dial(t, s.address)
+	if got, err := l.Ask(askRoot); err != nil || got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "HTTPS") {
 		t.Errorf("%+v %v", got, err)
 	}
-	s.dialTLS(t, authority).mustAsk(t, askRoot, http.StatusOK)
+	handlerstest.DialTLS(t, s.address, authority).MustAsk(t, askRoot, http.StatusOK)
 }
 
 func TestASilentHandshakeIsCutOff(t *testing.T) {
