@@ -14,15 +14,36 @@ import (
 
 func attemptClaims() map[string]claim {
 	return map[string]claim{
-		"RetriedCheckIsCountedOnce":                     retriedCheckIsCountedOnce,
-		"RetryIsAnsweredAsBeforeWhateverChanged":        retryIsAnsweredAsBefore,
+		"RetriedCheckIsCountedOnce": retriedCheckIsCountedOnce,
+		"RetryIsAnsweredAsBeforeWhateverChanged": script(`
+			zone 1 rate=2
+			zone 2 rate=0 mode=shadow
+			check 1/x 2/y id=id as=first
+			check 1/x id=lone as=lone
+			check 1/x
+			zone 1 rate=0 window=2h lockout=1h
+			zone 2 rate=9 mode=off
+			deny 1/x
+			report first success
+			check 1/x 2/y id=id same=first
+			check 1/x id=lone same=lone
+			release 1/x
+			check 1/x 2/y id=id same=first
+			check 2/y 1/x id=id as=swapped
+			check 2/y 1/x id=id same=swapped // the same buckets in another order are the same set
+			count 1/x -> 0 of 3
+		`),
 		"RetryInsideOfABatchIsCountedOnce":              retryInsideOfABatchIsCountedOnce,
 		"AttemptIDWithOtherBucketsIsAConflict":          attemptIDWithOtherBucketsIsAConflict,
 		"AttemptIDIsRememberedForTenMinutesOrTheWindow": attemptIDIsRememberedLongEnough,
 		"AttemptIDsAreComparedByteByByte":               attemptIDsAreComparedByteByByte,
-		"RefusedCheckDoesNotUseItsAttemptID":            refusedCheckDoesNotUseItsAttemptID,
-		"ParallelRetriesGetOneAnswer":                   parallelRetriesGetOneAnswer,
-		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets":   parallelUsesAgree,
+		"RefusedCheckDoesNotUseItsAttemptID": script(`
+			zone 1 rate=9
+			check 1/alice 2/alice id=id -> unknown
+			check 1/alice id=id -> pass v=1
+		`),
+		"ParallelRetriesGetOneAnswer":                 parallelRetriesGetOneAnswer,
+		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets": parallelUsesAgree,
 	}
 }
 
@@ -68,30 +89,6 @@ func retriedCheckIsCountedOnce(t *testing.T, b subject) {
 	}
 	if txn := b.Txns(t, user)[2]; txn.AttemptID != "" {
 		t.Errorf("an attempt without an id was recorded as %+v", txn)
-	}
-}
-
-func retryIsAnsweredAsBefore(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Hour)
-	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
-	x, y := at(1, "x"), at(2, "y")
-	first := b.attempt(t, "id", x, y)
-	other := b.attempt(t, "lone", x)
-	b.check(t, x)
-	b.set(t, service.Zone{ID: 1, Rate: 0, Window: 2 * time.Hour, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
-	b.SetOverride(t, deny(1, "x"))
-	b.wantReport(t, first.TxnID(), service.OutcomeSuccess, nil)
-	wantSame(t, first, b.attempt(t, "id", x, y))
-	wantSame(t, other, b.attempt(t, "lone", x))
-	b.release(t, x)
-	wantSame(t, first, b.attempt(t, "id", x, y))
-	// The same buckets in another order are the same set.
-	swapped := b.attempt(t, "id", y, x)
-	swapped.Verdicts[0], swapped.Verdicts[1] = swapped.Verdicts[1], swapped.Verdicts[0]
-	wantSame(t, first, swapped)
-	if recorded, _ := b.counted(t, x); recorded != 3 {
-		t.Errorf("recorded %d txns, want 3", recorded)
 	}
 }
 
@@ -243,18 +240,6 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 	}
 	if recorded, _ := b.counted(t, alice); recorded != len(ids) {
 		t.Errorf("recorded %d txns, want %d", recorded, len(ids))
-	}
-}
-
-func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Hour)
-	both := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "alice"), at(2, "alice")}}
-	if _, err := b.ask(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
-		t.Fatalf("unknown zone: %v, want ErrNotFound", err)
-	}
-	d := b.attempt(t, "id", at(1, "alice"))
-	if d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after a refusal: %+v, want the first txn", d)
 	}
 }
 

@@ -1,7 +1,6 @@
 package servicetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,33 +11,19 @@ import (
 
 func batchClaims() map[string]claim {
 	return map[string]claim{
-		"UnknownZoneIsRefusedAlone":     unknownZoneIsRefusedAlone,
+		"UnknownZoneIsRefusedAlone": script(`
+			zone 1 rate=5
+			check 404/alice -> unknown
+			check 1/bob -> pass
+			and 1/alice 404/alice -> unknown
+			and 404/carol -> unknown
+			and 1/bob -> pass left=3
+			count 1/alice -> 0 of 0
+			count 404/alice -> 0 of 0
+		`),
 		"BatchIsDecidedInOrder":         batchIsDecidedInOrder,
 		"BatchMixesAllowedDeniedAndBad": batchMixesAllowedDeniedAndBad,
 		"LargeBatchIsAnsweredInFull":    largeBatchIsAnsweredInFull,
-	}
-}
-
-func unknownZoneIsRefusedAlone(t *testing.T, b subject) {
-	b.zone(t, 1, 5, time.Hour)
-	if _, err := b.ask(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("lone check of an unknown zone: %v, want ErrNotFound", err)
-	}
-	both := service.Check{Buckets: []service.Bucket{at(1, "alice"), at(404, "alice")}}
-	decisions := b.all(t, one(1, "bob"), both, one(404, "carol"), one(1, "bob"))
-	for i, refused := range []bool{false, true, true, false} {
-		if err := decisions[i].Err; errors.Is(err, service.ErrNotFound) != refused {
-			t.Errorf("check %d: err = %v, want refused %v", i, err, refused)
-		}
-	}
-	if got := decisions[3].Verdicts[0].Remaining(); got != 3 {
-		t.Errorf("bob has %d remaining, want 3", got)
-	}
-	if txns := b.Txns(t, at(1, "alice")); len(txns) != 0 {
-		t.Errorf("a refused check recorded %+v", txns)
-	}
-	if txns := b.Txns(t, at(404, "alice")); len(txns) != 0 {
-		t.Errorf("a refused check recorded %+v", txns)
 	}
 }
 

@@ -12,14 +12,110 @@ func blockedClaims() map[string]claim {
 	return map[string]claim{
 		"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted": firstAreTxns,
 		"BlockedAttemptsAreCountedExactlyUnderContention":      countedUnderContention,
-		"AWindowBeginsANewSeriesOfBlockedAttempts":             windowBeginsSeries,
-		"AnotherReasonHasItsOwnTxn":                            otherReasonHasTxn,
-		"ALockoutsBeginningHasItsTxn":                          lockoutHasTxn,
-		"TheBucketsOfABlockedCheckAreCountedByThemselves":      bucketsCountThemselves,
-		"ARetryOfACountedAttemptIsCountedOnce":                 retryIsCountedOnce,
-		"AttemptsThatPassAreNeverCountedAway":                  passingIsRecorded,
-		"AZoneRecordsEveryBlockedAttemptUnlessItSaysOtherwise": everyOneIsRecorded,
-		"ACountedAttemptHasNoOutcome":                          countedHasNoOutcome,
+		"AWindowBeginsANewSeriesOfBlockedAttempts": script(`
+			zone 1 rate=0 record_blocked=1
+			zone 2 rate=0 window=72h record_blocked=1
+			limit 2/short 0 1m
+			deny 1/denied
+			check 1/window
+			age 1/window 30m
+			check 1/window
+			and 1/window
+			attempts 1/window -> 3
+			age 1/window 30m
+			2x check 1/window
+			attempts 1/window -> 3 2
+			age 1/window 1h
+			check 1/window
+			and 1/window
+			attempts 1/window -> 3 2 2
+			3x check 1/denied
+			age 1/denied 1h
+			2x check 1/denied
+			attempts 1/denied -> 3 2
+			check 2/day
+			age 2/day 12h
+			check 2/day
+			and 2/day
+			age 2/day 12h // a series lasts a day at most
+			2x check 2/day
+			attempts 2/day -> 3 2
+			check 2/short
+			age 2/short 30s
+			check 2/short
+			and 2/short
+			age 2/short 30s
+			2x check 2/short
+			attempts 2/short -> 3 2
+		`),
+		"AnotherReasonHasItsOwnTxn": script(`
+			zone 1 rate=1 record_blocked=1
+			zone 2 rate=0
+			2x check 1/alice 2/x -> elsewhere
+			check 1/alice -> room
+			2x check 1/alice -> full
+			deny 1/alice
+			check 1/alice -> denied
+			check 1/alice -> denied
+			and 1/alice -> denied
+			clear 1
+			check 1/alice -> full
+			and 1/alice -> full
+			attempts 1/alice -> 2 1 2 3 2
+		`),
+		"ALockoutsBeginningHasItsTxn": script(`
+			zone 1 rate=1 lockout=10m record_blocked=1
+			check 1/alice -> room
+			check 1/alice -> lockout
+			2x check 1/alice -> locked
+			age 1/alice 11m
+			check 1/alice -> lockout
+			and 1/alice -> locked
+			and 1/alice -> locked
+			attempts 1/alice -> 1 1 2 1 2
+		`),
+		"TheBucketsOfABlockedCheckAreCountedByThemselves": bucketsCountThemselves,
+		"ARetryOfACountedAttemptIsCountedOnce":            retryIsCountedOnce,
+		"AttemptsThatPassAreNeverCountedAway": script(`
+			zone 1 rate=1 mode=shadow record_blocked=1
+			zone 2 rate=0 mode=off record_blocked=1
+			zone 3 rate=4 record_blocked=1
+			2x check 1/a 2/a 3/a
+			check 1/a
+			and 2/a
+			and 3/a
+			and 3/a
+			and 2/a
+			and 1/a
+			attempts 1/a -> 1 1 1 1
+			attempts 2/a -> 1 1 1 1
+			attempts 3/a -> 1 1 1 1
+		`),
+		"AZoneRecordsEveryBlockedAttemptUnlessItSaysOtherwise": script(`
+			zone 1 rate=0
+			check 1/alice
+			and 1/alice
+			and 1/alice
+			2x check 1/alice
+			attempts 1/alice -> 1 1 1 1 1
+			edit 1 record_blocked=1 // from now on
+			2x check 1/alice
+			check 1/alice
+			and 1/alice
+			attempts 1/alice -> 1 1 1 1 1 4
+			edit 1 record_blocked=0 // and again all
+			check 1/alice
+			check 1/alice
+			and 1/alice
+			attempts 1/alice -> 1 1 1 1 1 4 1 1 1
+		`),
+		"ACountedAttemptHasNoOutcome": script(`
+			zone 1 rate=0 record_blocked=1
+			check 1/alice
+			check 1/alice as=counted
+			report counted failure -> conflict
+			attempts 1/alice -> 2
+		`),
 	}
 }
 
@@ -113,66 +209,6 @@ func countedUnderContention(t *testing.T, b subject) {
 	}
 }
 
-func windowBeginsSeries(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Window: time.Hour, RecordBlocked: 1})
-	b.set(t, service.Zone{ID: 2, Window: 72 * time.Hour, RecordBlocked: 1})
-	b.SetOverride(t, limit(2, "short", 0, time.Minute))
-	b.SetOverride(t, deny(1, "denied"))
-	for bucket, length := range map[service.Bucket]time.Duration{
-		at(1, "window"): time.Hour, at(1, "denied"): time.Hour, at(2, "day"): 24 * time.Hour, at(2, "short"): time.Minute,
-	} {
-		b.check(t, bucket)
-		b.Age(t, bucket, length/2)
-		b.all(t, service.Check{Buckets: []service.Bucket{bucket}}, service.Check{Buckets: []service.Bucket{bucket}})
-		b.wantAttempts(t, bucket, 3)
-		b.Age(t, bucket, length/2)
-		b.check(t, bucket)
-		b.check(t, bucket)
-		b.wantAttempts(t, bucket, 3, 2)
-		b.Age(t, bucket, length)
-		b.all(t, service.Check{Buckets: []service.Bucket{bucket}}, service.Check{Buckets: []service.Bucket{bucket}})
-		b.wantAttempts(t, bucket, 3, 2, 2)
-	}
-}
-
-func otherReasonHasTxn(t *testing.T, b subject) {
-	b.recording(t, 1, 1, 1)
-	b.zone(t, 2, 0, time.Hour)
-	alice := at(1, "alice")
-	b.check(t, alice, at(2, "x")) // elsewhere
-	b.check(t, alice, at(2, "x"))
-	b.check(t, alice)
-	b.check(t, alice) // full
-	b.check(t, alice)
-	b.SetOverride(t, deny(1, "alice"))
-	b.check(t, alice)
-	b.all(t, one(1, "alice"), one(1, "alice"))
-	b.DeleteOverrides(t, 1)
-	b.all(t, one(1, "alice"), one(1, "alice"))
-	txns := b.wantAttempts(t, alice, 2, 1, 2, 3, 2)
-	for i, want := range []service.Reason{service.ReasonElsewhere, "", service.ReasonFull, service.ReasonDenied, service.ReasonFull} {
-		if txns[i].Reason != want || (txns[i].OverrideID != 0) != (want == service.ReasonDenied) {
-			t.Errorf("txn %d is %+v, want the reason %q", i, txns[i], want)
-		}
-	}
-}
-
-func lockoutHasTxn(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 10 * time.Minute, RecordBlocked: 1})
-	alice := at(1, "alice")
-	for range 4 {
-		b.check(t, alice)
-	}
-	b.Age(t, alice, 11*time.Minute)
-	b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice"))
-	txns := b.wantAttempts(t, alice, 1, 1, 2, 1, 2)
-	for i, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked, service.ReasonLockout, service.ReasonLocked} {
-		if txns[i].Reason != want {
-			t.Errorf("txn %d is %+v, want the reason %q", i, txns[i], want)
-		}
-	}
-}
-
 func bucketsCountThemselves(t *testing.T, b subject) {
 	b.recording(t, 1, 0, 1)
 	b.recording(t, 2, 0, 3)
@@ -215,44 +251,4 @@ func retryIsCountedOnce(t *testing.T, b subject) {
 		t.Errorf("the txn has the attempt_id %q, want that of its own attempt", txns[0].AttemptID)
 	}
 	b.wantAttempts(t, other, 1)
-}
-
-func passingIsRecorded(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Mode: service.ModeShadow, RecordBlocked: 1})
-	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeOff, RecordBlocked: 1})
-	b.recording(t, 3, 4, 1)
-	for _, bucket := range []service.Bucket{at(1, "a"), at(2, "a"), at(3, "a")} {
-		check := service.Check{Buckets: []service.Bucket{bucket}}
-		b.check(t, bucket)
-		b.check(t, bucket)
-		b.all(t, check, check)
-		b.wantAttempts(t, bucket, 1, 1, 1, 1)
-	}
-}
-
-func everyOneIsRecorded(t *testing.T, b subject) {
-	b.zone(t, 1, 0, time.Hour)
-	alice := at(1, "alice")
-	b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice"))
-	b.check(t, alice)
-	b.check(t, alice)
-	b.wantAttempts(t, alice, 1, 1, 1, 1, 1)
-	b.recording(t, 1, 0, 1) // from now on
-	b.check(t, alice)
-	b.check(t, alice)
-	b.all(t, one(1, "alice"), one(1, "alice"))
-	b.wantAttempts(t, alice, 1, 1, 1, 1, 1, 4)
-	b.zone(t, 1, 0, time.Hour) // and again all
-	b.check(t, alice)
-	b.all(t, one(1, "alice"), one(1, "alice"))
-	b.wantAttempts(t, alice, 1, 1, 1, 1, 1, 4, 1, 1, 1)
-}
-
-func countedHasNoOutcome(t *testing.T, b subject) {
-	b.recording(t, 1, 0, 1)
-	alice := at(1, "alice")
-	b.check(t, alice)
-	counted := b.check(t, alice)
-	b.wantReport(t, counted.TxnID(), failure, service.ErrConflict)
-	b.wantAttempts(t, alice, 2)
 }

@@ -12,9 +12,21 @@ import (
 
 func eventClaims() map[string]claim {
 	return map[string]claim{
-		"ALockoutIsToldOnceWithItsEndAndItsTxn":            lockoutIsTold,
-		"LockoutsOfOneCallAreToldEach":                     lockoutsOfACallAreTold,
-		"WhatBeginsNoLockoutIsNotTold":                     noLockoutIsNotTold,
+		"ALockoutIsToldOnceWithItsEndAndItsTxn": lockoutIsTold,
+		"LockoutsOfOneCallAreToldEach":          lockoutsOfACallAreTold,
+		"WhatBeginsNoLockoutIsNotTold": script(`
+			zone 1 rate=1 window=1m lockout=1h mode=shadow
+			zone 2 rate=1 window=1m
+			zone 3 rate=1 window=1m lockout=1h
+			zone 4 rate=10 window=1m
+			deny 4/denied
+			3x check 1/shadow
+			3x check 2/full
+			3x check 4/denied 3/beside -> denied
+			told 1/shadow
+			told 2/full
+			told 3/beside
+		`),
 		"AReleaseAndTheLockoutThatItEndsAreTold":           releaseIsTold,
 		"ALockoutWhereFewBlockedAttemptsAreRecordedIsTold": lockoutInASeriesIsTold,
 	}
@@ -90,25 +102,6 @@ func lockoutsOfACallAreTold(t *testing.T, b subject) {
 				t.Errorf("%v has no txn %d, as the answer says", v.Bucket, v.TxnID)
 			}
 		}
-	}
-}
-
-func noLockoutIsNotTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow})
-	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute})
-	b.set(t, service.Zone{ID: 3, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 4, Rate: 10, Window: time.Minute})
-	b.SetOverride(t, service.Override{ZoneID: 4, Key: "denied", Action: service.OverrideDeny, Reason: "exercise", CreatedBy: "exercise"})
-	for range 3 {
-		b.check(t, at(1, "shadow"))
-		b.check(t, at(2, "full"))
-		b.check(t, at(4, "denied"), at(3, "beside"))
-	}
-	for _, bucket := range []service.Bucket{at(1, "shadow"), at(2, "full"), at(3, "beside")} {
-		b.wantTold(t, bucket)
-	}
-	if slices.Contains(b.told(t, at(4, "denied")), event.BucketLocked) { // its override may be told
-		t.Error("a denied bucket is told to be locked")
 	}
 }
 

@@ -14,14 +14,42 @@ import (
 
 func recallClaims() map[string]claim {
 	return map[string]claim{
-		"OutcomeByAttemptIDSpeaksForTheWholeCheck":       outcomeByAttemptID,
-		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": outcomeOfABlockedAttempt,
-		"OutcomeByAttemptIDGivesThePlaceBack":            outcomeByAttemptIDGivesThePlaceBack,
-		"OutcomeByAForgottenAttemptIDIsNotFound":         outcomeByAForgottenAttemptID,
-		"AttemptIDsOfOutcomesAreComparedByteByByte":      attemptIDsOfOutcomes,
-		"RacingReportsOfOneAttemptAgreeOnOneOutcome":     racingReportsOfOneAttempt,
-		"OutcomeRacingWithItsCheckIsTakenOrNotFound":     outcomeRacingWithItsCheck,
-		"AttemptIsRecalledAsItWasAnswered":               attemptIsRecalled,
+		"OutcomeByAttemptIDSpeaksForTheWholeCheck": outcomeByAttemptID,
+		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": script(`
+			zone 1 rate=1
+			zone 2 rate=1 record_blocked=1
+			check 1/recorded 2/counted id=allowed -> pass
+			check 1/recorded id=recorded -> block
+			report id:recorded success -> conflict
+			report id:recorded failure -> conflict
+			recall recorded -> block -
+			check 2/counted id=first -> block
+			report id:first success -> conflict
+			check 2/counted id=counted -> block
+			report id:counted success -> conflict
+			report id:counted failure -> conflict
+			recall counted -> block -
+			report id:allowed failure
+			recall allowed -> pass failure
+		`),
+		"OutcomeByAttemptIDGivesThePlaceBack": script(`
+			zone 1 rate=1 counts=failures reserve_ttl=10m
+			zone 2 rate=9 reset_on_success=true
+			3x check 2/203.0.113.9 -> pass
+			check 1/alice 2/203.0.113.9 id=a -> pass
+			report id:a success
+			check 1/alice 2/203.0.113.9 id=b -> pass
+			count 1/alice -> 1 of 2
+			count 2/203.0.113.9 -> 1 of 5
+			age 1/alice 2/203.0.113.9 20m
+			report id:b success -> conflict // its reservation ran out
+			report id:b failure
+		`),
+		"OutcomeByAForgottenAttemptIDIsNotFound":     outcomeByAForgottenAttemptID,
+		"AttemptIDsOfOutcomesAreComparedByteByByte":  attemptIDsOfOutcomes,
+		"RacingReportsOfOneAttemptAgreeOnOneOutcome": racingReportsOfOneAttempt,
+		"OutcomeRacingWithItsCheckIsTakenOrNotFound": outcomeRacingWithItsCheck,
+		"AttemptIsRecalledAsItWasAnswered":           attemptIsRecalled,
 	}
 }
 
@@ -55,45 +83,6 @@ func outcomeByAttemptID(t *testing.T, b subject) {
 			}
 		}
 	}
-}
-
-func outcomeOfABlockedAttempt(t *testing.T, b subject) {
-	b.zone(t, 1, 1, time.Hour)
-	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, RecordBlocked: 1})
-	for zone, key := range map[int64]string{1: "recorded", 2: "counted"} {
-		b.attempt(t, key+" allowed", at(zone, key))
-		for _, id := range []string{" blocked", " blocked again"} {
-			if d := b.attempt(t, key+id, at(zone, key)); !d.Blocked {
-				t.Fatalf("%s: %+v", key+id, d)
-			}
-			b.wantOutcome(t, key+id, success, service.ErrConflict)
-			b.wantOutcome(t, key+id, failure, service.ErrConflict)
-			if got := b.recall(t, key+id); !got.Decision.Blocked || len(got.Txns) != 1 || !got.Txns[0].Blocked || got.Outcome != "" {
-				t.Errorf("%s: recalled as %+v", key+id, got)
-			}
-		}
-		b.wantOutcome(t, key+" allowed", failure, nil)
-	}
-}
-
-func outcomeByAttemptIDGivesThePlaceBack(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
-	for range 3 {
-		b.check(t, addr)
-	}
-	b.attempt(t, "a", user, addr)
-	b.wantOutcome(t, "a", success, nil)
-	b.attempt(t, "b", user, addr)
-	for bucket, want := range map[service.Bucket]int{user: 1, addr: 1} {
-		if _, counted := b.counted(t, bucket); counted != want {
-			t.Errorf("%+v: counted %d, want %d", bucket, counted, want)
-		}
-	}
-	b.age(t, 20*time.Minute, user, addr)
-	b.wantOutcome(t, "b", success, service.ErrConflict) // its reservation ran out
-	b.wantOutcome(t, "b", failure, nil)
 }
 
 func outcomeByAForgottenAttemptID(t *testing.T, b subject) {
