@@ -217,7 +217,7 @@ func (s scripted) report(st step, of string, outcome service.Outcome) {
 		}
 	}
 	errs, err := s.ReportAll(context.Background(), []service.Report{report})
-	if err != nil || !isKind(errs[0], st.want[0]) {
+	if err != nil || !errors.Is(errs[0], errorOf(st.want[0])) {
 		s.Errorf("%s: got %v, %v", st.line, errs, err)
 	}
 }
@@ -236,14 +236,12 @@ func (s scripted) recalled(st step, id string) {
 	}
 }
 
-// isKind says that an error is of the kind that a script names: none for nil.
-func isKind(err error, words []string) bool {
+// errorOf returns the error that the first word names, or nil.
+func errorOf(words []string) error {
 	if len(words) == 0 {
-		return err == nil
+		return nil
 	}
-	return errors.Is(err, map[string]error{
-		"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict,
-	}[words[0]])
+	return map[string]error{"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict}[words[0]]
 }
 
 // ask asks checks in one call, and again as often as the first of them says.
@@ -267,11 +265,8 @@ func (s scripted) ask(steps []step) {
 // compare holds an answer against what its step wants, and against its txns.
 func (s scripted) compare(st step, d service.Decision) {
 	s.Helper()
-	if d.Err != nil || len(st.want[0]) > 0 && isKind(nil, st.want[0]) {
-		if !isKind(d.Err, st.want[0]) {
-			s.Errorf("%s: %v", st.line, d.Err)
-		}
-		return
+	if want := errorOf(st.want[0]); !errors.Is(d.Err, want) {
+		s.Errorf("%s: %v", st.line, d.Err)
 	}
 	for i, v := range d.Verdicts {
 		got := answer{of: d, Verdict: v, at: d.CheckedAt.Time, left: v.Remaining()}
