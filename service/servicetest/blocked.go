@@ -10,8 +10,25 @@ import (
 
 func blockedClaims() map[string]claim {
 	return map[string]claim{
-		"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted": firstAreTxns,
-		"BlockedAttemptsAreCountedExactlyUnderContention":      countedUnderContention,
+		"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted": script(`
+			zone 1 rate=1 record_blocked=3
+			check 1/alice -> pass
+			5x check 1/alice -> block full // alone
+			attempts 1/alice -> 1 1 1 3
+			check 1/alice -> block full // in a batch
+			and 1/bob -> pass
+			and 1/alice -> block full
+			and 1/bob -> block full
+			attempts 1/alice -> 1 1 1 5
+			check 1/bob -> block full // the txn that counts is made in the same batch
+			and 1/bob -> block full
+			and 1/bob -> block full
+			and 1/bob -> block full
+			attempts 1/bob -> 1 1 1 3
+			check 1/bob -> block full
+			attempts 1/bob -> 1 1 1 4
+		`),
+		"BlockedAttemptsAreCountedExactlyUnderContention": countedUnderContention,
 		"AWindowBeginsANewSeriesOfBlockedAttempts": script(`
 			zone 1 rate=0 record_blocked=1
 			zone 2 rate=0 window=72h record_blocked=1
@@ -74,8 +91,32 @@ func blockedClaims() map[string]claim {
 			and 1/alice -> locked
 			attempts 1/alice -> 1 1 2 1 2
 		`),
-		"TheBucketsOfABlockedCheckAreCountedByThemselves": bucketsCountThemselves,
-		"ARetryOfACountedAttemptIsCountedOnce":            retryIsCountedOnce,
+		"TheBucketsOfABlockedCheckAreCountedByThemselves": script(`
+			zone 1 rate=0 record_blocked=1
+			zone 2 rate=0 record_blocked=3
+			zone 3 rate=0
+			check 1/a 2/b 3/c -> block
+			and 1/a 2/b 3/c -> block
+			3x check 1/a 2/b 3/c -> block
+			check 1/a 2/b 3/c -> block
+			and 1/a 2/b 3/c -> block
+			attempts 1/a -> 7
+			attempts 2/b -> 1 1 5
+			attempts 3/c -> 1 1 1 1 1 1 1
+		`),
+		"ARetryOfACountedAttemptIsCountedOnce": script(`
+			zone 1 rate=0 record_blocked=1
+			zone 2 rate=0 record_blocked=2
+			check 1/alice id=first -> block
+			check 1/alice 2/other id=counted as=counted -> block
+			check 1/alice 2/other id=counted same=counted
+			check 2/other 1/alice id=counted -> block
+			check 1/alice id=twice as=twice -> block
+			and 1/alice id=twice same=twice
+			attempts 1/alice -> 3
+			ids 1/alice -> first
+			attempts 2/other -> 1
+		`),
 		"AttemptsThatPassAreNeverCountedAway": script(`
 			zone 1 rate=1 mode=shadow record_blocked=1
 			zone 2 rate=0 mode=off record_blocked=1
@@ -142,41 +183,6 @@ func (b subject) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int)
 	return txns
 }
 
-func firstAreTxns(t *testing.T, b subject) {
-	b.recording(t, 1, 1, 3)
-	alice := at(1, "alice")
-	var d service.Decision
-	for range 6 { // alone
-		d = b.check(t, alice)
-	}
-	txns := b.wantAttempts(t, alice, 1, 1, 1, 3)
-	if last := txns[3]; d.TxnID() != last.ID || !last.LastAt.Equal(d.CheckedAt.Time) || !d.Blocked ||
-		d.Verdicts[0].Reason != service.ReasonFull {
-		t.Errorf("answered %+v, want the txn that counts the attempt: %+v", d, last)
-	}
-	for _, d := range b.all(t, one(1, "alice"), one(1, "bob"), one(1, "alice"), one(1, "bob")) { // in a batch
-		if d.Err != nil {
-			t.Fatal(d.Err)
-		}
-	}
-	b.wantAttempts(t, alice, 1, 1, 1, 5)
-	bob := at(1, "bob")
-	checks := make([]service.Check, 9)
-	for i := range checks {
-		checks[i] = one(1, "bob")
-	}
-	decisions := b.all(t, checks...) // the txn that counts is made in the same batch
-	txns = b.wantAttempts(t, bob, 1, 1, 1, 8)
-	if id := decisions[8].TxnID(); id != txns[3].ID || decisions[1].TxnID() != id || decisions[0].TxnID() != txns[2].ID {
-		t.Errorf("answered %+v, want the txns %+v", decisions, txns)
-	}
-	b.check(t, bob)
-	b.wantAttempts(t, bob, 1, 1, 1, 9)
-	if seen := b.peek(t, bob).Txns; len(seen) != 4 || seen[0].Attempts != 9 || !seen[0].LastAt.After(seen[0].CreatedAt.Time) {
-		t.Errorf("a peek shows %+v, want 9 attempts in the newest txn", seen)
-	}
-}
-
 func countedUnderContention(t *testing.T, b subject) {
 	b.recording(t, 1, 5, 4)
 	b.recording(t, 2, 1000, 2)
@@ -207,48 +213,4 @@ func countedUnderContention(t *testing.T, b subject) {
 			t.Errorf("answered txn %d, which is none of the bucket", d.Verdicts[0].TxnID)
 		}
 	}
-}
-
-func bucketsCountThemselves(t *testing.T, b subject) {
-	b.recording(t, 1, 0, 1)
-	b.recording(t, 2, 0, 3)
-	b.zone(t, 3, 0, time.Hour)
-	buckets := []service.Bucket{at(1, "a"), at(2, "b"), at(3, "c")}
-	check := service.Check{Buckets: buckets}
-	decisions := b.all(t, check, check)
-	for range 3 {
-		decisions = append(decisions, b.check(t, buckets...))
-	}
-	decisions = append(decisions, b.all(t, check, check)...)
-	for i, want := range [][]int{{7}, {1, 1, 5}, {1, 1, 1, 1, 1, 1, 1}} {
-		txns := b.wantAttempts(t, buckets[i], want...)
-		for n, d := range decisions {
-			if got := d.Verdicts[i].TxnID; got != txns[min(n, len(txns)-1)].ID {
-				t.Errorf("bucket %d, check %d: answered txn %d, want that of %+v", i, n, got, txns[min(n, len(txns)-1)])
-			}
-		}
-	}
-}
-
-func retryIsCountedOnce(t *testing.T, b subject) {
-	b.recording(t, 1, 0, 1)
-	b.recording(t, 2, 0, 2)
-	alice, other := at(1, "alice"), at(2, "other")
-	first := b.attempt(t, "first", alice)
-	counted := b.attempt(t, "counted", alice, other)
-	again := b.attempt(t, "counted", other, alice)
-	if counted.TxnID() != first.TxnID() || again.Verdicts[1] != counted.Verdicts[0] || again.Verdicts[0] != counted.Verdicts[1] ||
-		!again.CheckedAt.Equal(counted.CheckedAt.Time) {
-		t.Errorf("answered %+v, %+v and %+v, want one txn", first, counted, again)
-	}
-	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"},
-		service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}) {
-		if d.Err != nil || d.TxnID() != first.TxnID() {
-			t.Errorf("answered %+v, want txn %d", d, first.TxnID())
-		}
-	}
-	if txns := b.wantAttempts(t, alice, 3); txns[0].AttemptID != "first" {
-		t.Errorf("the txn has the attempt_id %q, want that of its own attempt", txns[0].AttemptID)
-	}
-	b.wantAttempts(t, other, 1)
 }

@@ -36,7 +36,22 @@ func outcomeClaims() map[string]claim {
 			outcomes 2/203.0.113.9 -> success failure -
 			count 1/alice -> 2 of 3 // in a zone that counts attempts a success changes nothing else
 		`),
-		"ReportsOfABatchAreTakenInOrder": reportsOfABatchAreTakenInOrder,
+		"ReportsOfABatchAreTakenInOrder": script(`
+			zone 1 rate=3
+			check 1/a as=a -> pass
+			and 1/a as=b -> pass
+			and 1/a as=c -> pass
+			and 1/a as=d -> block
+			report b failure
+			and a success
+			and a failure -> conflict
+			and d success -> conflict
+			and none success -> unknown
+			and a success
+			and b failure
+			and c success
+			outcomes 1/a -> success failure success -
+		`),
 		"SuccessGivesThePlaceBackWhereFailuresCount": script(`
 			zone 1 rate=2 counts=failures
 			zone 2 rate=9
@@ -108,31 +123,6 @@ const (
 	success = service.OutcomeSuccess
 	failure = service.OutcomeFailure
 )
-
-func reportsOfABatchAreTakenInOrder(t *testing.T, b subject) {
-	b.zone(t, 1, 3, time.Hour)
-	var ids []uint64
-	for _, d := range b.all(t, one(1, "a"), one(1, "a"), one(1, "a"), one(1, "a")) {
-		ids = append(ids, d.TxnID())
-	}
-	b.wantReports(t, []service.Report{
-		{TxnID: ids[1], Outcome: failure},
-		{TxnID: ids[0], Outcome: success},
-		{TxnID: ids[0], Outcome: failure},
-		{TxnID: ids[3], Outcome: success},
-		{TxnID: 1 << 60, Outcome: success},
-		{TxnID: ids[0], Outcome: success},
-		{TxnID: ids[1], Outcome: failure},
-		{TxnID: ids[2], Outcome: success},
-	}, []error{
-		nil, nil, service.ErrConflict, service.ErrConflict, service.ErrNotFound, nil, nil, nil,
-	})
-	for i, want := range []service.Outcome{success, failure, success, ""} {
-		if txn := b.Txns(t, at(1, "a"))[i]; txn.Outcome != want {
-			t.Errorf("txn %d: outcome %q, want %q", i, txn.Outcome, want)
-		}
-	}
-}
 
 func successAfterTheReservation(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})

@@ -12,8 +12,32 @@ func overrideClaims() map[string]claim {
 	return map[string]claim{
 		"AllowOverrideAlwaysHasRoomAndCountsNothing": allowOverride,
 		"DenyOverrideNeverHasRoom":                   denyOverride,
-		"LimitOverrideHasItsOwnRateAndWindow":        limitOverride,
-		"OverrideExpiresExactly":                     overrideExpiresExactly,
+		"LimitOverrideHasItsOwnRateAndWindow": script(`
+			zone 1 rate=2 window=1m
+			limit 1/alice 3 1h
+			check 1/alice -> pass rate=3 window=1h v=1
+			check 1/alice -> pass v=2
+			check 1/alice -> pass v=3
+			2x check 1/alice -> block rate=3 window=1h v=3
+			age 1/alice 50m
+			check 1/alice -> block wait=10m-1m
+			zone 2 rate=9 window=2h // the other way round: the zone's longer window does not hold
+			limit 2/alice 1 1m
+			check 2/alice -> pass
+			check 2/alice -> block
+			age 2/alice 1m
+			check 2/alice -> pass
+			check 2/alice -> block rate=1 window=1m
+			clear 2
+			check 2/alice -> pass v=3 rate=9 // the attempts under the override count in the zone's window
+			limit 2/bob 0 2m
+			check 2/bob -> block wait=2m
+			limit 2/carol 10 1h
+			check 2/carol -> pass rate=10
+			and 2/carol -> pass rate=10
+			and 2/dave -> pass rate=9
+		`),
+		"OverrideExpiresExactly": overrideExpiresExactly,
 		"OverridesTakeEffectAtTheNextCheck": script(`
 			zone 1 rate=1
 			check 1/alice -> pass rate=1
@@ -139,41 +163,6 @@ func denyOverride(t *testing.T, b subject) {
 	}
 	if d := b.check(t, at(1, "carol")); d.Blocked {
 		t.Errorf("another key is denied: %+v", d)
-	}
-}
-
-func limitOverride(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Minute)
-	alice := at(1, "alice")
-	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
-	for i := range 5 {
-		d := b.check(t, alice)
-		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != time.Hour || v.Velocity != min(i+1, 3) {
-			t.Errorf("attempt %d of 5: %+v", i+1, d)
-		}
-	}
-	b.Age(t, alice, 50*time.Minute)
-	wantRetry(t, b.check(t, alice), 10*time.Minute, time.Minute)
-	// The other way round the zone's window is the longer one, and does not hold.
-	b.zone(t, 2, 9, 2*time.Hour)
-	b.SetOverride(t, limit(2, "alice", 1, time.Minute))
-	b.fill(t, at(2, "alice"))
-	b.Age(t, at(2, "alice"), time.Minute)
-	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window.Duration != time.Minute {
-		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
-	}
-	// The attempts under the override count in the zone's window without it.
-	b.DeleteOverrides(t, 2)
-	if d := b.check(t, at(2, "alice")); d.Verdicts[0].Velocity != 3 || d.Verdicts[0].Rate != 9 {
-		t.Errorf("without the override: %+v", d)
-	}
-	b.SetOverride(t, limit(2, "bob", 0, 2*time.Minute))
-	wantRetry(t, b.check(t, at(2, "bob")), 2*time.Minute, 0)
-	b.SetOverride(t, limit(2, "carol", 10, time.Hour))
-	for _, d := range b.all(t, one(2, "carol"), one(2, "carol"), one(2, "dave")) {
-		if want := map[string]int{"carol": 10, "dave": 9}[d.Verdicts[0].Bucket.Key]; d.Verdicts[0].Rate != want {
-			t.Errorf("in a batch: %+v, want rate %d", d, want)
-		}
 	}
 }
 

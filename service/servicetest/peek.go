@@ -3,7 +3,6 @@ package servicetest
 import (
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -21,11 +20,21 @@ func peekClaims() map[string]claim {
 			5x peek 1/alice -> v=1 left=0 retry=1h until=0s // tells of the lockout to come, and does not begin it
 			count 1/alice -> 1 of 1
 		`),
-		"PeekTellsWhatTheNextAttemptMeets":    peekTellsTheNextAttempt,
-		"PeekShowsTheNewestTxns":              peekShowsTheNewestTxns,
-		"PeekShowsLockoutAndOverride":         peekShowsLockoutAndOverride,
-		"PeekOfAKeyNeverSeenIsThatOfAnIdle":   peekNeverSeenIsIdle,
-		"PeekIntoAnUnknownZoneIsNotFound":     peekIntoAnUnknownZone,
+		"PeekTellsWhatTheNextAttemptMeets": peekTellsTheNextAttempt,
+		"PeekShowsTheNewestTxns":           peekShowsTheNewestTxns,
+		"PeekShowsLockoutAndOverride":      peekShowsLockoutAndOverride,
+		"PeekOfAKeyNeverSeenIsThatOfAnIdle": script(`
+			zone 1 rate=1 window=1m lockout=1h lockout_decay=1h
+			check 1/idle -> pass
+			check 1/idle -> block
+			age 1/idle 24h
+			peek 1/idle -> room v=0 left=1 retry=0s until=0s rate=1 window=1m override=none unmetered=no
+			peek 1/never -> room v=0 left=1 retry=0s until=0s rate=1 window=1m override=none unmetered=no
+			count 1/never -> 0 of 0
+		`),
+		"PeekIntoAnUnknownZoneIsNotFound": script(`
+			peek 404/alice -> unknown
+		`),
 		"PeeksRacingWithChecksSeeNoMoreThanN": peeksRacingWithChecks,
 	}
 }
@@ -113,33 +122,6 @@ func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 		age 1/203.0.113.9 1h
 		peek 1/203.0.113.9 -> until=0s left=1 retry=0s override=none
 	`)
-}
-
-func peekNeverSeenIsIdle(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, LockoutDecay: time.Hour})
-	idle := at(1, "idle")
-	b.fill(t, idle)
-	b.Age(t, idle, 24*time.Hour)
-	seen, never := b.peek(t, idle), b.peek(t, at(1, "never"))
-	if len(seen.Txns) != 2 || len(never.Txns) != 0 {
-		t.Errorf("txns of the idle one: %+v, of the other: %+v", seen.Txns, never.Txns)
-	}
-	seen.Bucket, seen.At, seen.Txns = never.Bucket, never.At, never.Txns
-	if !reflect.DeepEqual(seen, never) {
-		t.Errorf("idle  %+v\nnever %+v", seen, never)
-	}
-	if never.Velocity != 0 || never.Remaining != 1 || never.RetryAfter.Duration != 0 || !never.LockedUntil.IsZero() || never.Override != nil {
-		t.Errorf("never seen: %+v", never)
-	}
-	if txns := b.Txns(t, at(1, "never")); len(txns) != 0 {
-		t.Errorf("peeking recorded %+v", txns)
-	}
-}
-
-func peekIntoAnUnknownZone(t *testing.T, b subject) {
-	if peek, err := b.Peek(t.Context(), at(404, "alice")); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("got %+v, %v, want ErrNotFound", peek, err)
-	}
 }
 
 func peeksRacingWithChecks(t *testing.T, b subject) {

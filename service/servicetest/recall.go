@@ -14,7 +14,30 @@ import (
 
 func recallClaims() map[string]claim {
 	return map[string]claim{
-		"OutcomeByAttemptIDSpeaksForTheWholeCheck": outcomeByAttemptID,
+		"OutcomeByAttemptIDSpeaksForTheWholeCheck": script(`
+			zone 1 rate=9
+			zone 2 rate=9
+			zone 3 rate=9
+			check 1/alice 2/203.0.113.9 3/x id=first as=first -> pass
+			check 1/alice 2/203.0.113.9 3/x id=second -> pass
+			report id:first success
+			report id:first success // again
+			report id:first failure -> conflict
+			report first.1 success
+			report first.2 failure -> conflict
+			check 1/alice 2/203.0.113.9 3/x id=first same=first
+			report id:third failure -> unknown // in one call
+			and id:second failure
+			and first success
+			and id:second success -> conflict
+			and id:first success
+			and id:second failure
+			report id:none success -> unknown
+			and id:nothing failure -> unknown
+			outcomes 1/alice -> success failure
+			outcomes 2/203.0.113.9 -> success failure
+			outcomes 3/x -> success failure
+		`),
 		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": script(`
 			zone 1 rate=1
 			zone 2 rate=1 record_blocked=1
@@ -45,64 +68,25 @@ func recallClaims() map[string]claim {
 			report id:b success -> conflict // its reservation ran out
 			report id:b failure
 		`),
-		"OutcomeByAForgottenAttemptIDIsNotFound":     outcomeByAForgottenAttemptID,
+		"OutcomeByAForgottenAttemptIDIsNotFound": script(`
+			zone 1 rate=9 window=1m
+			check 1/x id=id as=first -> pass
+			age 1/x 9m
+			report id:id success
+			age 1/x 1m
+			report id:id success -> unknown
+			report first success // the txn is still there
+			recall id -> unknown
+			check 1/x id=id as=second -> pass // now the id names another attempt
+			report id:id failure
+			report second failure
+			report first success
+			recall id -> pass failure
+		`),
 		"AttemptIDsOfOutcomesAreComparedByteByByte":  attemptIDsOfOutcomes,
 		"RacingReportsOfOneAttemptAgreeOnOneOutcome": racingReportsOfOneAttempt,
 		"OutcomeRacingWithItsCheckIsTakenOrNotFound": outcomeRacingWithItsCheck,
 		"AttemptIsRecalledAsItWasAnswered":           attemptIsRecalled,
-	}
-}
-
-func outcomeByAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Hour)
-	b.zone(t, 2, 9, time.Hour)
-	b.zone(t, 3, 9, time.Hour)
-	buckets := []service.Bucket{at(1, "alice"), at(2, "203.0.113.9"), at(3, "x")}
-	d := b.attempt(t, "first", buckets...)
-	b.attempt(t, "second", buckets...)
-	b.wantOutcome(t, "first", success, nil)
-	b.wantOutcome(t, "first", success, nil) // again
-	b.wantOutcome(t, "first", failure, service.ErrConflict)
-	b.wantReport(t, d.Verdicts[1].TxnID, success, nil)
-	b.wantReport(t, d.Verdicts[2].TxnID, failure, service.ErrConflict)
-	wantSame(t, d, b.attempt(t, "first", buckets...))
-	b.wantReports(t, []service.Report{
-		{AttemptID: "third", Outcome: failure},
-		{AttemptID: "second", Outcome: failure},
-		{TxnID: d.TxnID(), Outcome: success},
-		{AttemptID: "second", Outcome: success},
-		{AttemptID: "first", Outcome: success},
-		{AttemptID: "second", Outcome: failure},
-	}, []error{service.ErrNotFound, nil, nil, service.ErrConflict, nil, nil})
-	b.wantReports(t, []service.Report{{AttemptID: "none", Outcome: success}, {AttemptID: "nothing", Outcome: failure}},
-		[]error{service.ErrNotFound, service.ErrNotFound})
-	for _, bucket := range buckets {
-		for i, want := range []service.Outcome{success, failure} {
-			if txn := b.Txns(t, bucket)[i]; txn.Outcome != want {
-				t.Errorf("%+v, txn %d of 2: outcome %q, want %q", bucket, i+1, txn.Outcome, want)
-			}
-		}
-	}
-}
-
-func outcomeByAForgottenAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Minute)
-	x := at(1, "x")
-	first := b.attempt(t, "id", x)
-	b.Age(t, x, 9*time.Minute)
-	b.wantOutcome(t, "id", success, nil)
-	b.Age(t, x, time.Minute)
-	b.wantOutcome(t, "id", success, service.ErrNotFound)
-	b.wantReport(t, first.TxnID(), success, nil) // the txn is still there
-	if _, err := b.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("a forgotten attempt is recalled: %v", err)
-	}
-	second := b.attempt(t, "id", x) // now the id names another attempt
-	b.wantOutcome(t, "id", failure, nil)
-	b.wantReport(t, second.TxnID(), failure, nil)
-	b.wantReport(t, first.TxnID(), success, nil)
-	if got := b.recall(t, "id"); got.Decision.TxnID() != second.TxnID() || got.Outcome != failure {
-		t.Errorf("recalled %+v, want txn %d", got, second.TxnID())
 	}
 }
 

@@ -40,20 +40,15 @@ func releaseClaims() map[string]claim {
 			check 1/alice -> pass v=1
 			check 1/bob -> v=2
 		`),
-		"ReleaseOfAKeyNeverSeen": releaseOfAKeyNeverSeen,
+		"ReleaseOfAKeyNeverSeen": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			release 1/nobody
+			count 1/nobody -> 0 of 0
+			check 1/nobody -> pass
+			check 1/nobody -> block wait=1h
+			release 404/nobody -> unknown
+		`),
 		"ReleaseRacesWithChecks": releaseRacesWithChecks,
-	}
-}
-
-func releaseOfAKeyNeverSeen(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	b.release(t, at(1, "nobody"))
-	if txns := b.Txns(t, at(1, "nobody")); len(txns) != 0 {
-		t.Errorf("a release recorded %+v", txns)
-	}
-	wantRetry(t, b.fill(t, at(1, "nobody")), time.Hour, 0)
-	if err := b.Release(t.Context(), at(404, "nobody"), "operator", "exercise"); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("unknown zone: %v, want ErrNotFound", err)
 	}
 }
 

@@ -26,9 +26,10 @@ import (
 //	peek 1/alice -> locked v=2 until=30m-1m
 //	count 1/alice -> 3 of 4           // txns that count, and all
 //	attempts 1/alice -> 1 1 5         // of each txn
+//	ids 1/alice -> a -                // attempt ids
 //	outcomes 1/alice -> success - failure
 //	recall a -> block -               // the attempt, and its outcome
-//	told 1/alice -> bucket.locked     // its events, in any order
+//	told 1/alice -> bucket.locked:first // its events in the order of words, with the name of the answer whose txn they name
 //
 // and "allow 1/alice", "deny 1/alice", "limit 1/alice 3 1h", "clear 1" (all overrides), "drop 1" (the zone), "age 1/alice
 // 2/x 50m" and "release 1/alice". What stands behind the arrow is wanted: see answer.has. A length such as 1h-1m is at
@@ -41,7 +42,7 @@ func script(steps string) claim {
 func (b subject) run(tb testing.TB, steps string) map[string]service.Decision {
 	tb.Helper()
 	s := scripted{TB: tb, subject: b, zones: map[int64]service.Zone{}, named: map[string]service.Decision{}}
-	var call []step // checks that are not asked yet
+	var call []step // checks or reports of one call
 	for line := range strings.Lines(steps) {
 		line, _, _ = strings.Cut(line, "// ")
 		if line = strings.TrimSpace(line); line == "" {
@@ -49,16 +50,12 @@ func (b subject) run(tb testing.TB, steps string) map[string]service.Decision {
 		}
 		next := s.parse(line)
 		if next.verb != "and" {
-			s.ask(call)
+			s.do(call)
 			call = nil
 		}
-		if next.verb == "check" || next.verb == "and" {
-			call = append(call, next)
-			continue
-		}
-		s.do(next)
+		call = append(call, next)
 	}
-	s.ask(call)
+	s.do(call)
 	return s.named
 }
 
@@ -138,11 +135,20 @@ func (s scripted) buckets(words []string) (buckets []service.Bucket) {
 	return buckets
 }
 
-// do carries out a step that asks nothing but one thing.
-func (s scripted) do(st step) {
+// do carries out the steps of one call.
+func (s scripted) do(call []step) {
 	s.Helper()
-	first, rest := st.words[0], st.words[1:]
-	switch st.verb {
+	if len(call) == 0 {
+		return
+	}
+	st := call[0]
+	switch first := st.words[0]; st.verb {
+	case "check":
+		s.ask(call)
+	case "report":
+		s.report(call)
+	case "recall":
+		s.recalled(st)
 	case "zone", "edit":
 		s.setZone(int64(s.number(first)), st)
 	case "drop":
@@ -150,18 +156,18 @@ func (s scripted) do(st step) {
 	case "clear":
 		s.DeleteOverrides(s, int64(s.number(first)))
 	case "allow", "deny", "limit":
-		s.override(st, s.bucket(first), rest)
+		s.override(st, s.bucket(first))
 	case "age":
 		last := len(st.words) - 1
 		s.age(s, s.length(st.words[last]), s.buckets(st.words[:last])...)
 	case "release":
-		s.release(s, s.bucket(first))
-	case "report":
-		s.report(st, first, service.Outcome(rest[0]))
-	case "recall":
-		s.recalled(st, first)
+		s.wantErr(st, s.Release(context.Background(), s.bucket(first), "operator", "exercise"))
+	case "peek":
+		for range st.times {
+			s.look(st)
+		}
 	default:
-		s.look(st, s.bucket(first))
+		s.list(st, s.bucket(first))
 	}
 }
 
@@ -191,11 +197,11 @@ func (s scripted) setZone(id int64, st step) {
 	s.zones[id] = s.set(s, zone)
 }
 
-func (s scripted) override(st step, b service.Bucket, rest []string) {
+func (s scripted) override(st step, b service.Bucket) {
 	s.Helper()
 	o := deny(b.ZoneID, b.Key)
 	if o.Action = service.OverrideAction(st.verb); o.Action == service.OverrideLimit {
-		o = limit(b.ZoneID, b.Key, s.number(rest[0]), s.length(rest[1]))
+		o = limit(b.ZoneID, b.Key, s.number(st.words[1]), s.length(st.words[2]))
 	}
 	if _, err := netip.ParsePrefix(b.Key); err == nil && s.zones[b.ZoneID].Keys.Kind == service.KeyIP {
 		o = within(b.Key, o)
@@ -203,29 +209,45 @@ func (s scripted) override(st step, b service.Bucket, rest []string) {
 	s.SetOverride(s, o)
 }
 
-// report reports an outcome of an answer that the script has named, or of an attempt.
-func (s scripted) report(st step, of string, outcome service.Outcome) {
+// report reports outcomes of answers that the script has named, or of attempts.
+func (s scripted) report(call []step) {
 	s.Helper()
-	report := service.Report{Outcome: outcome}
-	if id, isAttempt := strings.CutPrefix(of, "id:"); isAttempt {
-		report.AttemptID = id
-	} else {
-		name, place, _ := strings.Cut(of+".0", ".")
-		report.TxnID = 1 << 60 // of no answer
-		if d, isNamed := s.named[name]; isNamed {
-			report.TxnID = d.Verdicts[s.number(place[:1])].TxnID
+	var reports []service.Report
+	for _, st := range call {
+		report := service.Report{Outcome: service.Outcome(st.words[1])}
+		if id, isAttempt := strings.CutPrefix(st.words[0], "id:"); isAttempt {
+			report.AttemptID = id
+		} else {
+			report.TxnID = s.txnID(st.words[0])
 		}
+		reports = append(reports, report)
 	}
-	errs, err := s.ReportAll(context.Background(), []service.Report{report})
-	if err != nil || !errors.Is(errs[0], errorOf(st.want[0])) {
-		s.Errorf("%s: got %v, %v", st.line, errs, err)
+	errs, err := s.ReportAll(context.Background(), reports)
+	if err != nil {
+		s.Fatalf("%s: %v", call[0].line, err)
+	}
+	for i, st := range call {
+		s.wantErr(st, errs[i])
 	}
 }
 
+// txnID returns the txn of a named answer, such as first.1 for that of the second bucket, or the id of none.
+func (s scripted) txnID(word string) uint64 {
+	name, place, _ := strings.Cut(word, ".")
+	d, isNamed := s.named[name]
+	if !isNamed {
+		return 1 << 60
+	}
+	return d.Verdicts[s.number(cmp.Or(place, "0"))].TxnID
+}
+
 // recalled wants an attempt to be recalled as blocked or not, and with its outcome.
-func (s scripted) recalled(st step, id string) {
+func (s scripted) recalled(st step) {
 	s.Helper()
-	got := s.recall(s, id)
+	got, err := s.Attempt(context.Background(), st.words[0])
+	if s.wantErr(st, err); err != nil {
+		return
+	}
 	words := []string{"pass", string(cmp.Or(got.Outcome, "-"))}
 	if got.Decision.Blocked {
 		words[0] = "block"
@@ -236,20 +258,23 @@ func (s scripted) recalled(st step, id string) {
 	}
 }
 
-// errorOf returns the error that the first word names, or nil.
-func errorOf(words []string) error {
-	if len(words) == 0 {
-		return nil
+// wantErr wants the error that a step names, or none.
+func (s scripted) wantErr(st step, err error) {
+	s.Helper()
+	var want error
+	if len(st.want[0]) > 0 {
+		want = map[string]error{
+			"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict,
+		}[st.want[0][0]]
 	}
-	return map[string]error{"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict}[words[0]]
+	if !errors.Is(err, want) {
+		s.Errorf("%s: %v", st.line, err)
+	}
 }
 
 // ask asks checks in one call, and again as often as the first of them says.
 func (s scripted) ask(steps []step) {
 	s.Helper()
-	if len(steps) == 0 {
-		return
-	}
 	checks := make([]service.Check, len(steps))
 	for i, st := range steps {
 		checks[i] = service.Check{Buckets: s.buckets(st.words), AttemptID: st.options["id"], SecretHash: st.options["secret"]}
@@ -265,9 +290,7 @@ func (s scripted) ask(steps []step) {
 // compare holds an answer against what its step wants, and against its txns.
 func (s scripted) compare(st step, d service.Decision) {
 	s.Helper()
-	if want := errorOf(st.want[0]); !errors.Is(d.Err, want) {
-		s.Errorf("%s: %v", st.line, d.Err)
-	}
+	s.wantErr(st, d.Err)
 	for i, v := range d.Verdicts {
 		got := answer{of: d, Verdict: v, at: d.CheckedAt.Time, left: v.Remaining()}
 		txns := s.Txns(s, v.Bucket)
@@ -292,40 +315,51 @@ func (s scripted) compare(st step, d service.Decision) {
 	}
 }
 
-// look holds what a bucket shows against what a step wants.
-func (s scripted) look(st step, b service.Bucket) {
+// look holds a peek against its step.
+func (s scripted) look(st step) {
+	s.Helper()
+	peek, err := s.Peek(context.Background(), s.bucket(st.words[0]))
+	if s.wantErr(st, err); err != nil {
+		return
+	}
+	got := answer{at: peek.At.Time, left: peek.Remaining, until: peek.LockedUntil.Time, override: "none"}
+	got.Verdict = service.Verdict{
+		Reason: peek.Reason, Unmetered: peek.Unmetered, Rate: peek.Rate, Window: peek.Window, Velocity: peek.Velocity,
+		RetryAfter: peek.RetryAfter,
+	}
+	if peek.Override != nil {
+		got.override = string(peek.Override.Action)
+	}
+	s.want(st, got, st.want[0])
+}
+
+// list holds the rows of a bucket against a step.
+func (s scripted) list(st step, b service.Bucket) {
 	s.Helper()
 	var got []string
-	recorded, counted := s.counted(s, b)
+	txns, events := s.Txns(s, b), s.EventsOf(s, b)
 	switch st.verb {
-	case "peek":
-		peek := s.peek(s, b)
-		v := service.Verdict{
-			Reason: peek.Reason, Unmetered: peek.Unmetered, Rate: peek.Rate, Window: peek.Window, Velocity: peek.Velocity,
-			RetryAfter: peek.RetryAfter,
-		}
-		got := answer{Verdict: v, at: peek.At.Time, left: peek.Remaining, until: peek.LockedUntil.Time, override: "none"}
-		if peek.Override != nil {
-			got.override = string(peek.Override.Action)
-		}
-		s.want(st, got, st.want[0])
-		return
 	case "count":
+		recorded, counted := s.counted(s, b)
 		got = strings.Fields(fmt.Sprint(counted, " of ", recorded))
 	case "attempts":
-		for _, txn := range s.Txns(s, b) {
+		for _, txn := range txns {
 			got = append(got, strconv.Itoa(txn.Attempts))
 			if txn.Attempts == 1 && !txn.LastAt.Equal(txn.CreatedAt.Time) || txn.LastAt.Before(txn.CreatedAt.Time) {
 				s.Errorf("the last of %d attempts was at %s, the first at %s", txn.Attempts, txn.LastAt.Time, txn.CreatedAt.Time)
 			}
 		}
+	case "ids":
+		for _, txn := range txns {
+			got = append(got, cmp.Or(txn.AttemptID, "-"))
+		}
 	case "outcomes":
-		for _, txn := range s.Txns(s, b) {
+		for _, txn := range txns {
 			got = append(got, string(cmp.Or(txn.Outcome, "-")))
 		}
 	case "told":
-		for _, e := range s.EventsOf(s, b) {
-			got = append(got, string(e.Type))
+		for _, e := range events {
+			got = append(got, string(e.Type)+s.nameOf(e.TxnID))
 		}
 		slices.Sort(got)
 	default:
@@ -334,6 +368,16 @@ func (s scripted) look(st step, b service.Bucket) {
 	if !slices.Equal(got, st.want[0]) {
 		s.Errorf("%s: got %v", st.line, got)
 	}
+}
+
+// nameOf returns the name of the answer with a txn, behind a colon, or nothing.
+func (s scripted) nameOf(txnID uint64) string {
+	for name, d := range s.named {
+		if name != "" && d.TxnID() == txnID {
+			return ":" + name
+		}
+	}
+	return ""
 }
 
 // answer is what the words behind an arrow are about.

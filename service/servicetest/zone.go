@@ -1,12 +1,6 @@
 package servicetest
 
-import (
-	"errors"
-	"testing"
-	"time"
-
-	"velocityd/service"
-)
+import ()
 
 func zoneClaims() map[string]claim {
 	return map[string]claim{
@@ -39,29 +33,17 @@ func zoneClaims() map[string]claim {
 			check 1/alice -> pass
 			check 2/alice -> block
 		`),
-		"DeletedZoneLeavesItsTxns": deletedZoneLeavesItsTxns,
-	}
-}
-
-func deletedZoneLeavesItsTxns(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
-	b.zone(t, 2, 5, time.Hour)
-	d := b.check(t, at(1, "alice"), at(2, "alice"))
-	b.check(t, at(1, "alice"))
-	b.DeleteZone(t, 1)
-	if txns := b.Txns(t, at(1, "alice")); len(txns) != 2 {
-		t.Fatalf("a deleted zone left %+v, want its 2 txns", txns)
-	}
-	if _, err := b.Peek(t.Context(), at(1, "alice")); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("peek into a deleted zone: %v, want ErrNotFound", err)
-	}
-	if err := b.Release(t.Context(), at(1, "alice"), "exercise", "deleted"); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("release in a deleted zone: %v, want ErrNotFound", err)
-	}
-	// The login is known all the same, and nothing says any more what it counts.
-	b.wantReport(t, d.TxnID(), service.OutcomeSuccess, nil)
-	txns := b.Txns(t, at(1, "alice"))
-	if txns[0].Outcome != service.OutcomeSuccess || b.Txns(t, at(2, "alice"))[0].Outcome != service.OutcomeSuccess {
-		t.Errorf("the outcome of a check with a deleted zone is not recorded: %+v", txns)
+		"DeletedZoneLeavesItsTxns": script(`
+			zone 1 rate=1 counts=failures reset_on_success=true
+			zone 2 rate=5
+			check 1/alice 2/alice as=first -> pass
+			check 1/alice -> block
+			drop 1
+			peek 1/alice -> unknown
+			release 1/alice -> unknown
+			report first success // the login is known all the same
+			outcomes 1/alice -> success -
+			outcomes 2/alice -> success
+		`),
 	}
 }
