@@ -240,12 +240,11 @@ type renamed struct {
 }
 
 func (r *renamed) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	if checks[0].KeyRules[0].Kind != service.KeyUsername {
+	if call.Checks[0].KeyRules[0].Kind != service.KeyUsername {
 		r.stale.Done()
 		return nil, service.ErrStaleKey
 	}
-	return make([]service.Decision, len(checks)), nil
+	return make([]service.Decision, len(call.Checks)), nil
 }
 
 func (r *renamed) Zones(context.Context) ([]service.Zone, error) {

@@ -20,9 +20,8 @@ type stub struct {
 }
 
 func (s *stub) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	s.calls++
-	s.asked, s.deadline = checks, call.Deadline
+	s.asked, s.deadline = call.Checks, call.Deadline
 	_, s.isBounded = ctx.Deadline()
 	return s.answer(ctx, call)
 }
@@ -30,9 +29,8 @@ func (s *stub) CheckAll(ctx context.Context, call service.Call) ([]service.Decis
 // admitting answers every check with a decision that names its key.
 func admitting() *stub {
 	return &stub{answer: func(_ context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
-		decisions := make([]service.Decision, len(checks))
-		for i, c := range checks {
+		decisions := make([]service.Decision, len(call.Checks))
+		for i, c := range call.Checks {
 			decisions[i].Verdicts = []service.Verdict{{Bucket: c.Buckets[0], TxnID: uint64(i + 1)}}
 		}
 		return decisions, nil
@@ -55,7 +53,6 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
 	answer := store.answer
 	store.answer = func(inner context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
 		cancel() // the caller goes away while the engine is at work
 		if ctx.Err() == nil || inner.Err() != nil {
 			t.Errorf("caller's context %v, store's %v, want only the caller's ended", ctx.Err(), inner.Err())
@@ -63,7 +60,7 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		if inner.Value(key{}) != "trace" {
 			t.Error("the store does not see the values of the caller's context")
 		}
-		return answer(inner, service.Call{Checks: checks})
+		return answer(inner, call)
 	}
 	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a"))); err != nil ||
 		d.TxnID() != 1 {

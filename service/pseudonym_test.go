@@ -259,9 +259,8 @@ type spy struct {
 
 // CheckAll implements service.CheckStore.
 func (s *spy) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	s.asked = append(s.asked, checks)
-	return s.CheckStore.CheckAll(ctx, service.Call{Checks: checks})
+	s.asked = append(s.asked, call.Checks)
+	return s.CheckStore.CheckAll(ctx, call)
 }
 
 func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {

@@ -43,10 +43,9 @@ func newLocking(takes time.Duration, held ...service.Bucket) *locking {
 
 func (s *locking) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	checks := call.Checks
-	checks = slices.Clone(checks)
 	s.begin(call, +1)
 	defer s.begin(call, -1)
-	decisions, _ := admit(ctx, service.Call{Checks: checks})
+	decisions, _ := admit(ctx, call)
 	locked := make([]bool, len(checks))
 	var mine []service.Bucket
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) { // the bubble's clock
@@ -310,9 +309,8 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 type heldAtFirst struct{}
 
 func (heldAtFirst) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	decisions, err := admit(ctx, service.Call{Checks: checks})
-	for i := range checks {
+	decisions, err := admit(ctx, call)
+	for i := range call.Checks {
 		if call.NoWait {
 			decisions[i] = service.Decision{Err: service.ErrHeld}
 		}
@@ -327,9 +325,8 @@ type refusing struct {
 }
 
 func (s *refusing) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	s.asked = append(s.asked, !call.NoWait)
-	decisions, err := admit(ctx, service.Call{Checks: checks})
+	decisions, err := admit(ctx, call)
 	if call.NoWait {
 		decisions[0] = service.Decision{Err: s.err}
 	}
