@@ -158,8 +158,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
-				return coalesced{Subject: servicetest.InMemory(m), checks: limiter}
+				return servicetest.Behind(m, c)
 			}, []string{
 				"BatchIsDecidedInOrder", "BatchMixesAllowedDeniedAndBad", "LargeBatchIsAnsweredInFull", "UnknownZoneIsRefusedAlone",
 				"RetryInsideOfABatchIsCountedOnce", "ParallelRetriesGetOneAnswer", "KeyKindEditedBesideChecksFailsNone",
@@ -167,16 +166,6 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 			})
 		})
 	}
-}
-
-// coalesced is the reference store, its checks asked through a Coalescer.
-type coalesced struct {
-	servicetest.Subject
-	checks *service.Limiter
-}
-
-func (c coalesced) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return c.checks.CheckAll(ctx, checks)
 }
 
 func TestLoneCheckIsABatchOfOne(t *testing.T) {

@@ -211,21 +211,18 @@ func parallelGuesses(t *testing.T, b subject) {
 	}
 }
 
-func racingReportsAgree(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
-	b.zone(t, 2, 9, time.Hour)
-	x, y := at(1, "x"), at(2, "y")
-	d := b.check(t, x, y)
+// raceOutcomes makes many reports on a check of two buckets at once, each in a separate call and half of them of a success. It wants
+// one outcome to be taken, and all others to be told so, and returns that outcome.
+func (b subject) raceOutcomes(t *testing.T, x, y service.Bucket, report func(i int, outcome service.Outcome) service.Report) service.Outcome {
+	t.Helper()
 	const callers = 40
 	outcomes := []service.Outcome{success, failure}
-	var answers [callers]error
-	var errs [callers]error
+	var answers, errs [callers]error
 	var reporters sync.WaitGroup
 	for i := range callers {
 		reporters.Go(func() {
-			report := service.Report{TxnID: d.Verdicts[i/2%2].TxnID, Outcome: outcomes[i%2]}
 			var got []error
-			if got, errs[i] = b.ReportAll(context.Background(), []service.Report{report}); errs[i] == nil {
+			if got, errs[i] = b.ReportAll(context.Background(), []service.Report{report(i, outcomes[i%2])}); errs[i] == nil {
 				answers[i] = got[0]
 			}
 		})
@@ -238,13 +235,24 @@ func racingReportsAgree(t *testing.T, b subject) {
 	if other := b.Txns(t, y)[0].Outcome; said == "" || other != said {
 		t.Fatalf("the check's txns have outcomes %q and %q", said, other)
 	}
-	if _, counted := b.counted(t, x); (counted == 0) != (said == success) {
-		t.Errorf("outcome %s, and %d counted", said, counted)
-	}
 	for i, answer := range answers {
 		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
 			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
 		}
+	}
+	return said
+}
+
+func racingReportsAgree(t *testing.T, b subject) {
+	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
+	b.zone(t, 2, 9, time.Hour)
+	x, y := at(1, "x"), at(2, "y")
+	d := b.check(t, x, y)
+	said := b.raceOutcomes(t, x, y, func(i int, outcome service.Outcome) service.Report {
+		return service.Report{TxnID: d.Verdicts[i/2%2].TxnID, Outcome: outcome}
+	})
+	if _, counted := b.counted(t, x); (counted == 0) != (said == success) {
+		t.Errorf("outcome %s, and %d counted", said, counted)
 	}
 }
 

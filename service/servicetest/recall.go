@@ -119,39 +119,15 @@ func racingReportsOfOneAttempt(t *testing.T, b subject) {
 	b.zone(t, 2, 9, time.Hour)
 	x, y := at(1, "x"), at(2, "y")
 	d := b.attempt(t, "id", x, y)
-	const callers = 40
-	outcomes := []service.Outcome{success, failure}
-	var answers [callers]error
-	var errs [callers]error
-	var all sync.WaitGroup
-	for i := range callers {
-		report := service.Report{AttemptID: "id", Outcome: outcomes[i%2]}
+	// A retry of the check is none of a report's business.
+	retries := b.begin(8, func(int) service.Check { return service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}} })
+	b.raceOutcomes(t, x, y, func(i int, outcome service.Outcome) service.Report {
 		if i%4 > 1 {
-			report = service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcomes[i%2]}
+			return service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcome}
 		}
-		all.Go(func() {
-			if i%5 == 0 { // a retry of the check is none of a report's business
-				_, errs[i] = b.ask(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}})
-			}
-			got, err := b.ReportAll(context.Background(), []service.Report{report})
-			if errs[i] = errors.Join(errs[i], err); err == nil {
-				answers[i] = got[0]
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
-	said := b.Txns(t, x)[0].Outcome
-	if other := b.Txns(t, y)[0].Outcome; said == "" || other != said {
-		t.Fatalf("the check's txns have outcomes %q and %q", said, other)
-	}
-	for i, answer := range answers {
-		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
-			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
-		}
-	}
+		return service.Report{AttemptID: "id", Outcome: outcome}
+	})
+	retries(t)
 	if recorded, _ := b.counted(t, x); recorded != 1 {
 		t.Errorf("retries recorded %d txns, want 1", recorded)
 	}
