@@ -166,23 +166,6 @@ func (b subject) recording(tb testing.TB, id int64, rate, first int) {
 	b.set(tb, service.Zone{ID: id, Rate: rate, Window: time.Hour, RecordBlocked: first})
 }
 
-// wantAttempts wants the txns of a bucket to stand for so many attempts, each.
-func (b subject) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int) []service.Txn {
-	tb.Helper()
-	txns := b.Txns(tb, bucket)
-	got := make([]int, len(txns))
-	for i, txn := range txns {
-		got[i] = txn.Attempts
-		if txn.Attempts == 1 && !txn.LastAt.Equal(txn.CreatedAt.Time) || txn.LastAt.Before(txn.CreatedAt.Time) {
-			tb.Errorf("the last of %d attempts was at %s, the first at %s", txn.Attempts, txn.LastAt.Time, txn.CreatedAt.Time)
-		}
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		tb.Errorf("the txns stand for %v attempts, want %v: %+v", got, want, txns)
-	}
-	return txns
-}
-
 func countedUnderContention(t *testing.T, b subject) {
 	b.recording(t, 1, 5, 4)
 	b.recording(t, 2, 1000, 2)

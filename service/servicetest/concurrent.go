@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -87,49 +88,27 @@ func concurrentClaims() map[string]claim {
 	}
 }
 
-// concurrent creates zone 1 with room for many attempts, of which so many may be under way for ten minutes.
-func (b subject) concurrent(tb testing.TB, most int) service.Zone {
-	tb.Helper()
-	return b.set(tb, service.Zone{ID: 1, Rate: 50, Window: time.Hour, ReserveTTL: 10 * time.Minute, Concurrent: most})
-}
-
-// wantConcurrent wants a decision that blocks because too many attempts of its first bucket are under way.
-func (b subject) wantConcurrent(tb testing.TB, d service.Decision, atMost time.Duration) {
-	tb.Helper()
-	if v := d.Verdicts[0]; !d.Blocked || v.Reason != service.ReasonConcurrent || v.Remaining() != 0 ||
-		v.RetryAfter.Duration > atMost || v.RetryAfter.Duration <= atMost-time.Minute {
-		tb.Errorf("got %+v, want it blocked as concurrent for up to %v", d, atMost)
-	}
-}
-
 func noMoreUnderWay(t *testing.T, b subject) {
-	for _, counts := range []service.Counts{service.CountsAttempts, service.CountsFailures} {
-		zone := b.concurrent(t, 2)
-		zone.Counts = counts
-		b.set(t, zone)
-		alice := at(1, string(counts))
-		first, second := b.check(t, alice), b.check(t, alice)
-		for range 2 { // a blocked attempt is not under way
-			d := b.check(t, alice)
-			b.wantConcurrent(t, d, 10*time.Minute)
-			b.wantReasons(t, d, service.ReasonConcurrent)
-		}
-		if peek := b.peek(t, alice); peek.Reason != service.ReasonConcurrent || peek.Velocity != 2 || peek.RetryAfter.Duration == 0 {
-			t.Errorf("peek: %+v", peek)
-		}
-		for _, report := range []service.Report{{TxnID: first.TxnID(), Outcome: failure}, {TxnID: second.TxnID(), Outcome: success}} {
-			b.wantReport(t, report.TxnID, report.Outcome, nil)
-			if d := b.check(t, alice); d.Blocked {
-				t.Errorf("counts %s, after a %s: %+v", counts, report.Outcome, d)
-			}
-			b.wantConcurrent(t, b.check(t, alice), 10*time.Minute)
-		}
+	for zone, counts := range map[string]string{"1": "attempts", "2": "failures"} {
+		b.run(t, strings.NewReplacer("ZONE", zone, "COUNTS", counts).Replace(`
+			zone ZONE rate=50 reserve_ttl=10m concurrent=2 counts=COUNTS
+			check ZONE/alice as=first -> pass
+			check ZONE/alice as=second -> pass
+			2x check ZONE/alice -> block concurrent left=0 wait=10m-1m // a blocked attempt is not under way
+			peek ZONE/alice -> concurrent v=2 retry=10m-1m
+			report first failure
+			check ZONE/alice -> pass
+			check ZONE/alice -> block concurrent left=0 wait=10m-1m
+			report second success
+			check ZONE/alice -> pass
+			check ZONE/alice -> block concurrent left=0 wait=10m-1m
+		`))
 	}
 }
 
 func boundedUnderContention(t *testing.T, b subject) {
 	const most = 3
-	b.concurrent(t, most)
+	b.set(t, service.Zone{ID: 1, Rate: 50, Window: time.Hour, ReserveTTL: 10 * time.Minute, Concurrent: most})
 	decisions := b.together(t, 40, func(int) service.Check { return one(1, "alice") })
 	if n := allowedOf(decisions); n != most {
 		t.Errorf("%d attempts at once were allowed, want %d", n, most)

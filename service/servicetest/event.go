@@ -2,12 +2,10 @@ package servicetest
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/event"
 )
 
 func eventClaims() map[string]claim {
@@ -63,50 +61,29 @@ func eventClaims() map[string]claim {
 	}
 }
 
-// told returns the types of a bucket's events.
-func (b subject) told(tb testing.TB, bucket service.Bucket) (types []event.Type) {
-	tb.Helper()
-	for _, e := range b.EventsOf(tb, bucket) {
-		types = append(types, e.Type)
-	}
-	return types
-}
-
-// wantTold wants that these are the types of a bucket's events. Of those that one transaction writes, the order is
-// no promise.
-func (b subject) wantTold(tb testing.TB, bucket service.Bucket, want ...event.Type) {
-	tb.Helper()
-	got := b.told(tb, bucket)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		tb.Errorf("the events of %v are %v, want %v", bucket, got, want)
-	}
-}
-
 func lockoutIsTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	alice := at(1, "o'brien \"x\" ä")
-	b.check(t, alice)
-	b.wantTold(t, alice)
-	locking := b.check(t, alice)
-	b.check(t, alice)
-	b.wantTold(t, alice, event.BucketLocked)
-	e := b.EventsOf(t, alice)[0]
+	locking := b.run(t, `
+		zone 1 rate=1 window=1m lockout=1h
+		check 1/o'brien"x"ä -> pass
+		told 1/o'brien"x"ä
+		check 1/o'brien"x"ä as=locking -> lockout
+		check 1/o'brien"x"ä -> locked
+		told 1/o'brien"x"ä -> bucket.locked:locking
+	`)["locking"]
+	e := b.EventsOf(t, locking.Verdicts[0].Bucket)[0]
 	var data struct {
 		Until  time.Time      `json:"locked_until"`
 		Reason service.Reason `json:"reason"`
 	}
 	until := locking.CheckedAt.Add(time.Hour)
-	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout {
-		t.Errorf("the event says %s, %v; the check was at %v", e.Data, err, locking.CheckedAt.Time)
+	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout ||
+		!e.At.Equal(locking.CheckedAt.Time) {
+		t.Errorf("the event of %v says %s, %v; the check was at %v", e.At.Time, e.Data, err, locking.CheckedAt.Time)
 	}
-	if e.TxnID != locking.TxnID() || !e.At.Equal(locking.CheckedAt.Time) {
-		t.Errorf("the event is of txn %d at %v, want %d at %v", e.TxnID, e.At.Time, locking.TxnID(), locking.CheckedAt.Time)
-	}
-	b.Age(t, alice, 2*time.Hour)
-	b.fill(t, alice)
-	if b.wantTold(t, alice, event.BucketLocked, event.BucketLocked); t.Failed() {
-		t.Log("the second lockout began before anybody noted the end of the first one")
-	}
+	b.run(t, `
+		age 1/o'brien"x"ä 2h
+		check 1/o'brien"x"ä -> pass
+		check 1/o'brien"x"ä as=again -> lockout
+		told 1/o'brien"x"ä -> bucket.locked bucket.locked:again // begun before anybody noted the end of the first one
+	`)
 }

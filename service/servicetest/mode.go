@@ -66,19 +66,6 @@ func modeClaims() map[string]claim {
 	}
 }
 
-// wantTxn compares the newest txn of a bucket with the wanted values.
-func (b subject) wantTxn(tb testing.TB, bucket service.Bucket, blocked, wouldBlock, counted bool) {
-	tb.Helper()
-	txns := b.Txns(tb, bucket)
-	if len(txns) == 0 {
-		tb.Fatalf("%+v has no txn", bucket)
-	}
-	txn := txns[len(txns)-1]
-	if txn.Blocked != blocked || txn.WouldBlock != wouldBlock || txn.Counted != counted {
-		tb.Errorf("got txn %+v, want blocked %v, would_block %v, counted %v", txn, blocked, wouldBlock, counted)
-	}
-}
-
 func shadowUnderContention(t *testing.T, b subject) {
 	const callers, rate = 100, 7
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Mode: service.ModeShadow})

@@ -2,9 +2,6 @@ package servicetest
 
 import (
 	"testing"
-	"time"
-
-	"velocityd/service"
 )
 
 func reasonClaims() map[string]claim {
@@ -109,32 +106,21 @@ func reasonClaims() map[string]claim {
 	}
 }
 
-// wantReasons wants the verdicts of a decision, and their newest txns, to have these reasons.
-func (b subject) wantReasons(tb testing.TB, d service.Decision, want ...service.Reason) {
-	tb.Helper()
-	for i, v := range d.Verdicts {
-		txns := b.Txns(tb, v.Bucket)
-		txn := txns[len(txns)-1]
-		if v.Reason != want[i] || txn.Reason != want[i] || txn.OverrideID != v.OverrideID ||
-			(v.OverrideID != 0) != (v.Reason == service.ReasonDenied) {
-			tb.Errorf("bucket %d: the verdict is %+v and its txn %+v, want reason %q", i, v, txn, want[i])
-		}
-	}
-}
-
 func denialNamesItsOverride(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	addr := at(1, "203.0.113.9")
-	b.wantReasons(t, b.check(t, addr), service.ReasonLockout)
-	b.SetOverride(t, within("203.0.113.0/24", deny(1, "")))
-	network := b.check(t, addr)
-	b.wantReasons(t, network, service.ReasonDenied) // a denial comes before a lockout
-	b.SetOverride(t, deny(1, addr.Key))
-	exact := b.check(t, addr)
-	b.wantReasons(t, exact, service.ReasonDenied)
-	if got, want := exact.Verdicts[0].OverrideID, b.peek(t, addr).Override.ID; got != want || network.Verdicts[0].OverrideID == got {
+	denied := b.run(t, `
+		zone 1 rate=0 lockout=1h key_kind=ip
+		check 1/203.0.113.9 -> lockout
+		deny 1/203.0.113.0/24
+		check 1/203.0.113.9 as=network -> denied // comes before a lockout
+		deny 1/203.0.113.9
+		check 1/203.0.113.9 as=exact -> denied
+	`)
+	got, want := denied["exact"].Verdicts[0].OverrideID, b.peek(t, at(1, "203.0.113.9")).Override.ID
+	if got != want || denied["network"].Verdicts[0].OverrideID == got {
 		t.Errorf("denied by override %d, want %d and not that of the network", got, want)
 	}
-	b.DeleteOverrides(t, 1)
-	b.wantReasons(t, b.check(t, addr), service.ReasonLocked)
+	b.run(t, `
+		clear 1
+		check 1/203.0.113.9 -> locked
+	`)
 }

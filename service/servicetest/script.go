@@ -307,7 +307,7 @@ func (s scripted) compare(st step, d service.Decision) {
 		got.isCounted = txn.Counted
 		if txn.Blocked != d.Blocked || txn.WouldBlock != v.WouldBlock || txn.Reason != v.Reason || txn.OverrideID != v.OverrideID ||
 			(v.OverrideID != 0) != (v.Reason == service.ReasonDenied) || v.Blocked && !(d.Blocked && v.WouldBlock) ||
-			v.Blocked != (v.RetryAfter.Duration > 0) {
+			v.Blocked != (v.RetryAfter.Duration > 0) || st.options["id"] == "" && !lasts(txn, d.CheckedAt.Time) {
 			s.Errorf("%s: the verdict is %+v and its txn %+v", st.line, v, txn)
 		}
 		if i < len(st.want) {
@@ -317,6 +317,11 @@ func (s scripted) compare(st step, d service.Decision) {
 	if first, isRetry := st.options["same"]; isRetry {
 		wantSame(s, s.named[first], d)
 	}
+}
+
+// lasts says that a txn stands for an attempt of an instant.
+func lasts(txn service.Txn, at time.Time) bool {
+	return !at.Before(txn.CreatedAt.Time) && !at.After(txn.LastAt.Time)
 }
 
 // look holds a peek against its step.

@@ -100,24 +100,6 @@ func (b subject) free(tb testing.TB, rate int) service.Zone {
 	return b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
 }
 
-// try checks one bucket with a secret.
-func (b subject) try(tb testing.TB, secret string, buckets ...service.Bucket) service.Decision {
-	tb.Helper()
-	d := b.all(tb, service.Check{Buckets: buckets, SecretHash: secret})[0]
-	if d.Err != nil {
-		tb.Fatalf("check refused: %v", d.Err)
-	}
-	return d
-}
-
-// wantVelocity wants an attempt that passed, and that so many attempts count after it.
-func wantVelocity(tb testing.TB, d service.Decision, want int) {
-	tb.Helper()
-	if v := d.Verdicts[0]; d.Blocked || v.WouldBlock || v.Reason != "" || v.Velocity != want || v.Remaining() != v.Rate-want {
-		tb.Errorf("got %+v, want it to pass and %d to count", d, want)
-	}
-}
-
 func chargedOnceUnderContention(t *testing.T, b subject) {
 	b.free(t, 9)
 	b.together(t, 40, func(i int) service.Check {
