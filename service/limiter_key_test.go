@@ -97,7 +97,9 @@ func TestLimiterRefusesBadKeysAloneAndInTheirPlaces(t *testing.T) {
 	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	checks := []service.Check{
 		check(at(3, "alice")), check(at(1, "Bob")), check(at(1, "Bob"), at(1, " ")), check(at(1, " ")), check(at(3, "::1")),
-		check(at(2, "x"), at(3, "2001:db8::1"), at(3, "bob")), {}, check(at(0, "b")), check(at(2, "c"), at(0, "c")),
+		check(at(2, "x"), at(3, "2001:db8::1"), at(3, "bob")),
+		{},
+		check(at(0, "b")), check(at(2, "c"), at(0, "c")),
 	}
 	decisions, err := n.CheckAll(t.Context(), checks)
 	if err != nil || len(decisions) != len(checks) {

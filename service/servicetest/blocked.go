@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-func blockedClaims() map[string]claim {
+func blockedClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted": script(`
 			zone 1 rate=1 record_blocked=3

@@ -7,7 +7,7 @@ import (
 	"velocityd/service"
 )
 
-func lockoutClaims() map[string]claim {
+func lockoutClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"FullBucketIsLockedByTheAttemptThatFindsItFull": script(`
 			zone 1 rate=2 window=5m lockout=30m

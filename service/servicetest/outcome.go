@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-func outcomeClaims() map[string]claim {
+func outcomeClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"OutcomeSpeaksForTheWholeCheck": script(`
 			zone 1 rate=2
@@ -213,7 +213,9 @@ func parallelGuesses(t *testing.T, b subject) {
 
 // raceOutcomes makes many reports on a check of two buckets at once, each in a separate call and half of them of a success. It wants
 // one outcome to be taken, and all others to be told so, and returns that outcome.
-func (b subject) raceOutcomes(t *testing.T, x, y service.Bucket, report func(i int, outcome service.Outcome) service.Report) service.Outcome {
+func (b subject) raceOutcomes(
+	t *testing.T, x, y service.Bucket, report func(i int, outcome service.Outcome) service.Report,
+) service.Outcome {
 	t.Helper()
 	const callers = 40
 	outcomes := []service.Outcome{success, failure}

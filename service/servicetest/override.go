@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-func overrideClaims() map[string]claim {
+func overrideClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"AllowOverrideAlwaysHasRoomAndCountsNothing": allowOverride,
 		"DenyOverrideNeverHasRoom":                   denyOverride,

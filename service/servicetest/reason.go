@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func reasonClaims() map[string]claim {
+func reasonClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"EveryVerdictAndItsTxnTellWhy": script(`
 			zone 1 rate=1 window=1m lockout=1h

@@ -9,7 +9,7 @@ import (
 	"velocityd/service"
 )
 
-func secretClaims() map[string]claim {
+func secretClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"ASecretIsChargedOnceAndGuessesAreCharged": script(`
 			zone 1 rate=3 repeat_secret=free
@@ -95,9 +95,9 @@ func secretClaims() map[string]claim {
 }
 
 // free creates zone 1, where a secret is charged once.
-func (b subject) free(tb testing.TB, rate int) service.Zone {
+func (b subject) free(tb testing.TB, rate int) {
 	tb.Helper()
-	return b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
+	b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
 }
 
 func chargedOnceUnderContention(t *testing.T, b subject) {

@@ -1,7 +1,5 @@
 package servicetest
 
-import ()
-
 func zoneClaims() map[string]claim {
 	return map[string]claim{
 		"ZoneChangesTakeEffectAtTheNextCheck": script(`
