@@ -72,10 +72,11 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
 	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
-		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []time.Duration{zone.Lockout}, Counts: []service.Counts{zone.Counts},
+		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
+		Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
-		query.Grid.Windows = []time.Duration{zone.Window}
+		query.Grid.Windows = []service.Duration{service.Lasting(zone.Window)}
 	} else {
 		query.Grid.Periods = []service.Period{zone.Calendar.Period}
 	}

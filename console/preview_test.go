@@ -48,7 +48,7 @@ func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
 	_, s, b := previewed(t)
 	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
 	grid := s.asked.Grid
-	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0] != 5*time.Minute ||
+	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0].Duration != 5*time.Minute ||
 		grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
 		t.Errorf("the question is %+v", s.asked)
 	}

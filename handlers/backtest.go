@@ -40,8 +40,14 @@ type backtestRequest struct {
 }
 
 func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err error) {
+	lengths := func(seconds []int64) (list []service.Duration) {
+		for _, n := range seconds {
+			list = append(list, service.Lasting(service.Seconds(n)))
+		}
+		return list
+	}
 	q.ZoneID, q.Grid = zone, backtest.Grid{
-		Rates: r.Rates, Windows: backtest.LengthsOf(r.Windows), Periods: r.Periods, Lockouts: backtest.LengthsOf(r.Lockouts), Counts: r.Counts,
+		Rates: r.Rates, Windows: lengths(r.Windows), Periods: r.Periods, Lockouts: lengths(r.Lockouts), Counts: r.Counts,
 	}
 	q.Until.Time = now.UTC().Truncate(time.Microsecond)
 	for name, given := range map[string]struct {

@@ -48,20 +48,3 @@ func TestCheckValidateKnowsEveryLimit(t *testing.T) {
 		})
 	}
 }
-
-func TestVerdictHasNothingRemainingWhereItWouldBlock(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		verdict service.Verdict
-		want    int
-	}{
-		{service.Verdict{Rate: 5, Velocity: 2}, 3},
-		{service.Verdict{Rate: 5, Velocity: 5}, 0},
-		{service.Verdict{Rate: 5, Velocity: 2, WouldBlock: true}, 0}, // locked or denied
-		{service.Verdict{Rate: 5, Velocity: 2, WouldBlock: true, Blocked: true}, 0},
-	} {
-		if got := test.verdict.Remaining(); got != test.want {
-			t.Errorf("%+v: remaining %d, want %d", test.verdict, got, test.want)
-		}
-	}
-}

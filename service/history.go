@@ -119,14 +119,10 @@ type HistoryPage struct {
 
 // Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest zone first.
 func (p HistoryPage) Checks() [][]Txn {
-	type name struct {
-		id uint64
-		at int64
-	}
 	var checks [][]Txn
-	places := map[name]int{}
+	places := map[checkOf]int{}
 	for _, t := range slices.Concat(p.Txns, p.Others) {
-		of := name{t.CheckID, t.CreatedAt.UnixMicro()}
+		of := checkOf{t.CheckID, t.CreatedAt.UnixMicro()}
 		place, isKnown := places[of]
 		if !isKnown || t.CheckID == 0 {
 			place = len(checks)

@@ -41,13 +41,6 @@ func TestZoneValidateKnowsEveryLimit(t *testing.T) {
 		{"id 0", service.Zone{ID: 0, Rate: 5, Window: time.Minute}, "zone_id"},
 		{"id negative", service.Zone{ID: -1, Rate: 5, Window: time.Minute}, "zone_id"},
 		{"id beyond INT", service.Zone{ID: math.MaxInt32 + 1, Rate: 5, Window: time.Minute}, "zone_id"},
-		{"rate negative", service.Zone{ID: 1, Rate: -1, Window: time.Minute}, "rate"},
-		{"rate absurd", service.Zone{ID: 1, Rate: 1_000_001, Window: time.Minute}, "rate"},
-		{"window 0", service.Zone{ID: 1, Rate: 5}, "window"},
-		{"window negative", service.Zone{ID: 1, Rate: 5, Window: -time.Minute}, "window"},
-		{"window under a second", service.Zone{ID: 1, Rate: 5, Window: time.Second - 1}, "window"},
-		{"window of half seconds", service.Zone{ID: 1, Rate: 5, Window: 1500 * time.Millisecond}, "window"},
-		{"window over 366 days", service.Zone{ID: 1, Rate: 5, Window: 366*day + time.Second}, "window"},
 		{"description too long", service.Zone{
 			ID: 1, Rate: 5, Window: time.Minute, Description: strings.Repeat("é", 256),
 		}, "description"},

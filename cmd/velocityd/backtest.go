@@ -45,9 +45,9 @@ Examples:
 
 // grid returns the proposals that the flags name.
 func (c *backtestCmd) grid() backtest.Grid {
-	lengths := func(flags []shell.Duration) (list []time.Duration) {
+	lengths := func(flags []shell.Duration) (list []service.Duration) {
 		for _, f := range flags {
-			list = append(list, time.Duration(f))
+			list = append(list, service.Lasting(time.Duration(f)))
 		}
 		return list
 	}

@@ -83,7 +83,8 @@ func overHTTP(t *testing.T, url string, want backtest.Result) {
 	}
 	defer over.Close()
 	job, err := over.BeginBacktest(t.Context(), backtest.Query{
-		ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Grid: backtest.Grid{Rates: []int{1, 2, 50}, Lockouts: []time.Duration{0}},
+		ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()),
+		Grid: backtest.Grid{Rates: []int{1, 2, 50}, Lockouts: []service.Duration{service.Lasting(0)}},
 	}, "ann")
 	for err == nil && job.State == backtest.JobRunning && t.Context().Err() == nil {
 		job, err = over.BacktestJob(t.Context(), 1, job.ID)

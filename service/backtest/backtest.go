@@ -5,7 +5,6 @@
 package backtest
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 	"time"
@@ -72,45 +71,15 @@ type Past struct {
 	IsPresent bool
 }
 
-// Lengths are lengths of time, which JSON has in whole seconds.
-type Lengths []time.Duration
-
-// MarshalJSON implements json.Marshaler.
-func (l Lengths) MarshalJSON() ([]byte, error) {
-	seconds := make([]int64, len(l))
-	for i, length := range l {
-		seconds[i] = service.WholeSeconds(length)
-	}
-	return json.Marshal(seconds)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (l *Lengths) UnmarshalJSON(text []byte) error {
-	var seconds []int64
-	if err := json.Unmarshal(text, &seconds); err != nil {
-		return err
-	}
-	*l = LengthsOf(seconds)
-	return nil
-}
-
-// LengthsOf returns the lengths of numbers of seconds.
-func LengthsOf(seconds []int64) (l Lengths) {
-	for _, n := range seconds {
-		l = append(l, service.Seconds(n))
-	}
-	return l
-}
-
 // Grid is a question about several values of several settings: each value is tried with each of the others. An empty list
 // is the value that the zone has.
 type Grid struct {
 	Rates []int `json:"rates,omitzero"`
 	// Windows slide, and Periods are those of the calendar: a zone has one of both.
-	Windows  Lengths          `json:"windows,omitzero"`
-	Periods  []service.Period `json:"periods,omitzero"`
-	Lockouts Lengths          `json:"lockouts,omitzero"`
-	Counts   []service.Counts `json:"counts,omitzero"`
+	Windows  []service.Duration `json:"windows,omitzero"`
+	Periods  []service.Period   `json:"periods,omitzero"`
+	Lockouts []service.Duration `json:"lockouts,omitzero"`
+	Counts   []service.Counts   `json:"counts,omitzero"`
 }
 
 // Proposals returns the zones of a grid, in the order of its lists. The error is a service.ErrInvalid that names the field.
@@ -119,8 +88,8 @@ func (g Grid) Proposals(zone service.Zone) ([]service.Zone, error) {
 	zone.Mode = service.ModeEnforce
 	list := g.terms(zone)
 	list = with(list, g.Rates, func(z *service.Zone, rate int) { z.Rate = rate })
-	list = with(list, g.Lockouts, func(z *service.Zone, lockout time.Duration) {
-		z.Lockout, z.LockoutMax = lockout, max(lockout, z.LockoutMax)
+	list = with(list, g.Lockouts, func(z *service.Zone, lockout service.Duration) {
+		z.Lockout, z.LockoutMax = lockout.Duration, max(lockout.Duration, z.LockoutMax)
 	})
 	list = with(list, g.Counts, func(z *service.Zone, counts service.Counts) { z.Counts = counts })
 	if len(list) > MaxProposals {
@@ -142,8 +111,8 @@ func (g Grid) terms(zone service.Zone) (list []service.Zone) {
 	}
 	for _, window := range g.Windows {
 		slides := zone
-		slides.Calendar, slides.Window = service.Calendar{}, window
-		slides.ReserveTTL = min(slides.ReserveTTL, window)
+		slides.Calendar, slides.Window = service.Calendar{}, window.Duration
+		slides.ReserveTTL = min(slides.ReserveTTL, slides.Window)
 		list = append(list, slides)
 	}
 	for _, period := range g.Periods {

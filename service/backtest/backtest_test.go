@@ -21,20 +21,34 @@ func lone(id uint64, at time.Time, key string, outcome service.Outcome) backtest
 	return backtest.Attempt{ID: id, At: at, Outcome: outcome, Places: []backtest.Place{{Bucket: bucket, TxnID: id}}}
 }
 
+func lasting(lengths ...time.Duration) (list []service.Duration) {
+	for _, length := range lengths {
+		list = append(list, service.Lasting(length))
+	}
+	return list
+}
+
+// replayOf returns a replay of zone 1 under some proposals, with zones as they were.
+func replayOf(t *testing.T, from time.Time, proposals []service.Zone, zones ...service.Zone) *backtest.Replay {
+	t.Helper()
+	r, err := backtest.New(backtest.Setup{ZoneID: 1, From: from, Proposals: proposals, Past: backtest.Past{Zones: zones}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestManyAttemptsInAWindowAreCountedOneByOne holds the counting of busy buckets against the definition of a limit, which
 // looks at all pairs of attempts.
 func TestManyAttemptsInAWindowAreCountedOneByOne(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	zone := service.Zone{ID: 1, Rate: 7, Window: time.Minute}
-	proposals, err := backtest.Grid{Rates: []int{0, 3, 60, 150}, Windows: []time.Duration{30 * time.Second, 5 * time.Minute}}.Proposals(zone)
+	proposals, err := backtest.Grid{Rates: []int{0, 3, 60, 150}, Windows: lasting(30*time.Second, 5*time.Minute)}.Proposals(zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: proposals, Past: backtest.Past{Zones: []service.Zone{zone}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, time.Time{}, proposals, zone)
 	passed, blocked := make([]map[string][]time.Time, len(proposals)), make([]int64, len(proposals))
 	at := begin()
 	for id := range uint64(6000) {
@@ -70,8 +84,8 @@ func TestProposalsAreEachValueWithEachOther(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 3, Rate: 5, Window: time.Hour, Mode: service.ModeShadow, ReserveTTL: 50 * time.Minute}
 	list, err := backtest.Grid{
-		Rates: []int{3, 10}, Windows: []time.Duration{time.Minute}, Periods: []service.Period{service.PeriodDay},
-		Lockouts: []time.Duration{0, 48 * time.Hour}, Counts: []service.Counts{service.CountsFailures},
+		Rates: []int{3, 10}, Windows: lasting(time.Minute), Periods: []service.Period{service.PeriodDay},
+		Lockouts: lasting(0, 48*time.Hour), Counts: []service.Counts{service.CountsFailures},
 	}.Proposals(zone)
 	if err != nil {
 		t.Fatal(err)
@@ -90,8 +104,8 @@ func TestProposalsAreEachValueWithEachOther(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for name, grid := range map[string]backtest.Grid{
-		"rate": {Rates: make([]int, 32)}, "rate below 0": {Rates: []int{-1}}, "window": {Windows: []time.Duration{time.Millisecond}},
-		"period": {Periods: []service.Period{"year"}}, "counts": {Counts: []service.Counts{"all"}}, "lockout": {Lockouts: []time.Duration{-time.Second}},
+		"rate": {Rates: make([]int, 32)}, "rate below 0": {Rates: []int{-1}}, "window": {Windows: lasting(time.Millisecond)},
+		"period": {Periods: []service.Period{"year"}}, "counts": {Counts: []service.Counts{"all"}}, "lockout": {Lockouts: lasting(-time.Second)},
 	} {
 		if _, err := grid.Proposals(zone); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -121,11 +135,7 @@ func TestAttemptsBeforeTheTimeFillBucketsAndAreNotCounted(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	from := begin().Add(10 * time.Second)
-	zones := []service.Zone{zone}
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, From: from, Proposals: zones, Past: backtest.Past{Zones: zones}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, from, []service.Zone{zone}, zone)
 	for i := range uint64(4) {
 		r.Add(lone(i+1, begin().Add(time.Duration(i)*4*time.Second), "a", ""))
 	}
@@ -141,11 +151,7 @@ func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	failures := zone
 	failures.Counts = service.CountsFailures
-	zones := []service.Zone{zone, failures}
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: zones, Past: backtest.Past{Zones: zones[:1]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, time.Time{}, []service.Zone{zone, failures}, zone)
 	at, id := begin(), uint64(0)
 	burst := func(key string, attempts int, last service.Outcome) {
 		for i := range attempts {
@@ -235,10 +241,7 @@ func TestRowsBecomeAttemptsInTimeOrder(t *testing.T) {
 func TestARepeatedAttemptWithoutItsCauseIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: backtest.Past{Zones: []service.Zone{zone}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, time.Time{}, []service.Zone{zone}, zone)
 	a := lone(1, begin(), "a", "")
 	a.Blocked, a.Places[0].Reason = true, service.ReasonElsewhere
 	r.Add(a)
@@ -252,10 +255,7 @@ func TestARepeatedAttemptWithoutItsCauseIsNotReplayed(t *testing.T) {
 func TestAttemptsThatConcurrentBlockedAreNamed(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}
-	r, err := backtest.New(backtest.Setup{ZoneID: 1, Proposals: []service.Zone{zone}, Past: backtest.Past{Zones: []service.Zone{zone}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, time.Time{}, []service.Zone{zone}, zone)
 	place := backtest.Place{Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true, Reason: service.ReasonConcurrent}
 	r.Add(backtest.Attempt{ID: 1, At: time.Now(), Blocked: true, Places: []backtest.Place{place}})
 	got := r.Result()
@@ -272,12 +272,7 @@ func TestTwoUsersBehindOneAddressAreTwoPeople(t *testing.T) {
 	users := service.Zone{ID: 2, Rate: 9, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}}
 	tight := addresses
 	tight.Rate = 0
-	r, err := backtest.New(backtest.Setup{
-		ZoneID: 1, Proposals: []service.Zone{tight}, Past: backtest.Past{Zones: []service.Zone{addresses, users}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := replayOf(t, time.Time{}, []service.Zone{tight}, addresses, users)
 	for i, user := range []string{"alice", "bob", "alice", ""} {
 		a := lone(uint64(2*i+1), begin().Add(time.Duration(i)*time.Second), "192.0.2.1", service.OutcomeSuccess)
 		if user != "" {

@@ -245,13 +245,8 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 // answering is the reference store behind a Coalescer whose circuit remembers the zones as they are set.
 type answering struct {
 	servicetest.Subject
-	checks  *service.Limiter
 	circuit *queue.Circuit
 	zones   service.ZoneLister
-}
-
-func (a answering) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return a.checks.CheckAll(ctx, checks)
 }
 
 func (a answering) SetZone(tb testing.TB, zone service.Zone) {
@@ -287,8 +282,7 @@ func TestCircuitKeepsTheContract(t *testing.T) {
 				t.Errorf("closed with %v after %d tests", err, probed.Load())
 			}
 		})
-		limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
-		return answering{servicetest.InMemory(m), limiter, c.Circuit, m}
+		return answering{servicetest.Behind(m, c), c.Circuit, m}
 	}, []string{
 		"BatchMixesAllowedDeniedAndBad", "UnknownZoneIsRefusedAlone", "AttemptIDWithOtherBucketsIsAConflict",
 		"ZoneChangesTakeEffectAtTheNextCheck", "OverridesTakeEffectAtTheNextCheck", "KeyKindEditedBesideChecksFailsNone",

@@ -79,11 +79,10 @@ func TestLargeCallIsAskedInPiecesInOrder(t *testing.T) {
 				got := askAll(t.Context(), c, checks)
 				for part := range slices.Chunk(checks, test.piece) {
 					g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-						checks := call.Checks
 						if !call.NoWait {
 							t.Error("a piece would wait for what others hold")
 						}
-						return admit(ctx, service.Call{Checks: checks})
+						return admit(ctx, call)
 					}, keysOf(part)...)
 				}
 				wantErrs(t, <-got, test.checks, nil)
@@ -174,16 +173,14 @@ func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 		checks := wide("key", 40, 8)
 		got := askAll(t.Context(), c, checks)
 		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			decisions, err := admit(ctx, service.Call{Checks: checks})
+			decisions, err := admit(ctx, call)
 			for _, i := range []int{3, 7, 9} {
 				decisions[i] = service.Decision{Err: service.ErrHeld}
 			}
 			return decisions, err
 		}, keysOf(checks[:32])...)
 		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			decisions, err := admit(ctx, service.Call{Checks: checks})
+			decisions, err := admit(ctx, call)
 			decisions[1] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
 			if call.NoWait {
 				t.Error("nobody waits for what is held")
@@ -209,9 +206,8 @@ func TestCallOfHeldBucketsAloneIsBusyAsAWhole(t *testing.T) {
 func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
 	t.Parallel()
 	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
 		time.Sleep(500 * time.Millisecond) // the bubble's clock; 2 ms a bucket
-		return admit(ctx, service.Call{Checks: checks})
+		return admit(ctx, call)
 	}
 	o := queue.CoalescerOptions{Lanes: 1, Timeout: 2 * time.Second}
 	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {

@@ -222,9 +222,8 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 					c.find(service.ErrAway)
 					for _, end := range test.ends {
 						store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-							checks := call.Checks
 							if end == nil {
-								return admit(ctx, service.Call{Checks: checks})
+								return admit(ctx, call)
 							}
 							return nil, end
 						}

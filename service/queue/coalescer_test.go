@@ -32,8 +32,7 @@ func newGated() *gated {
 }
 
 func (g *gated) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	g.began <- keysOf(checks)
+	g.began <- keysOf(call.Checks)
 	return (<-g.proceed)(ctx, call)
 }
 
@@ -48,9 +47,8 @@ func keysOf(checks []service.Check) []string {
 
 // admit answers each check with its place in the call, from 1, as txn id.
 func admit(_ context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	decisions := make([]service.Decision, len(checks))
-	for i, c := range checks {
+	decisions := make([]service.Decision, len(call.Checks))
+	for i, c := range call.Checks {
 		decisions[i].Verdicts = []service.Verdict{{Bucket: c.Buckets[0], TxnID: uint64(i + 1)}}
 	}
 	return decisions, nil
@@ -84,16 +82,12 @@ type answer struct {
 	err      error
 }
 
-// ask asks a check in a separate goroutine and returns when it is in its lane.
-func ask(ctx context.Context, c *queue.Coalescer, question service.Check) <-chan answer {
+// ask asks a check in a separate goroutine and returns when it waits.
+func ask(ctx context.Context, store service.CheckStore, question service.Check) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{question}})
-		got := answer{key: question.Buckets[0].Key, err: err}
-		if err == nil {
-			got.decision = decisions[0]
-		}
-		answers <- got
+		d, err := askOne(ctx, store, question)
+		answers <- answer{question.Buckets[0].Key, d, err}
 	}()
 	synctest.Wait()
 	return answers
@@ -164,8 +158,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
-				return coalesced{Subject: servicetest.InMemory(m), checks: limiter}
+				return servicetest.Behind(m, c)
 			}, []string{
 				"BatchIsDecidedInOrder", "BatchMixesAllowedDeniedAndBad", "LargeBatchIsAnsweredInFull", "UnknownZoneIsRefusedAlone",
 				"RetryInsideOfABatchIsCountedOnce", "ParallelRetriesGetOneAnswer", "KeyKindEditedBesideChecksFailsNone",
@@ -173,16 +166,6 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 			})
 		})
 	}
-}
-
-// coalesced is the reference store, its checks asked through a Coalescer.
-type coalesced struct {
-	servicetest.Subject
-	checks *service.Limiter
-}
-
-func (c coalesced) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return c.checks.CheckAll(ctx, checks)
 }
 
 func TestLoneCheckIsABatchOfOne(t *testing.T) {
@@ -229,12 +212,11 @@ func TestRefusalOfOneCheckIsItsOwnAnswer(t *testing.T) {
 		answers := askKeys(t, c, "first", "unknown", "bob")
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			decisions, err := admit(ctx, service.Call{Checks: checks})
+			decisions, err := admit(ctx, call)
 			decisions[0] = service.Decision{Err: service.ErrNotFound}
 			return decisions, err
 		}, "unknown", "bob")
-		if got := <-answers[1]; got.err != nil || !errors.Is(got.decision.Err, service.ErrNotFound) {
+		if got := <-answers[1]; !errors.Is(got.decision.Err, service.ErrNotFound) {
 			t.Errorf("got %+v, %v, want ErrNotFound in the decision", got.decision, got.err)
 		}
 		wantAnswers(t, []<-chan answer{answers[0], answers[2]}, nil, nil)
@@ -359,9 +341,8 @@ type exclusive struct {
 }
 
 func (s *exclusive) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	mine := map[service.Bucket]bool{}
-	for _, check := range checks {
+	for _, check := range call.Checks {
 		for _, b := range check.Buckets {
 			mine[b] = true
 		}
@@ -378,14 +359,14 @@ func (s *exclusive) CheckAll(ctx context.Context, call service.Call) ([]service.
 		s.taken[b] = true
 	}
 	s.mu.Unlock()
-	time.Sleep(time.Duration(len(checks)) * time.Millisecond) // the bubble's clock
+	time.Sleep(time.Duration(len(call.Checks)) * time.Millisecond) // the bubble's clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls--
 	for b := range mine {
 		delete(s.taken, b)
 	}
-	return admit(ctx, service.Call{Checks: checks})
+	return admit(ctx, call)
 }
 
 func TestCallsOfARandomCrowdShareNoBucket(t *testing.T) {

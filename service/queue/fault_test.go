@@ -24,13 +24,12 @@ func TestBatchHasItsOwnContext(t *testing.T) {
 		defer cancel()
 		answers := ask(ctx, c, check(at(1, "alice")))
 		g.wantBatch(t, func(inner context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
 			cancel()
 			deadline, _ := inner.Deadline()
 			if inner.Err() != nil || time.Until(deadline) != timeout || inner.Value(key{}) != "trace" {
 				t.Errorf("the store's context: %v, %v left, value %v", inner.Err(), time.Until(deadline), inner.Value(key{}))
 			}
-			return admit(inner, service.Call{Checks: checks})
+			return admit(inner, call)
 		}, "alice")
 		<-answers
 	})
@@ -39,9 +38,8 @@ func TestBatchHasItsOwnContext(t *testing.T) {
 func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
-		time.Sleep(700 * time.Millisecond * time.Duration(len(checks))) // the bubble's clock
-		return admit(ctx, service.Call{Checks: checks})
+		time.Sleep(700 * time.Millisecond * time.Duration(len(call.Checks))) // the bubble's clock
+		return admit(ctx, call)
 	}
 	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 4, Queue: 4, Timeout: time.Minute}
 	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
@@ -134,9 +132,8 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 		}
 		decided := false
 		g.proceed <- func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			decided = ctx.Err() == nil && checks[1].Buckets[0].Key == "leaver"
-			return admit(ctx, service.Call{Checks: checks})
+			decided = ctx.Err() == nil && call.Checks[1].Buckets[0].Key == "leaver"
+			return admit(ctx, call)
 		}
 		wantAnswers(t, answers, nil, nil)
 		if !decided {
@@ -158,11 +155,10 @@ func TestLeaderStaysForTheAnswerWhenHisContextEnds(t *testing.T) {
 			t.Errorf("the one who left the queue got %v", got.err)
 		}
 		g.proceed <- func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
 			if ctx.Err() != nil {
 				t.Error("the call ended with its leader's context")
 			}
-			return admit(ctx, service.Call{Checks: checks})
+			return admit(ctx, call)
 		}
 		g.wantBatch(t, admit, "other")
 		wantAnswers(t, []<-chan answer{first, others[0]}, nil, nil)
@@ -251,13 +247,12 @@ func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
 		return service.Check{Buckets: []service.Bucket{at(1, key)}, KeyRules: []service.KeyRule{rule}}
 	}
 	stale := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
-		for _, c := range checks {
+		for _, c := range call.Checks {
 			if c.KeyRules != nil && c.KeyRules[0] == old {
 				return nil, fmt.Errorf("zone 1: %w", service.ErrStaleKey)
 			}
 		}
-		return admit(ctx, service.Call{Checks: checks})
+		return admit(ctx, call)
 	}
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first")
@@ -401,9 +396,8 @@ type tally struct {
 }
 
 func (s *tally) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.checks += uint64(len(checks))
-	return admit(ctx, service.Call{Checks: checks})
+	s.checks += uint64(len(call.Checks))
+	return admit(ctx, call)
 }

@@ -49,11 +49,10 @@ func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
 	const timeout = 3 * time.Second
 	for _, gap := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
 		store := func(ctx context.Context, key string, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
 			if key == "hangs" {
 				return hangs(ctx)
 			}
-			return busyFor(2*time.Millisecond, checks)
+			return busyFor(2*time.Millisecond, call.Checks)
 		}
 		over(t, store, queue.CoalescerOptions{Lanes: 4, Timeout: timeout}, func(t *testing.T, c *circuitTest) {
 			dead := askIn(t, c, "allow", "hangs")
@@ -88,11 +87,10 @@ func TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence(t *testing.T) {
 	t.Parallel()
 	var isSilent bool
 	store := func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
 		if isSilent {
 			return hangs(ctx)
 		}
-		return busyFor(300*time.Millisecond, checks)
+		return busyFor(300*time.Millisecond, call.Checks)
 	}
 	over(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
 		isSilent = true
@@ -154,7 +152,6 @@ func TestASplitBatchIsNoSilence(t *testing.T) {
 func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 	t.Parallel()
 	store := func(_ context.Context, key string, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
 		switch {
 		case key == "away":
 			return nil, service.ErrAway
@@ -164,7 +161,7 @@ func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 		case key == "held":
 			return []service.Decision{{Err: service.ErrHeld}}, nil
 		}
-		return busyFor(0, checks)
+		return busyFor(0, call.Checks)
 	}
 	over(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
 		held := askIn(t, c, "allow", "held")
@@ -184,8 +181,7 @@ func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
 	t.Parallel()
 	const callers, timeout = 64, 3 * time.Second
 	store := func(_ context.Context, _ string, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
-		return busyFor(10*time.Millisecond+time.Duration(len(checks))*37*time.Microsecond, checks)
+		return busyFor(10*time.Millisecond+time.Duration(len(call.Checks))*37*time.Microsecond, call.Checks)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := queue.NewCoalescer(storeFunc(store), queue.CoalescerOptions{Lanes: 2, Timeout: timeout})

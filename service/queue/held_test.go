@@ -43,10 +43,9 @@ func newLocking(takes time.Duration, held ...service.Bucket) *locking {
 
 func (s *locking) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	checks := call.Checks
-	checks = slices.Clone(checks)
 	s.begin(call, +1)
 	defer s.begin(call, -1)
-	decisions, _ := admit(ctx, service.Call{Checks: checks})
+	decisions, _ := admit(ctx, call)
 	locked := make([]bool, len(checks))
 	var mine []service.Bucket
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) { // the bubble's clock
@@ -306,34 +305,14 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 	})
 }
 
-// heldAtFirst is a store of buckets that others hold whenever nobody waits.
-type heldAtFirst struct{}
-
-func (heldAtFirst) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	decisions, err := admit(ctx, service.Call{Checks: checks})
-	for i := range checks {
+// heldUnlessWaiting is a store of buckets that others hold whenever nobody waits. Calls that wait go on with after.
+func heldUnlessWaiting(after func(context.Context, service.Call) ([]service.Decision, error)) storeFunc {
+	return func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
 		if call.NoWait {
-			decisions[i] = service.Decision{Err: service.ErrHeld}
+			return slices.Repeat([]service.Decision{{Err: service.ErrHeld}}, len(call.Checks)), nil
 		}
+		return after(ctx, call)
 	}
-	return decisions, err
-}
-
-// refusing is a store that refuses who may not wait, and notes who asks.
-type refusing struct {
-	err   error
-	asked []bool // whether a check that may wait
-}
-
-func (s *refusing) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
-	s.asked = append(s.asked, !call.NoWait)
-	decisions, err := admit(ctx, service.Call{Checks: checks})
-	if call.NoWait {
-		decisions[0] = service.Decision{Err: s.err}
-	}
-	return decisions, err
 }
 
 func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T) {
@@ -341,11 +320,16 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 	for err, want := range map[error][]bool{
 		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
 	} {
-		s := &refusing{err: err}
-		decisions, failed := queue.NewCoalescer(s, queue.CoalescerOptions{}).CheckAll(t.Context(),
-			service.Call{Checks: []service.Check{check(at(1, "alice"))}})
-		if failed != nil || decisions[0].Err != nil || !slices.Equal(s.asked, want) {
-			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, decisions, failed, s.asked, want)
+		var waited []bool
+		store := storeFunc(func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
+			if waited = append(waited, !call.NoWait); call.NoWait {
+				return []service.Decision{{Err: err}}, nil
+			}
+			return admit(ctx, call)
+		})
+		d, failed := askOne(t.Context(), queue.NewCoalescer(store, queue.CoalescerOptions{}), check(at(1, "alice")))
+		if failed != nil || !slices.Equal(waited, want) {
+			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, d, failed, waited, want)
 		}
 	}
 }
@@ -357,7 +341,7 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	if nightly.Is() {
 		each = 400
 	}
-	c := queue.NewCoalescer(heldAtFirst{}, queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
+	c := queue.NewCoalescer(heldUnlessWaiting(admit), queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var group sync.WaitGroup
@@ -379,22 +363,14 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	group.Wait()
 }
 
-// goneBehind is a store of buckets that others hold. A call that waits for one fails after a second.
-type goneBehind struct{ why error }
-
-func (g goneBehind) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
-	if call.NoWait {
-		return []service.Decision{{Err: service.ErrHeld}}, nil
-	}
-	time.Sleep(time.Second) // the bubble's clock
-	return nil, g.why
-}
-
 func TestWhoeverWaitsForAHeldBucketIsToldWhyTheDatabaseDidNotWait(t *testing.T) {
 	t.Parallel()
 	for _, why := range []error{service.ErrAway, fmt.Errorf("%w: too many connections", service.ErrBusy)} {
 		synctest.Test(t, func(t *testing.T) {
-			c := queue.NewCoalescer(goneBehind{why}, queue.CoalescerOptions{})
+			c := queue.NewCoalescer(heldUnlessWaiting(func(context.Context, service.Call) ([]service.Decision, error) {
+				time.Sleep(time.Second) // the bubble's clock
+				return nil, why
+			}), queue.CoalescerOptions{})
 			var answers []<-chan answer
 			for range 3 {
 				answers = append(answers, ask(t.Context(), c, check(at(1, "held"))))

@@ -37,11 +37,10 @@ type admission struct {
 
 // CheckAll implements service.CheckStore.
 func (o *outage) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	if o.isAway.Load() {
 		return nil, service.ErrAway
 	}
-	return o.Store.CheckAll(ctx, service.Call{Checks: checks})
+	return o.Store.CheckAll(ctx, call)
 }
 
 // inOutage runs a test in a bubble, with instances in front of a store that has zones.

@@ -24,9 +24,8 @@ type shardedStore struct {
 func shardOf(b service.Bucket) (shard, shards int) { return int(b.ZoneID) % 3, 3 }
 
 func (s *shardedStore) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
-	checks := call.Checks
 	shards := map[int]bool{}
-	for _, check := range checks {
+	for _, check := range call.Checks {
 		for _, b := range check.Buckets {
 			shard, _ := shardOf(b)
 			shards[shard] = true
@@ -38,7 +37,7 @@ func (s *shardedStore) CheckAll(_ context.Context, call service.Call) ([]service
 	if shards[s.away] {
 		<-s.mended
 	}
-	return make([]service.Decision, len(checks)), nil
+	return make([]service.Decision, len(call.Checks)), nil
 }
 
 func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {

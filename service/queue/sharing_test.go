@@ -35,25 +35,17 @@ func TestACallIsAsPatientAsAllOfItsCallers(t *testing.T) {
 	}
 }
 
-// heldStore refuses calls that do not wait, and tells the keys of those that do.
-type heldStore struct{ waits chan []string }
-
-func (s heldStore) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	if call.NoWait {
-		return slices.Repeat([]service.Decision{{Err: service.ErrHeld}}, len(call.Checks)), nil
-	}
-	s.waits <- keysOf(call.Checks)
-	return admit(ctx, call)
-}
-
 func TestEachHeldBucketIsWaitedForApart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := heldStore{make(chan []string)}
-		c := queue.NewCoalescer(s, queue.CoalescerOptions{HeldCalls: 1})
+		waits := make(chan []string)
+		c := queue.NewCoalescer(heldUnlessWaiting(func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			waits <- keysOf(call.Checks)
+			return admit(ctx, call)
+		}), queue.CoalescerOptions{HeldCalls: 1})
 		answers := askKeys(t, c, "a", "b", "c", "b")
 		for _, want := range [][]string{{"a"}, {"b", "b"}, {"c"}} {
-			if got := <-s.waits; !slices.Equal(got, want) {
+			if got := <-waits; !slices.Equal(got, want) {
 				t.Errorf("one call waits for %q, want %q", got, want)
 			}
 		}

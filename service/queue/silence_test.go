@@ -49,18 +49,12 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	})
 }
 
-// askIn asks in one of awayZones for a key, in a separate goroutine, and returns when all wait.
+// askIn asks in one of awayZones for a key, as ask does.
 func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answer {
 	t.Helper()
 	question := in(zone)
 	question.Buckets[0].Key = key
-	answers := make(chan answer, 1)
-	go func() {
-		d, err := askOne(t.Context(), store, question)
-		answers <- answer{key, d, err}
-	}()
-	synctest.Wait()
-	return answers
+	return ask(t.Context(), store, question)
 }
 
 func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
@@ -86,9 +80,8 @@ func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
 func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 	t.Parallel()
 	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-		checks := call.Checks
 		time.Sleep(200 * time.Millisecond)
-		return admit(ctx, service.Call{Checks: checks})
+		return admit(ctx, call)
 	}
 	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 1, Timeout: 3 * time.Second}
 	watchedInBubble(t, o, func(t *testing.T, c *circuitTest, g *gated) {

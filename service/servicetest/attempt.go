@@ -14,15 +14,68 @@ import (
 
 func attemptClaims() map[string]claim {
 	return map[string]claim{
-		"RetriedCheckIsCountedOnce":                     retriedCheckIsCountedOnce,
-		"RetryIsAnsweredAsBeforeWhateverChanged":        retryIsAnsweredAsBefore,
-		"RetryInsideOfABatchIsCountedOnce":              retryInsideOfABatchIsCountedOnce,
+		"RetriedCheckIsCountedOnce": script(`
+			zone 1 rate=2
+			zone 2 rate=1 window=1m
+			check 1/zoë'q"\😀 2/203.0.113.9 id=allowed as=allowed -> pass
+			check 1/zoë'q"\😀 2/203.0.113.9 id=blocked as=blocked -> block
+			3x check 1/zoë'q"\😀 2/203.0.113.9 id=allowed same=allowed
+			3x check 1/zoë'q"\😀 2/203.0.113.9 id=blocked same=blocked
+			count 1/zoë'q"\😀 -> 1 of 2
+			count 2/203.0.113.9 -> 1 of 2
+			check 1/zoë'q"\😀 -> pass left=0 // an attempt without an id, or with another one, counts
+			check 1/zoë'q"\😀 id=third -> block
+			ids 1/zoë'q"\😀 -> allowed blocked - third
+			ids 2/203.0.113.9 -> allowed blocked
+		`),
+		"RetryIsAnsweredAsBeforeWhateverChanged": script(`
+			zone 1 rate=2
+			zone 2 rate=0 mode=shadow
+			check 1/x 2/y id=id as=first
+			check 1/x id=lone as=lone
+			check 1/x
+			zone 1 rate=0 window=2h lockout=1h
+			zone 2 rate=9 mode=off
+			deny 1/x
+			report first success
+			check 1/x 2/y id=id same=first
+			check 1/x id=lone same=lone
+			release 1/x
+			check 1/x 2/y id=id same=first
+			check 2/y 1/x id=id as=swapped
+			check 2/y 1/x id=id same=swapped // the same buckets in another order are the same set
+			count 1/x -> 0 of 3
+		`),
+		"RetryInsideOfABatchIsCountedOnce": script(`
+			zone 1 rate=3
+			check 1/alice id=a as=a -> pass
+			and 1/alice -> pass
+			and 1/alice id=a same=a
+			and 1/bob id=a -> conflict
+			and 1/alice id=b as=b -> pass
+			and 1/alice 1/bob id=a -> conflict
+			and 1/alice id=a same=a
+			and 1/alice id=c as=c -> block
+			and 1/alice id=c same=c
+			and 1/alice id=b same=b
+			count 1/alice -> 3 of 4
+			count 1/bob -> 0 of 0
+			check 1/alice id=a same=a // again, as after a lost connection
+			and 1/alice
+			and 1/alice id=a same=a
+			and 1/alice id=b same=b
+			and 1/alice id=c same=c
+		`),
 		"AttemptIDWithOtherBucketsIsAConflict":          attemptIDWithOtherBucketsIsAConflict,
 		"AttemptIDIsRememberedForTenMinutesOrTheWindow": attemptIDIsRememberedLongEnough,
 		"AttemptIDsAreComparedByteByByte":               attemptIDsAreComparedByteByByte,
-		"RefusedCheckDoesNotUseItsAttemptID":            refusedCheckDoesNotUseItsAttemptID,
-		"ParallelRetriesGetOneAnswer":                   parallelRetriesGetOneAnswer,
-		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets":   parallelUsesAgree,
+		"RefusedCheckDoesNotUseItsAttemptID": script(`
+			zone 1 rate=9
+			check 1/alice 2/alice id=id -> unknown
+			check 1/alice id=id -> pass v=1
+		`),
+		"ParallelRetriesGetOneAnswer":                 parallelRetriesGetOneAnswer,
+		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets": parallelUsesAgree,
 	}
 }
 
@@ -33,113 +86,6 @@ func wantSame(tb testing.TB, first, retry service.Decision) {
 		retry.Blocked == first.Blocked && retry.WouldBlock == first.WouldBlock && slices.Equal(retry.Verdicts, first.Verdicts)
 	if !same {
 		tb.Errorf("a retry was answered otherwise:\nfirst %+v\nretry %+v", first, retry)
-	}
-}
-
-func retriedCheckIsCountedOnce(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Hour)
-	b.zone(t, 2, 1, time.Minute)
-	user, addr := at(1, "zoë 'q\" \\ 😀"), at(2, "203.0.113.9")
-	first := b.attempt(t, "allowed", user, addr)
-	blocked := b.attempt(t, "blocked", user, addr)
-	if first.Blocked || !blocked.Blocked {
-		t.Fatalf("want one allowed and one blocked, got %+v and %+v", first, blocked)
-	}
-	for range 3 {
-		wantSame(t, first, b.attempt(t, "allowed", user, addr))
-		wantSame(t, blocked, b.attempt(t, "blocked", user, addr))
-	}
-	for _, bucket := range []service.Bucket{user, addr} {
-		if recorded, counted := b.counted(t, bucket); recorded != 2 || counted != 1 {
-			t.Errorf("%+v: recorded %d, counted %d, want 2 and 1", bucket, recorded, counted)
-		}
-		for i, id := range []string{"allowed", "blocked"} {
-			if txn := b.Txns(t, bucket)[i]; txn.AttemptID != id {
-				t.Errorf("txn %d carries attempt id %q, want %q", i, txn.AttemptID, id)
-			}
-		}
-	}
-	// An attempt without an id, or with another id, counts.
-	if d := b.check(t, user); d.Verdicts[0].Remaining() != 0 {
-		t.Errorf("the first attempt without an id: %+v", d)
-	}
-	if d := b.attempt(t, "third", user); !d.Blocked {
-		t.Errorf("the bucket is full: %+v", d)
-	}
-	if txn := b.Txns(t, user)[2]; txn.AttemptID != "" {
-		t.Errorf("an attempt without an id was recorded as %+v", txn)
-	}
-}
-
-func retryIsAnsweredAsBefore(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Hour)
-	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
-	x, y := at(1, "x"), at(2, "y")
-	first := b.attempt(t, "id", x, y)
-	other := b.attempt(t, "lone", x)
-	b.check(t, x)
-	b.set(t, service.Zone{ID: 1, Rate: 0, Window: 2 * time.Hour, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
-	b.SetOverride(t, deny(1, "x"))
-	b.wantReport(t, first.TxnID(), service.OutcomeSuccess, nil)
-	wantSame(t, first, b.attempt(t, "id", x, y))
-	wantSame(t, other, b.attempt(t, "lone", x))
-	b.release(t, x)
-	wantSame(t, first, b.attempt(t, "id", x, y))
-	// The same buckets in another order are the same set.
-	swapped := b.attempt(t, "id", y, x)
-	swapped.Verdicts[0], swapped.Verdicts[1] = swapped.Verdicts[1], swapped.Verdicts[0]
-	wantSame(t, first, swapped)
-	if recorded, _ := b.counted(t, x); recorded != 3 {
-		t.Errorf("recorded %d txns, want 3", recorded)
-	}
-}
-
-func retryInsideOfABatchIsCountedOnce(t *testing.T, b subject) {
-	b.zone(t, 1, 3, time.Hour)
-	alice := []service.Bucket{at(1, "alice")}
-	with := func(id string, buckets ...service.Bucket) service.Check {
-		return service.Check{Buckets: buckets, AttemptID: id}
-	}
-	batch := []service.Check{
-		with("a", alice...), one(1, "alice"), with("a", alice...), with("a", at(1, "bob")), with("b", alice...),
-		with("a", alice[0], at(1, "bob")), with("a", alice...), with("c", alice...), with("c", alice...), with("b", alice...),
-	}
-	decisions := b.all(t, batch...)
-	for i, want := range []struct {
-		same    int // the check whose answer this is
-		blocked bool
-		err     error
-	}{
-		{0, false, nil},
-		{1, false, nil},
-		{0, false, nil},
-		{3, false, service.ErrConflict},
-		{4, false, nil},
-		{5, false, service.ErrConflict},
-		{0, false, nil},
-		{7, true, nil},
-		{7, true, nil},
-		{4, false, nil},
-	} {
-		if !errors.Is(decisions[i].Err, want.err) || decisions[i].Blocked != want.blocked {
-			t.Fatalf("check %d: got %+v, want blocked %v, err %v", i, decisions[i], want.blocked, want.err)
-		}
-		if want.err == nil {
-			wantSame(t, decisions[want.same], decisions[i])
-		}
-	}
-	if recorded, counted := b.counted(t, alice[0]); recorded != 4 || counted != 3 {
-		t.Errorf("recorded %d, counted %d, want 4 and 3", recorded, counted)
-	}
-	if txns := b.Txns(t, at(1, "bob")); len(txns) != 0 {
-		t.Errorf("conflicts recorded %+v", txns)
-	}
-	// The whole batch again, as after a lost connection.
-	for i, d := range b.all(t, batch...) {
-		if batch[i].AttemptID != "" && decisions[i].Err == nil {
-			wantSame(t, decisions[i], d)
-		}
 	}
 }
 
@@ -243,18 +189,6 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 	}
 	if recorded, _ := b.counted(t, alice); recorded != len(ids) {
 		t.Errorf("recorded %d txns, want %d", recorded, len(ids))
-	}
-}
-
-func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Hour)
-	both := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "alice"), at(2, "alice")}}
-	if _, err := b.ask(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
-		t.Fatalf("unknown zone: %v, want ErrNotFound", err)
-	}
-	d := b.attempt(t, "id", at(1, "alice"))
-	if d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after a refusal: %+v, want the first txn", d)
 	}
 }
 

@@ -1,7 +1,6 @@
 package servicetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,64 +11,30 @@ import (
 
 func batchClaims() map[string]claim {
 	return map[string]claim{
-		"UnknownZoneIsRefusedAlone":     unknownZoneIsRefusedAlone,
-		"BatchIsDecidedInOrder":         batchIsDecidedInOrder,
+		"UnknownZoneIsRefusedAlone": script(`
+			zone 1 rate=5
+			check 404/alice -> unknown
+			check 1/bob -> pass
+			and 1/alice 404/alice -> unknown
+			and 404/carol -> unknown
+			and 1/bob -> pass left=3
+			count 1/alice -> 0 of 0
+			count 404/alice -> 0 of 0
+		`),
+		"BatchIsDecidedInOrder": script(`
+			zone 1 rate=3
+			zone 2 rate=2
+			check 1/user 2/where -> pass left=2
+			and 1/user 2/where -> pass left=1
+			and 1/user 2/where -> block left=1
+			and 1/user -> pass left=0
+			and 1/user -> block left=0
+			and 2/where -> block left=0
+			count 1/user -> 3 of 5
+			count 2/where -> 2 of 4
+		`),
 		"BatchMixesAllowedDeniedAndBad": batchMixesAllowedDeniedAndBad,
 		"LargeBatchIsAnsweredInFull":    largeBatchIsAnsweredInFull,
-	}
-}
-
-func unknownZoneIsRefusedAlone(t *testing.T, b subject) {
-	b.zone(t, 1, 5, time.Hour)
-	if _, err := b.ask(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("lone check of an unknown zone: %v, want ErrNotFound", err)
-	}
-	both := service.Check{Buckets: []service.Bucket{at(1, "alice"), at(404, "alice")}}
-	decisions := b.all(t, one(1, "bob"), both, one(404, "carol"), one(1, "bob"))
-	for i, refused := range []bool{false, true, true, false} {
-		if err := decisions[i].Err; errors.Is(err, service.ErrNotFound) != refused {
-			t.Errorf("check %d: err = %v, want refused %v", i, err, refused)
-		}
-	}
-	if got := decisions[3].Verdicts[0].Remaining(); got != 3 {
-		t.Errorf("bob has %d remaining, want 3", got)
-	}
-	if txns := b.Txns(t, at(1, "alice")); len(txns) != 0 {
-		t.Errorf("a refused check recorded %+v", txns)
-	}
-	if txns := b.Txns(t, at(404, "alice")); len(txns) != 0 {
-		t.Errorf("a refused check recorded %+v", txns)
-	}
-}
-
-func batchIsDecidedInOrder(t *testing.T, b subject) {
-	b.zone(t, 1, 3, time.Hour)
-	b.zone(t, 2, 2, time.Hour)
-	u, w := at(1, "user"), at(2, "where")
-	pair := service.Check{Buckets: []service.Bucket{u, w}}
-	decisions := b.all(t, pair, pair, pair, one(1, "user"), one(1, "user"), one(2, "where"))
-	for i, want := range []struct {
-		blocked   bool
-		remaining int // of the first bucket
-	}{{false, 2}, {false, 1}, {true, 1}, {false, 0}, {true, 0}, {true, 0}} {
-		if d := decisions[i]; d.Blocked != want.blocked || d.Verdicts[0].Remaining() != want.remaining {
-			t.Errorf("check %d: got %+v, want %+v", i, d, want)
-		}
-	}
-	var last uint64
-	for i, d := range decisions {
-		for _, v := range d.Verdicts {
-			if v.TxnID <= last {
-				t.Errorf("check %d: txn id %d does not follow %d", i, v.TxnID, last)
-			}
-			last = v.TxnID
-		}
-	}
-	txns := b.Txns(t, u)
-	for i, check := range []int{0, 1, 2, 3, 4} {
-		if txns[i].ID != decisions[check].Verdicts[0].TxnID || txns[i].Blocked != decisions[check].Blocked {
-			t.Errorf("txn %+v is not the one of check %d: %+v", txns[i], check, decisions[check])
-		}
 	}
 }
 

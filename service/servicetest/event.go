@@ -2,151 +2,88 @@ package servicetest
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/event"
 )
 
 func eventClaims() map[string]claim {
 	return map[string]claim{
-		"ALockoutIsToldOnceWithItsEndAndItsTxn":            lockoutIsTold,
-		"LockoutsOfOneCallAreToldEach":                     lockoutsOfACallAreTold,
-		"WhatBeginsNoLockoutIsNotTold":                     noLockoutIsNotTold,
-		"AReleaseAndTheLockoutThatItEndsAreTold":           releaseIsTold,
-		"ALockoutWhereFewBlockedAttemptsAreRecordedIsTold": lockoutInASeriesIsTold,
-	}
-}
-
-// told returns the types of a bucket's events.
-func (b subject) told(tb testing.TB, bucket service.Bucket) (types []event.Type) {
-	tb.Helper()
-	for _, e := range b.EventsOf(tb, bucket) {
-		types = append(types, e.Type)
-	}
-	return types
-}
-
-// wantTold wants that these are the types of a bucket's events. Of those that one transaction writes, the order is
-// no promise.
-func (b subject) wantTold(tb testing.TB, bucket service.Bucket, want ...event.Type) {
-	tb.Helper()
-	got := b.told(tb, bucket)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		tb.Errorf("the events of %v are %v, want %v", bucket, got, want)
+		"ALockoutIsToldOnceWithItsEndAndItsTxn": lockoutIsTold,
+		"LockoutsOfOneCallAreToldEach": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			zone 2 rate=100 window=1m
+			check 2/x 1/alice 1/bob -> pass
+			and 1/bob 1/carol id=a as=bob -> block
+			and 1/alice id=b as=alice -> block
+			and 1/alice -> block
+			told 1/alice -> bucket.locked:alice
+			told 1/bob -> bucket.locked:bob
+			told 1/carol
+		`),
+		"WhatBeginsNoLockoutIsNotTold": script(`
+			zone 1 rate=1 window=1m lockout=1h mode=shadow
+			zone 2 rate=1 window=1m
+			zone 3 rate=1 window=1m lockout=1h
+			zone 4 rate=10 window=1m
+			deny 4/denied
+			3x check 1/shadow
+			3x check 2/full
+			3x check 4/denied 3/beside -> denied
+			told 1/shadow
+			told 2/full
+			told 3/beside
+		`),
+		"AReleaseAndTheLockoutThatItEndsAreTold": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			check 1/alice -> pass
+			check 1/alice as=locking -> block
+			release 1/alice
+			told 1/alice -> bucket.lock_ended:locking bucket.locked:locking bucket.released
+			release 1/alice
+			release 1/bob
+			told 1/alice -> bucket.lock_ended:locking bucket.locked:locking bucket.released bucket.released
+			told 1/bob -> bucket.released
+			check 1/alice -> pass
+			check 1/alice as=again -> block
+			told 1/alice -> bucket.lock_ended:locking bucket.locked:again bucket.locked:locking bucket.released bucket.released
+		`),
+		"ALockoutWhereFewBlockedAttemptsAreRecordedIsTold": script(`
+			zone 1 rate=0 lockout=1m lockout_factor=1 record_blocked=1
+			check 1/alice as=first -> lockout
+			check 1/alice -> locked
+			age 1/alice 2m
+			check 1/alice as=second -> lockout
+			check 1/alice -> locked
+			told 1/alice -> bucket.locked:first bucket.locked:second
+		`),
 	}
 }
 
 func lockoutIsTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	alice := at(1, "o'brien \"x\" ä")
-	b.check(t, alice)
-	b.wantTold(t, alice)
-	locking := b.check(t, alice)
-	b.check(t, alice)
-	b.wantTold(t, alice, event.BucketLocked)
-	e := b.EventsOf(t, alice)[0]
+	locking := b.run(t, `
+		zone 1 rate=1 window=1m lockout=1h
+		check 1/o'brien"x"ä -> pass
+		told 1/o'brien"x"ä
+		check 1/o'brien"x"ä as=locking -> lockout
+		check 1/o'brien"x"ä -> locked
+		told 1/o'brien"x"ä -> bucket.locked:locking
+	`)["locking"]
+	e := b.EventsOf(t, locking.Verdicts[0].Bucket)[0]
 	var data struct {
 		Until  time.Time      `json:"locked_until"`
 		Reason service.Reason `json:"reason"`
 	}
 	until := locking.CheckedAt.Add(time.Hour)
-	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout {
-		t.Errorf("the event says %s, %v; the check was at %v", e.Data, err, locking.CheckedAt.Time)
+	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout ||
+		!e.At.Equal(locking.CheckedAt.Time) {
+		t.Errorf("the event of %v says %s, %v; the check was at %v", e.At.Time, e.Data, err, locking.CheckedAt.Time)
 	}
-	if e.TxnID != locking.TxnID() || !e.At.Equal(locking.CheckedAt.Time) {
-		t.Errorf("the event is of txn %d at %v, want %d at %v", e.TxnID, e.At.Time, locking.TxnID(), locking.CheckedAt.Time)
-	}
-	b.Age(t, alice, 2*time.Hour)
-	b.fill(t, alice)
-	if b.wantTold(t, alice, event.BucketLocked, event.BucketLocked); t.Failed() {
-		t.Log("the second lockout began before anybody noted the end of the first one")
-	}
-}
-
-func lockoutsOfACallAreTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	b.zone(t, 2, 100, time.Minute)
-	alice, bob, carol := at(1, "alice"), at(1, "bob"), at(1, "carol")
-	decisions := b.all(t,
-		service.Check{Buckets: []service.Bucket{at(2, "x"), alice, bob}}, service.Check{Buckets: []service.Bucket{bob, carol}, AttemptID: "a"},
-		service.Check{Buckets: []service.Bucket{alice}, AttemptID: "b"}, service.Check{Buckets: []service.Bucket{alice}},
-	)
-	b.wantTold(t, alice, event.BucketLocked)
-	b.wantTold(t, bob, event.BucketLocked)
-	b.wantTold(t, carol)
-	for bucket, want := range map[service.Bucket]uint64{alice: decisions[2].TxnID(), bob: decisions[1].Verdicts[0].TxnID} {
-		if events := b.EventsOf(t, bucket); len(events) == 1 && events[0].TxnID != want {
-			t.Errorf("the event of %v names txn %d, want %d", bucket, events[0].TxnID, want)
-		}
-	}
-	for _, d := range decisions {
-		for _, v := range d.Verdicts {
-			if txns := b.Txns(t, v.Bucket); !slices.ContainsFunc(txns, func(txn service.Txn) bool { return txn.ID == v.TxnID }) {
-				t.Errorf("%v has no txn %d, as the answer says", v.Bucket, v.TxnID)
-			}
-		}
-	}
-}
-
-func noLockoutIsNotTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow})
-	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute})
-	b.set(t, service.Zone{ID: 3, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 4, Rate: 10, Window: time.Minute})
-	b.SetOverride(t, service.Override{ZoneID: 4, Key: "denied", Action: service.OverrideDeny, Reason: "exercise", CreatedBy: "exercise"})
-	for range 3 {
-		b.check(t, at(1, "shadow"))
-		b.check(t, at(2, "full"))
-		b.check(t, at(4, "denied"), at(3, "beside"))
-	}
-	for _, bucket := range []service.Bucket{at(1, "shadow"), at(2, "full"), at(3, "beside")} {
-		b.wantTold(t, bucket)
-	}
-	if slices.Contains(b.told(t, at(4, "denied")), event.BucketLocked) { // its override may be told
-		t.Error("a denied bucket is told to be locked")
-	}
-}
-
-func releaseIsTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	alice, bob := at(1, "alice"), at(1, "bob")
-	locking := b.fill(t, alice)
-	b.release(t, alice)
-	b.wantTold(t, alice, event.BucketLocked, event.BucketReleased, event.BucketLockEnded)
-	for _, e := range b.EventsOf(t, alice) {
-		var data struct{ Cause string }
-		if e.Type == event.BucketLockEnded && (json.Unmarshal(e.Data, &data) != nil || data.Cause != "release" || e.TxnID != locking.TxnID()) {
-			t.Errorf("the end of the lockout says txn %d, %s", e.TxnID, e.Data)
-		}
-	}
-	b.release(t, alice)
-	b.release(t, bob)
-	b.wantTold(t, alice, event.BucketLocked, event.BucketReleased, event.BucketLockEnded, event.BucketReleased)
-	b.wantTold(t, bob, event.BucketReleased)
-	b.fill(t, alice)
-	if got := b.told(t, alice); got[len(got)-1] != event.BucketLocked {
-		t.Errorf("locked again, and the events are %v", got)
-	}
-}
-
-func lockoutInASeriesIsTold(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Minute, LockoutFactor: 1, RecordBlocked: 1})
-	alice := at(1, "alice")
-	var locking []uint64
-	for range 2 {
-		locking = append(locking, b.check(t, alice).TxnID())
-		b.check(t, alice)
-		b.Age(t, alice, 2*time.Minute)
-	}
-	b.wantTold(t, alice, event.BucketLocked, event.BucketLocked)
-	for i, e := range b.EventsOf(t, alice) {
-		if i < len(locking) && e.TxnID != locking[i] {
-			t.Errorf("lockout %d names txn %d, want %d", i, e.TxnID, locking[i])
-		}
-	}
+	b.run(t, `
+		age 1/o'brien"x"ä 2h
+		check 1/o'brien"x"ä -> pass
+		check 1/o'brien"x"ä as=again -> lockout
+		told 1/o'brien"x"ä -> bucket.locked bucket.locked:again // begun before anybody noted the end of the first one
+	`)
 }

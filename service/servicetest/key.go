@@ -11,22 +11,103 @@ import (
 	"velocityd/service"
 )
 
-func keyClaims() map[string]claim {
+func keyClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
-		"KeysAreComparedByteByByte":                  keysAreComparedByteByByte,
-		"BadKeysAreRefusedAndRecordNothing":          badKeysAreRefusedAndRecordNothing,
-		"SpellingsOfAUsernameAreOneBucket":           spellingsAreOneBucket,
-		"SpellingsThatCollationsTakeForOneAreOne":    accentsAreFolded,
-		"SpellingsOfAnAddressAreOneBucket":           addressesAreOneBucket,
-		"AddressesOfANetworkAreOneBucket":            networksAreOneBucket,
-		"WhatIsNoAddressIsRefusedInAnAddressZone":    notAnAddress,
-		"NormalisedKeysAreValidatedAnew":             normalisedKeysAreValidated,
-		"BucketThatIsNamedTwiceIsCountedOnce":        bucketNamedTwice,
-		"EditedKeyKindTakesEffectAtTheNextCheck":     editedKeyKind,
-		"KeyKindEditedBesideChecksFailsNone":         keyKindEditedBesideChecks,
-		"RetryInAnotherSpellingIsTheSameAttempt":     retryInAnotherSpelling,
-		"HiddenKeysNeedSecretKeys":                   hiddenKeysNeedSecretKeys,
-		"OverridesAndOutcomesMeetTheNormalisedKey":   overridesMeetNormalisedKeys,
+		"KeysAreComparedByteByByte":         keysAreComparedByteByByte,
+		"BadKeysAreRefusedAndRecordNothing": badKeysAreRefusedAndRecordNothing,
+		"SpellingsOfAUsernameAreOneBucket": script(`
+			zone 1 rate=99 key_kind=username
+			check 1/Bob -> v=1
+			and 1/BOB -> v=2
+			check 1/ｂｏｂ -> v=3
+			check 1/É -> v=1
+			count 1/bob -> 3 of 3
+			count 1/é -> 1 of 1
+		`),
+		"SpellingsThatCollationsTakeForOneAreOne": script(`
+			zone 1 rate=99 key_kind=username_ai_ci
+			zone 2 rate=99 key_kind=username_general_ci
+			check 1/ALİCE 2/ALİCE -> v=1 | v=1
+			and 1/ałice 2/ałice -> v=2 | v=2
+			check 1/Bób😀 2/Bób😀 -> v=1 | v=1
+			check 1/bob🍣 2/bob🍣 -> v=1 | v=2
+			count 1/alice -> 2 of 2
+			count 2/alice -> 2 of 2
+			count 1/bob😀 -> 1 of 1
+			count 2/bob� -> 2 of 2
+		`),
+		"SpellingsOfAnAddressAreOneBucket": script(`
+			zone 1 rate=99 key_kind=ip ipv6_prefix=128
+			check 1/203.0.113.9 -> v=1
+			and 1/::FFFF:cb00:7109 -> v=2
+			check 1/64:ff9b::cb00:7109 -> v=3
+			check 1/203.0.113.90 -> v=1
+			check 1/2001:0DB8:0::1 -> v=1
+			and 1/2001:db8::1/128 -> v=2
+			check 1/fe80::1%eth0 -> v=1
+			count 1/203.0.113.9 -> 3 of 3
+			count 1/2001:db8::1 -> 2 of 2
+			count 1/fe80::1 -> 1 of 1
+		`),
+		"AddressesOfANetworkAreOneBucket": script(`
+			zone 1 rate=99 key_kind=ip
+			zone 2 rate=99 key_kind=ip ipv4_prefix=24 ipv6_prefix=49
+			check 1/203.0.113.9 2/203.0.113.9 -> v=1 | v=1
+			and 1/203.0.113.10 2/::ffff:203.0.113.10 -> v=1 | v=2
+			check 1/2001:DB8:0:0:ffff::1 2/2001:db8::1 -> v=1 | v=1
+			and 1/2001:db8::/64 2/2001:db8:0:7fff::1 -> v=2 | v=2
+			check 1/2001:db8:0:1::1 2/2001:db8:0:8000:: -> v=1 | v=1
+			count 1/203.0.113.9 -> 1 of 1
+			count 2/203.0.113.0/24 -> 2 of 2
+			count 1/2001:db8::/64 -> 2 of 2
+			count 2/2001:db8::/49 -> 2 of 2
+			count 2/2001:db8:0:8000::/49 -> 1 of 1
+		`),
+		"WhatIsNoAddressIsRefusedInAnAddressZone": script(`
+			zone 1 rate=99 key_kind=ip
+			check 1/alice -> invalid
+			check 1/203.0.113.9 -> v=1
+			and 1/203.0.113.256 -> invalid
+			and 1/203.0.113.0/24 -> invalid
+			and 1/203.0.113.9 -> v=2
+			count 1/alice -> 0 of 0
+			count 1/203.0.113.256 -> 0 of 0
+		`),
+		"NormalisedKeysAreValidatedAnew":         normalisedKeysAreValidated,
+		"BucketThatIsNamedTwiceIsCountedOnce":    bucketNamedTwice,
+		"EditedKeyKindTakesEffectAtTheNextCheck": editedKeyKind,
+		"KeyKindEditedBesideChecksFailsNone":     keyKindEditedBesideChecks,
+		"RetryInAnotherSpellingIsTheSameAttempt": script(`
+			zone 1 rate=9 key_kind=username
+			zone 2 rate=9 key_kind=ip
+			check 1/Bob 2/2001:db8::1 id=id as=first -> pass
+			check 1/BOB 2/2001:DB8::2 id=id same=first
+			check 1/Bob 2/2001:db8:0:1::1 id=id -> conflict // an address of another network
+		`),
+		"HiddenKeysNeedSecretKeys": script(`
+			zone 1 rate=9 key_form=hmac
+			zone 2 rate=9
+			check 1/alice -> keyless
+			check 1/alice -> keyless
+			and 2/alice 1/alice -> keyless
+			and 2/other -> pass
+			edit 1 key_form=clear
+			check 2/alice 1/alice -> v=1 | v=1 // no attempt was counted that was refused
+			count 1/alice -> 1 of 1
+		`),
+		"OverridesAndOutcomesMeetTheNormalisedKey": script(`
+			zone 1 rate=2 counts=failures key_kind=username
+			deny 1/mallory
+			check 1/Mallory -> block
+			check 1/MALLORY -> block
+			check 1/BOB as=bob -> pass
+			report bob success
+			check 1/Bob -> pass
+			check 1/bob -> pass
+			check 1/bOb -> block
+			release 1/bob
+			check 1/BoB -> pass v=1
+		`),
 		"SpellingsUnderContentionAreCountedTogether": spellingsUnderContention,
 	}
 }
@@ -66,119 +147,6 @@ func badKeysAreRefusedAndRecordNothing(t *testing.T, b subject) {
 		_, err := b.ask(t.Context(), one(1, key))
 		if !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("key %q: %v, want ErrInvalid", key, err)
-		}
-	}
-}
-
-// wantBuckets asks about every spelling, in batches and alone. It wants all spellings
-// of a line in the bucket that is the line's key.
-func (b subject) wantBuckets(tb testing.TB, zone int64, spellings map[string][]string) {
-	tb.Helper()
-	for key, line := range spellings {
-		var checks []service.Check
-		for _, spelling := range line {
-			checks = append(checks, one(zone, spelling))
-		}
-		velocity := 0
-		for i, d := range b.all(tb, checks...) {
-			velocity++
-			if d.Err != nil || d.Verdicts[0].Bucket != at(zone, key) || d.Verdicts[0].Velocity != velocity {
-				tb.Errorf("%q in a batch: %+v, want txn %d of %q", line[i], d, velocity, key)
-			}
-		}
-		for _, spelling := range line {
-			velocity++
-			if v := b.check(tb, at(zone, spelling)).Verdicts[0]; v.Bucket != at(zone, key) || v.Velocity != velocity {
-				tb.Errorf("%q: %+v, want txn %d of %q", spelling, v, velocity, key)
-			}
-		}
-		if txns := b.Txns(tb, at(zone, key)); len(txns) != velocity || txns[0].Bucket.Key != key {
-			tb.Errorf("%q has %d txns, want %d", key, len(txns), velocity)
-		}
-	}
-}
-
-func spellingsAreOneBucket(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-	b.wantBuckets(t, 1, map[string][]string{
-		"bob":          {"bob", "BOB", "Bob", " bob", "bob  ", "\u00a0bob\u3000", "\uff22\uff4f\uff42", "\U0001d401ob"},
-		"strasse":      {"stra\u00dfe", "STRASSE", "Stra\u1e9ee", "strasse"},
-		"\u00e9":       {"\u00e9", "e\u0301", "\u00c9", "E\u0301"},
-		"i\u0307":      {"\u0130", "i\u0307", "I\u0307"},
-		"i":            {"i", "I"},
-		"\u0131":       {"\u0131"},
-		"office":       {"o\ufb03ce", "OFFICE"},
-		"\u03c3\u03c3": {"\u03a3\u03a3", "\u03c3\u03c2", "\u03c3\u03c3"},
-		"k":            {"\u212a", "k", "K"},
-		"a b":          {"a b", "A\u00a0B"},
-		"1_42":         {"1_42", "\u2460_42"},
-		"\ud55c":       {"\ud55c", "\u1112\u1161\u11ab"},
-	})
-}
-
-func accentsAreFolded(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameAI}})
-	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameGeneral}})
-	for zone := range int64(2) {
-		b.wantBuckets(t, zone+1, map[string][]string{"alice": {"alice", "álice", "alîce", "ałice", "alİce", "ALICE\u200b"}})
-	}
-	b.wantBuckets(t, 1, map[string][]string{"bob😀": {"bob😀", "Bób😀"}, "bob🍣": {"bob🍣"}})
-	b.wantBuckets(t, 2, map[string][]string{"bob\ufffd": {"bob😀", "bob🍣", "Bob\U0001d401"}})
-}
-
-func addressesAreOneBucket(t *testing.T, b subject) {
-	b.set(t, service.Zone{
-		ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
-	})
-	b.wantBuckets(t, 1, map[string][]string{
-		"203.0.113.9": {
-			"203.0.113.9", "::ffff:203.0.113.9", "::FFFF:cb00:7109", "0:0:0:0:0:ffff:203.0.113.9", "203.0.113.9/32",
-			"::203.0.113.9", "64:ff9b::cb00:7109", "2002:cb00:7109::1", "2002:cb00:7109:ffff::1", "2001:0:5ef5:79fb:8000:f227:34ff:8ef6",
-		},
-		"203.0.113.90": {"203.0.113.90"},
-		"2001:db8::1":  {"2001:db8::1", "2001:DB8::1", "2001:0db8:0000:0000:0000:0000:0000:0001", "2001:db8:0:0::1", "2001:db8::1/128"},
-		"::1":          {"::1", "0::1", "0:0:0:0:0:0:0:1"},
-		"fe80::1":      {"fe80::1", "fe80::1%eth0", "fe80::1%lo"},
-		"::":           {"::", "0::0"},
-	})
-}
-
-func networksAreOneBucket(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	b.set(t, service.Zone{
-		ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 49},
-	})
-	b.wantBuckets(t, 1, map[string][]string{
-		"203.0.113.9":       {"203.0.113.9", "::ffff:203.0.113.9"},
-		"203.0.113.10":      {"203.0.113.10", "64:ff9b::cb00:710a"},
-		"fe80::/64":         {"fe80::1234%lo", "fe80::1%eth0"},
-		"2001:db8::/64":     {"2001:db8::1", "2001:db8::", "2001:DB8:0:0:ffff:ffff:ffff:ffff", "2001:db8::/64", "2001:db8::7/64"},
-		"2001:db8:0:1::/64": {"2001:db8:0:1::1"},
-	})
-	b.wantBuckets(t, 2, map[string][]string{
-		"203.0.113.0/24":       {"203.0.113.9", "203.0.113.255", "::ffff:203.0.113.0", "203.0.113.0/24"},
-		"203.0.114.0/24":       {"203.0.114.0"},
-		"2001:db8::/49":        {"2001:db8::1", "2001:db8:0:7fff::1", "2001:db8::/49"},
-		"2001:db8:0:8000::/49": {"2001:db8:0:8000::", "2001:db8:0:ffff::1"},
-	})
-}
-
-func notAnAddress(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	for _, key := range []string{
-		"alice", "203.0.113", "203.0.113.256", "203.0.113.09", " 203.0.113.9", "203.0.113.9 ", "203.0.113.9:22", "[::1]",
-		"fe80::1%", "203.0.113.9%1", "fe80::%eth0/64", "64:ff9b::/64", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/",
-		"/", "2001:db8::/064", "0x7f000001", "2130706433",
-	} {
-		if _, err := b.ask(t.Context(), one(1, key)); !errors.Is(err, service.ErrInvalid) {
-			t.Errorf("%q in an address zone: %v, want ErrInvalid", key, err)
-		}
-		decisions := b.all(t, one(1, "203.0.113.9"), one(1, key), one(1, "203.0.113.9"))
-		if decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrInvalid) || decisions[2].Err != nil {
-			t.Errorf("%q in a batch: %+v, want it refused alone", key, decisions)
-		}
-		if txns := b.Txns(t, at(1, key)); len(txns) != 0 {
-			t.Errorf("%q was refused and recorded: %+v", key, txns)
 		}
 	}
 }
@@ -297,57 +265,6 @@ func keyKindEditedBesideChecks(t *testing.T, b subject) {
 		if txns := b.Txns(t, at(1, key)); len(txns) != want {
 			t.Errorf("%q has %d txns, want %d", key, len(txns), want)
 		}
-	}
-}
-
-func retryInAnotherSpelling(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	first := b.attempt(t, "id", at(1, "Bob"), at(2, "2001:db8::1"))
-	wantSame(t, first, b.attempt(t, "id", at(1, " bob"), at(2, "2001:DB8::2")))
-	check := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "Bob"), at(2, "2001:db8:0:1::1")}}
-	if _, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrConflict) {
-		t.Errorf("an address of another network: %v, want ErrConflict", err)
-	}
-}
-
-// The limiter in front of the store has no secret keys.
-func hiddenKeysNeedSecretKeys(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
-	b.zone(t, 2, 9, time.Hour)
-	for _, check := range []service.Check{one(1, "alice"), {Buckets: []service.Bucket{at(2, "alice"), at(1, "alice")}}} {
-		if _, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrNoKeys) || strings.Contains(err.Error(), "alice") {
-			t.Errorf("%v: %v, want ErrNoKeys", check.Buckets, err)
-		}
-	}
-	b.zone(t, 1, 9, time.Hour)
-	if d := b.check(t, at(2, "alice"), at(1, "alice")); d.Verdicts[0].Velocity != 1 || d.Verdicts[1].Velocity != 1 {
-		t.Errorf("an attempt was counted that was refused: %+v", d)
-	}
-	if txns := b.Txns(t, at(1, "alice")); len(txns) != 1 {
-		t.Errorf("%d txns, want 1", len(txns))
-	}
-}
-
-func overridesMeetNormalisedKeys(t *testing.T, b subject) {
-	b.set(t, service.Zone{
-		ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
-	})
-	b.SetOverride(t, deny(1, "mallory"))
-	for _, spelling := range []string{"Mallory", " MALLORY"} {
-		if d := b.check(t, at(1, spelling)); !d.Blocked {
-			t.Errorf("%q is denied in another spelling, but: %+v", spelling, d)
-		}
-	}
-	b.wantReport(t, b.check(t, at(1, "BOB")).TxnID(), success, nil)
-	b.check(t, at(1, "Bob"))
-	b.check(t, at(1, "bob"))
-	if d := b.check(t, at(1, "bOb")); !d.Blocked {
-		t.Errorf("two reservations fill the bucket: %+v", d)
-	}
-	b.release(t, at(1, "bob"))
-	if d := b.check(t, at(1, "BoB")); d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after the release: %+v", d)
 	}
 }
 

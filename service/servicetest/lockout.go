@@ -7,18 +7,110 @@ import (
 	"velocityd/service"
 )
 
-func lockoutClaims() map[string]claim {
+func lockoutClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
-		"FullBucketIsLockedByTheAttemptThatFindsItFull": fullBucketIsLocked,
-		"LockoutHoldsAsLongAsTheWindowIfThatIsLonger":   retryAfterIsTheLongerWait,
-		"LockoutsGrowAreCappedAndDecay":                 lockoutsGrow,
-		"LargestLockoutsDoNotOverflow":                  largestLockouts,
-		"LockoutEndsWithTheSetting":                     lockoutEndsWithTheSetting,
-		"LockoutLocksFullBucketsOfACheckAlone":          lockoutLocksFullBucketsAlone,
-		"LockoutInsideOfABatch":                         lockoutInsideOfABatch,
-		"LockoutOfAShadowBindsNobodyOnceEnforced":       shadowLockoutBindsNobody,
-		"ADeniedAttemptBeginsNoLockoutOfOtherBuckets":   deniedBeginsNoLockout,
-		"ConcurrentAttemptsLockOnce":                    concurrentAttemptsLockOnce,
+		"FullBucketIsLockedByTheAttemptThatFindsItFull": script(`
+			zone 1 rate=2 window=5m lockout=30m
+			2x check 1/alice -> pass
+			peek 1/alice -> until=0s // before any attempt found it full
+			check 1/alice as=locking -> block wait=30m
+			age 1/alice 10m // the window is empty, and the lock holds
+			3x check 1/alice -> block v=0 left=0 ends=locking+20m // attempts while locked extend nothing
+			peek 1/alice -> locks=locking+20m
+			age 1/alice 20m
+			check 1/alice -> pass v=1
+			count 1/alice -> 3 of 7
+		`),
+		"LockoutHoldsAsLongAsTheWindowIfThatIsLonger": script(`
+			zone 1 rate=1 lockout=10m
+			check 1/alice as=first -> pass
+			check 1/alice -> block ends=first+1h
+			age 1/alice 50m // unlocked, and still full: locked again, and longer
+			check 1/alice -> block wait=20m
+			age 1/alice 20m
+			check 1/alice -> pass
+			zone 2 rate=0 lockout=10m
+			check 2/nobody -> block wait=1h
+			zone 3 rate=0 window=10m lockout=1h
+			check 3/nobody -> block wait=1h
+		`),
+		"LockoutsGrowAreCappedAndDecay": lockoutsGrow,
+		"LargestLockoutsDoNotOverflow":  largestLockouts,
+		"LockoutEndsWithTheSetting": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			check 1/alice -> pass
+			check 1/alice -> block
+			age 1/alice 10m
+			check 1/alice -> block
+			edit 1 lockout=0s
+			check 1/alice -> pass
+			peek 1/alice -> until=0s
+			check 1/alice -> block wait=1m-1m
+			edit 1 lockout=2m // for lockouts to come; one that began runs its course
+			check 1/bob -> pass
+			check 1/bob -> block
+			peek 1/bob -> retry=2m-1m
+			check 1/alice -> block wait=50m-1m
+		`),
+		"LockoutLocksFullBucketsOfACheckAlone": script(`
+			zone 1 rate=2 window=1m lockout=1h
+			zone 2 rate=1 window=1m lockout=2h
+			zone 3 rate=9
+			check 1/alice 2/203.0.113.9 3/x -> pass
+			3x check 3/x 1/alice 2/203.0.113.9 -> block wait=2h-1m | elsewhere v=1 | retry=2h-1m
+			age 2/203.0.113.9 3h
+			check 1/alice 2/203.0.113.9 -> pass v=2 // neither locked nor charged by checks that the address blocked
+			check 1/alice 2/203.0.113.9 -> block retry=1h | retry=4h // each for its own time
+			check 3/x -> pass v=2
+		`),
+		"LockoutInsideOfABatch": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			check 1/alice -> pass
+			and 1/alice -> block wait=1h
+			and 1/alice -> block wait=1h
+			and 1/bob 1/alice -> block wait=1h
+			and 1/bob -> pass
+			and 1/alice -> block wait=1h
+			age 1/alice 1h
+			check 1/alice -> pass
+			and 1/alice -> block wait=2h
+			and 1/alice -> block wait=2h // one lockout a batch
+		`),
+		"LockoutOfAShadowBindsNobodyOnceEnforced": script(`
+			zone 1 rate=1 window=1m lockout=1h mode=shadow
+			check 1/alice -> pass
+			check 1/alice -> would lockout
+			age 1/alice 10m
+			check 1/alice -> would locked
+			edit 1 mode=enforce
+			peek 1/alice -> until=0s left=1
+			check 1/alice -> pass
+			check 1/alice -> block lockout wait=1h // not grown from that of the shadow
+			check 1/alice 1/bob id=enforced -> block locked | elsewhere
+			edit 1 mode=shadow // a lockout that began enforced holds in the shadow, and again after it
+			check 1/alice -> would locked
+			edit 1 mode=enforce
+			age 1/alice 10m
+			check 1/alice -> block wait=50m-1m
+		`),
+		"ADeniedAttemptBeginsNoLockoutOfOtherBuckets": script(`
+			zone 1 rate=1 window=10m lockout=1h
+			zone 2 rate=9 window=1m
+			zone 3 rate=9 window=1m mode=shadow
+			deny 2/stranger
+			deny 3/watched
+			check 1/alice -> pass
+			check 1/alice 2/stranger -> block full retry=10m-1m | denied
+			and 1/alice 2/stranger -> block full retry=10m-1m | denied
+			check 2/stranger 1/alice -> block denied | full retry=10m-1m
+			and 2/stranger 1/alice -> block denied | full retry=10m-1m
+			peek 1/alice -> until=0s
+			age 1/alice 10m
+			check 1/alice -> pass
+			check 1/alice 3/watched -> block lockout | denied // a zone that only watches denies nobody
+			check 1/alice 2/stranger -> block locked | denied
+		`),
+		"ConcurrentAttemptsLockOnce": concurrentAttemptsLockOnce,
 	}
 }
 
@@ -33,65 +125,6 @@ func wantRetry(tb testing.TB, d service.Decision, want, slack time.Duration) {
 
 // roundUp returns d in whole seconds, rounded up.
 func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
-
-func fullBucketIsLocked(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 2, Window: 5 * time.Minute, Lockout: 30 * time.Minute})
-	alice := at(1, "alice")
-	for range 2 {
-		if d := b.check(t, alice); d.Blocked {
-			t.Fatalf("the bucket has room: %+v", d)
-		}
-	}
-	if until := b.peek(t, alice).LockedUntil.Time; !until.IsZero() {
-		t.Errorf("locked until %v before anybody found it full", until)
-	}
-	locking := b.check(t, alice)
-	wantRetry(t, locking, 30*time.Minute, 0)
-	until := locking.CheckedAt.Add(30 * time.Minute)
-	b.Age(t, alice, 10*time.Minute) // the window is empty, and the lock holds
-	for range 3 {
-		d := b.check(t, alice)
-		if d.Verdicts[0].Velocity != 0 || d.Verdicts[0].Remaining() != 0 || !d.WouldBlock || !d.Verdicts[0].WouldBlock {
-			t.Errorf("locked, with an empty window: %+v", d)
-		}
-		// Exactly: attempts while locked extend nothing.
-		left := until.Add(-10 * time.Minute).Sub(d.CheckedAt.Time)
-		wantRetry(t, d, roundUp(left), 0)
-	}
-	if got := b.peek(t, alice).LockedUntil.Time; !got.Equal(until.Add(-10 * time.Minute)) {
-		t.Errorf("locked until %v, want %v", got, until.Add(-10*time.Minute))
-	}
-	b.Age(t, alice, 20*time.Minute)
-	if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after the lockout: %+v", d)
-	}
-	for i, txn := range b.Txns(t, alice) {
-		blocked := i >= 2 && i <= 5
-		if txn.Blocked != blocked || txn.WouldBlock != blocked || txn.Counted == blocked {
-			t.Errorf("txn %d of 7 is %+v", i+1, txn)
-		}
-	}
-}
-
-func retryAfterIsTheLongerWait(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 10 * time.Minute})
-	alice := at(1, "alice")
-	first := b.check(t, alice)
-	d := b.check(t, alice)
-	left := first.CheckedAt.Add(time.Hour).Sub(d.CheckedAt.Time)
-	wantRetry(t, d, roundUp(left), 0)
-	b.Age(t, alice, 50*time.Minute) // unlocked, and still full: locked again, and longer
-	again := b.check(t, alice)
-	wantRetry(t, again, 20*time.Minute, 0)
-	b.Age(t, alice, again.RetryAfter())
-	if d := b.check(t, alice); d.Blocked {
-		t.Errorf("blocked after waiting for retry_after: %+v", d)
-	}
-	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Lockout: 10 * time.Minute})
-	wantRetry(t, b.check(t, at(2, "nobody")), time.Hour, 0)
-	b.set(t, service.Zone{ID: 3, Rate: 0, Window: 10 * time.Minute, Lockout: time.Hour})
-	wantRetry(t, b.check(t, at(3, "nobody")), time.Hour, 0)
-}
 
 // fill asks until a bucket of rate 1 is locked, and returns that decision.
 func (b subject) fill(tb testing.TB, bucket service.Bucket) service.Decision {
@@ -179,145 +212,6 @@ func largestLockouts(t *testing.T, b subject) {
 			t.Fatalf("lockout %d: retry after %v, want %v", i+1, d.RetryAfter(), want)
 		}
 		b.Age(t, at(2, "alice"), want)
-	}
-}
-
-func lockoutEndsWithTheSetting(t *testing.T, b subject) {
-	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour}
-	b.set(t, zone)
-	alice := at(1, "alice")
-	b.fill(t, alice)
-	b.Age(t, alice, 10*time.Minute)
-	if d := b.check(t, alice); !d.Blocked {
-		t.Fatalf("locked: %+v", d)
-	}
-	off := zone
-	off.Lockout = 0
-	b.set(t, off)
-	if d := b.check(t, alice); d.Blocked || !b.peek(t, alice).LockedUntil.IsZero() {
-		t.Errorf("the zone locks nothing any more, but: %+v", d)
-	}
-	if d := b.check(t, alice); !d.Blocked || d.RetryAfter() > time.Minute {
-		t.Errorf("full, in a zone that locks nothing: %+v", d)
-	}
-	// A shorter setting holds for lockouts to come; one that began runs its course.
-	shorter := zone
-	shorter.Lockout = 2 * time.Minute
-	b.set(t, shorter)
-	b.fill(t, at(1, "bob"))
-	if left := b.peek(t, at(1, "bob")).RetryAfter.Duration; left > 2*time.Minute || left < time.Minute {
-		t.Errorf("bob is locked for %v, want 2m", left)
-	}
-	d := b.check(t, alice)
-	wantRetry(t, d, 50*time.Minute, time.Minute)
-}
-
-func lockoutLocksFullBucketsAlone(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Minute, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute, Lockout: 2 * time.Hour})
-	b.zone(t, 3, 9, time.Hour)
-	user, addr, other := at(1, "alice"), at(2, "203.0.113.9"), at(3, "x")
-	b.check(t, user, addr, other)
-	for i := range 3 {
-		d := b.check(t, other, user, addr)
-		if d.Verdicts[1].Blocked || d.Verdicts[1].Velocity != 1 || !d.Verdicts[2].Blocked {
-			t.Errorf("check %d: want the address alone to block: %+v", i, d)
-		}
-		wantRetry(t, d, 2*time.Hour, time.Minute)
-	}
-	b.Age(t, addr, 3*time.Hour)
-	d := b.check(t, user, addr)
-	if d.Blocked || d.Verdicts[0].Velocity != 2 {
-		t.Fatalf("the user was locked or charged by checks that the address blocked: %+v", d)
-	}
-	// Both are full, and both are locked, each for its own time.
-	d = b.check(t, user, addr)
-	if d.Verdicts[0].RetryAfter.Duration != time.Hour || d.Verdicts[1].RetryAfter.Duration != 4*time.Hour {
-		t.Errorf("want both locked, for 1h and 4h: %+v", d)
-	}
-	if d := b.check(t, other); d.Blocked || d.Verdicts[0].Velocity != 2 {
-		t.Errorf("the third bucket: %+v", d)
-	}
-}
-
-func shadowLockoutBindsNobody(t *testing.T, b subject) {
-	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow}
-	b.set(t, zone)
-	alice, bob := at(1, "alice"), at(1, "bob")
-	b.wantReasons(t, b.fill(t, alice), service.ReasonLockout)
-	b.age(t, 10*time.Minute, alice)
-	b.wantReasons(t, b.check(t, alice), service.ReasonLocked)
-
-	zone.Mode = service.ModeEnforce
-	b.set(t, zone)
-	if peek := b.peek(t, alice); !peek.LockedUntil.IsZero() || peek.Remaining != 1 {
-		t.Errorf("enforced by now: %+v", peek)
-	}
-	if d := b.check(t, alice); d.Blocked {
-		t.Errorf("locked by what only a shadow saw: %+v", d)
-	}
-	d := b.check(t, alice)
-	b.wantReasons(t, d, service.ReasonLockout)
-	wantRetry(t, d, time.Hour, 0) // not grown from that of the shadow
-	b.wantReasons(t, b.all(t, service.Check{Buckets: []service.Bucket{alice, bob}, AttemptID: "enforced"})[0],
-		service.ReasonLocked, service.ReasonElsewhere)
-
-	// A lockout that began enforced holds in the shadow, and again after it.
-	zone.Mode = service.ModeShadow
-	b.set(t, zone)
-	b.wantReasons(t, b.check(t, alice), service.ReasonLocked)
-	zone.Mode = service.ModeEnforce
-	b.set(t, zone)
-	b.age(t, 10*time.Minute, alice)
-	wantRetry(t, b.check(t, alice), 50*time.Minute, time.Minute)
-}
-
-func deniedBeginsNoLockout(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: 10 * time.Minute, Lockout: time.Hour})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
-	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Minute, Mode: service.ModeShadow})
-	b.SetOverride(t, deny(2, "stranger"))
-	b.SetOverride(t, deny(3, "watched"))
-	user, stranger, watched := at(1, "alice"), at(2, "stranger"), at(3, "watched")
-	b.check(t, user)
-	for _, buckets := range [][]service.Bucket{{user, stranger}, {stranger, user}} {
-		for _, d := range b.all(t, service.Check{Buckets: buckets}, service.Check{Buckets: buckets}) {
-			for _, v := range d.Verdicts {
-				if want := map[service.Bucket]service.Reason{user: service.ReasonFull, stranger: service.ReasonDenied}[v.Bucket]; v.Reason != want {
-					t.Errorf("reason %q, want %q: %+v", v.Reason, want, v)
-				}
-				if v.Bucket == user && (v.RetryAfter.Duration > 10*time.Minute || v.RetryAfter.Duration < 9*time.Minute) {
-					t.Errorf("the user waits for %v, as before", v.RetryAfter.Duration)
-				}
-			}
-		}
-	}
-	if until := b.peek(t, user).LockedUntil.Time; !until.IsZero() {
-		t.Errorf("a denied stranger has locked the user until %v", until)
-	}
-	b.Age(t, user, 10*time.Minute)
-	if d := b.check(t, user); d.Blocked {
-		t.Errorf("the user's window is over: %+v", d)
-	}
-	// A zone that only watches denies nobody, and an attempt of the user locks as ever.
-	b.wantReasons(t, b.check(t, user, watched), service.ReasonLockout, service.ReasonDenied)
-	b.wantReasons(t, b.check(t, user, stranger), service.ReasonLocked, service.ReasonDenied)
-}
-
-func lockoutInsideOfABatch(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	both := service.Check{Buckets: []service.Bucket{at(1, "bob"), at(1, "alice")}}
-	decisions := b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice"), both, one(1, "bob"), one(1, "alice"))
-	for i, want := range []time.Duration{0, time.Hour, time.Hour, time.Hour, 0, time.Hour} {
-		if d := decisions[i]; d.RetryAfter() != want || d.Blocked != (want > 0) {
-			t.Errorf("check %d: got %+v, want retry after %v", i, d, want)
-		}
-	}
-	b.Age(t, at(1, "alice"), time.Hour)
-	for i, d := range b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice")) {
-		if want := []time.Duration{0, 2 * time.Hour, 2 * time.Hour}[i]; d.RetryAfter() != want {
-			t.Errorf("check %d of the second batch: got %+v, want retry after %v: one lockout a batch", i, d, want)
-		}
 	}
 }
 

@@ -12,15 +12,106 @@ import (
 	"velocityd/service"
 )
 
-func outcomeClaims() map[string]claim {
+func outcomeClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
-		"OutcomeSpeaksForTheWholeCheck":                outcomeSpeaksForTheWholeCheck,
-		"ReportsOfABatchAreTakenInOrder":               reportsOfABatchAreTakenInOrder,
-		"SuccessGivesThePlaceBackWhereFailuresCount":   successGivesThePlaceBack,
-		"ReservationCountsUntilTheOutcomeIsKnown":      reservationCounts,
-		"SuccessAfterTheReservationIsAConflict":        successAfterTheReservation,
-		"SuccessResetsTheBucketsThatWantIt":            successResetsTheBucket,
-		"SuccessLeavesALockoutAlone":                   successLeavesALockoutAlone,
+		"OutcomeSpeaksForTheWholeCheck": script(`
+			zone 1 rate=2
+			zone 2 rate=9
+			check 1/alice 2/203.0.113.9 as=first -> pass
+			check 2/203.0.113.9 1/alice as=second -> pass
+			check 1/alice 2/203.0.113.9 as=blocked -> block
+			outcomes 1/alice -> - - -
+			report first.1 success // any of the check's txns may be named
+			report first success
+			report first.1 failure -> conflict
+			report second failure
+			report second.1 failure
+			report second.1 success -> conflict
+			report blocked success -> conflict
+			report blocked failure -> conflict
+			report blocked.1 success -> conflict
+			report blocked.1 failure -> conflict
+			report none success -> unknown
+			outcomes 1/alice -> success failure -
+			outcomes 2/203.0.113.9 -> success failure -
+			count 1/alice -> 2 of 3 // in a zone that counts attempts a success changes nothing else
+		`),
+		"ReportsOfABatchAreTakenInOrder": script(`
+			zone 1 rate=3
+			check 1/a as=a -> pass
+			and 1/a as=b -> pass
+			and 1/a as=c -> pass
+			and 1/a as=d -> block
+			report b failure
+			and a success
+			and a failure -> conflict
+			and d success -> conflict
+			and none success -> unknown
+			and a success
+			and b failure
+			and c success
+			outcomes 1/a -> success failure success -
+		`),
+		"SuccessGivesThePlaceBackWhereFailuresCount": script(`
+			zone 1 rate=2 counts=failures
+			zone 2 rate=9
+			check 1/alice 2/203.0.113.9 as=first -> pass v=1
+			report first.1 success
+			check 1/alice 2/203.0.113.9 as=second -> pass v=1
+			report second.1 success
+			count 1/alice -> 0 of 2
+			count 2/203.0.113.9 -> 2 of 2 // attempts count there
+			check 1/alice 2/203.0.113.9 as=third -> pass
+			report third failure
+			check 1/alice 2/203.0.113.9 as=fourth -> pass
+			report fourth failure
+			check 1/alice 2/203.0.113.9 -> block full
+			zone 1 rate=9 // the setting holds that the zone has at the report
+			check 1/alice as=last -> pass
+			report last success
+			count 1/alice -> 3 of 6
+		`),
+		"ReservationCountsUntilTheOutcomeIsKnown": script(`
+			zone 1 rate=2 counts=failures reserve_ttl=10m
+			check 1/alice as=first -> pass
+			check 1/alice as=second -> pass
+			check 1/alice -> block
+			report first success
+			check 1/alice -> pass v=2
+			age 1/alice 50m // an attempt without a report has failed, and counts for the window
+			check 1/alice -> block
+			age 1/alice 10m
+			check 1/alice -> pass v=1
+			report second failure
+		`),
+		"SuccessAfterTheReservationIsAConflict": successAfterTheReservation,
+		"SuccessResetsTheBucketsThatWantIt": script(`
+			zone 1 rate=3 reset_on_success=true
+			zone 2 rate=9
+			check 1/bob -> pass
+			check 1/alice -> pass
+			age 1/alice 2h // does not count any more
+			check 1/alice 2/203.0.113.9 -> pass
+			check 1/alice -> pass
+			check 1/alice 2/203.0.113.9 as=last -> pass
+			check 1/alice 2/203.0.113.9 -> block
+			report last success
+			count 1/alice -> 1 of 5 // the old one
+			count 2/203.0.113.9 -> 2 of 3 // whose zone resets nothing
+			count 1/bob -> 1 of 1
+			check 1/alice -> pass v=1
+			check 1/alice as=failed -> pass
+			report failed failure
+			report last success // said again, it resets nothing
+			count 1/alice -> 3 of 7
+		`),
+		"SuccessLeavesALockoutAlone": script(`
+			zone 1 rate=1 window=1m counts=failures reset_on_success=true lockout=1h
+			check 1/alice as=first -> pass
+			check 1/alice -> block wait=1h
+			report first success
+			check 1/alice -> block locked v=0
+		`),
 		"ParallelGuessesNeverHoldMoreThanTheirPlaces":  parallelGuesses,
 		"RacingReportsOfOneTxnAgreeOnOneOutcome":       racingReportsAgree,
 		"ReportsRacingWithChecksLoseAndInventNoPlaces": reportsRacingWithChecks,
@@ -32,121 +123,6 @@ const (
 	success = service.OutcomeSuccess
 	failure = service.OutcomeFailure
 )
-
-func outcomeSpeaksForTheWholeCheck(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Hour)
-	b.zone(t, 2, 9, time.Hour)
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
-	first, second, blocked := b.check(t, user, addr), b.check(t, addr, user), b.check(t, user, addr)
-	for _, txn := range b.Txns(t, user) {
-		if txn.Outcome != "" {
-			t.Errorf("nobody has reported, but txn %+v has an outcome", txn)
-		}
-	}
-	b.wantReport(t, first.Verdicts[1].TxnID, success, nil) // any of the check's txns may be named
-	b.wantReport(t, first.Verdicts[0].TxnID, success, nil) // again
-	b.wantReport(t, first.Verdicts[1].TxnID, failure, service.ErrConflict)
-	b.wantReport(t, second.Verdicts[0].TxnID, failure, nil)
-	b.wantReport(t, second.Verdicts[1].TxnID, failure, nil)
-	b.wantReport(t, second.Verdicts[1].TxnID, success, service.ErrConflict)
-	for _, v := range blocked.Verdicts {
-		b.wantReport(t, v.TxnID, success, service.ErrConflict)
-		b.wantReport(t, v.TxnID, failure, service.ErrConflict)
-	}
-	b.wantReport(t, blocked.Verdicts[1].TxnID+1000, success, service.ErrNotFound)
-	for _, bucket := range []service.Bucket{user, addr} {
-		for i, want := range []service.Outcome{success, failure, ""} {
-			if txn := b.Txns(t, bucket)[i]; txn.Outcome != want {
-				t.Errorf("%+v, txn %d of 3: outcome %q, want %q", bucket, i+1, txn.Outcome, want)
-			}
-		}
-	}
-	// In a zone that counts attempts a success changes nothing else.
-	if recorded, counted := b.counted(t, user); recorded != 3 || counted != 2 {
-		t.Errorf("recorded %d, counted %d, want 3 and 2", recorded, counted)
-	}
-}
-
-func reportsOfABatchAreTakenInOrder(t *testing.T, b subject) {
-	b.zone(t, 1, 3, time.Hour)
-	var ids []uint64
-	for _, d := range b.all(t, one(1, "a"), one(1, "a"), one(1, "a"), one(1, "a")) {
-		ids = append(ids, d.TxnID())
-	}
-	b.wantReports(t, []service.Report{
-		{TxnID: ids[1], Outcome: failure},
-		{TxnID: ids[0], Outcome: success},
-		{TxnID: ids[0], Outcome: failure},
-		{TxnID: ids[3], Outcome: success},
-		{TxnID: 1 << 60, Outcome: success},
-		{TxnID: ids[0], Outcome: success},
-		{TxnID: ids[1], Outcome: failure},
-		{TxnID: ids[2], Outcome: success},
-	}, []error{
-		nil, nil, service.ErrConflict, service.ErrConflict, service.ErrNotFound, nil, nil, nil,
-	})
-	for i, want := range []service.Outcome{success, failure, success, ""} {
-		if txn := b.Txns(t, at(1, "a"))[i]; txn.Outcome != want {
-			t.Errorf("txn %d: outcome %q, want %q", i, txn.Outcome, want)
-		}
-	}
-}
-
-func successGivesThePlaceBack(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
-	b.zone(t, 2, 9, time.Hour)
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
-	for i := range 4 {
-		d := b.check(t, user, addr)
-		if d.Blocked || d.Verdicts[0].Velocity != 1 {
-			t.Fatalf("attempt %d after successes alone: %+v", i, d)
-		}
-		b.wantReport(t, d.Verdicts[1].TxnID, success, nil)
-	}
-	if recorded, counted := b.counted(t, user); recorded != 4 || counted != 0 {
-		t.Errorf("user: recorded %d, counted %d, want 4 and 0", recorded, counted)
-	}
-	if recorded, counted := b.counted(t, addr); recorded != 4 || counted != 4 {
-		t.Errorf("the address's zone counts attempts: recorded %d, counted %d, want 4 and 4", recorded, counted)
-	}
-	for range 2 {
-		b.wantReport(t, b.check(t, user, addr).TxnID(), failure, nil)
-	}
-	if d := b.check(t, user, addr); !d.Blocked || !d.Verdicts[0].Blocked {
-		t.Errorf("two failures fill the bucket, but: %+v", d)
-	}
-	// The setting holds that the zone has at the report.
-	b.zone(t, 1, 9, time.Hour)
-	d := b.check(t, user)
-	b.wantReport(t, d.TxnID(), success, nil)
-	if _, counted := b.counted(t, user); counted != 3 {
-		t.Errorf("counted %d, want 3: by now the zone counts attempts", counted)
-	}
-}
-
-func reservationCounts(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
-	alice := at(1, "alice")
-	first, second := b.check(t, alice), b.check(t, alice)
-	if d := b.check(t, alice); !d.Blocked {
-		t.Errorf("two attempts without an outcome fill the bucket, but: %+v", d)
-	}
-	b.wantReport(t, first.TxnID(), success, nil)
-	third := b.check(t, alice)
-	if third.Blocked || third.Verdicts[0].Velocity != 2 {
-		t.Errorf("after one success the bucket has room for one, but: %+v", third)
-	}
-	// Whoever does not report has failed, and counts for the window.
-	b.Age(t, alice, 50*time.Minute)
-	if d := b.check(t, alice); !d.Blocked {
-		t.Errorf("reservations that ran out are failures, but: %+v", d)
-	}
-	b.Age(t, alice, 10*time.Minute)
-	if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after the window: %+v", d)
-	}
-	b.wantReport(t, second.TxnID(), failure, nil)
-}
 
 func successAfterTheReservation(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
@@ -182,58 +158,6 @@ func successAfterTheReservation(t *testing.T, b subject) {
 			}
 		}
 		b.wantReport(t, last, failure, nil) // that was known already
-	}
-}
-
-func successResetsTheBucket(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, ResetOnSuccess: true})
-	b.zone(t, 2, 9, time.Hour)
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
-	b.check(t, at(1, "bob"))
-	b.check(t, user)
-	b.Age(t, user, 2*time.Hour) // does not count any more
-	b.check(t, user, addr)
-	b.check(t, user)
-	last := b.check(t, user, addr)
-	if d := b.check(t, user, addr); !d.Blocked {
-		t.Fatalf("the bucket should be full: %+v", d)
-	}
-	b.wantReport(t, last.TxnID(), success, nil)
-	counted := []bool{true, false, false, false, false}
-	for i, txn := range b.Txns(t, user) {
-		if txn.Counted != counted[i] || txn.Blocked != (i == 4) {
-			t.Errorf("txn %d of 5 after the reset: %+v", i+1, txn)
-		}
-	}
-	if _, counted := b.counted(t, addr); counted != 2 {
-		t.Errorf("the address's zone resets nothing: counted %d, want 2", counted)
-	}
-	if _, counted := b.counted(t, at(1, "bob")); counted != 1 {
-		t.Errorf("another bucket of the zone was reset: counted %d, want 1", counted)
-	}
-	if d := b.check(t, user); d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after the reset: %+v, want the bucket as new", d)
-	}
-	failed := b.check(t, user)
-	b.wantReport(t, failed.TxnID(), failure, nil)
-	b.wantReport(t, last.TxnID(), success, nil) // said again, it resets nothing
-	if _, counted := b.counted(t, user); counted != 3 {
-		t.Errorf("counted %d, want the old txn and the 2 since the reset", counted)
-	}
-}
-
-func successLeavesALockoutAlone(t *testing.T, b subject) {
-	b.set(t, service.Zone{
-		ID: 1, Rate: 1, Window: time.Minute, Counts: service.CountsFailures, ResetOnSuccess: true, Lockout: time.Hour,
-	})
-	alice := at(1, "alice")
-	first := b.check(t, alice)
-	if d := b.check(t, alice); d.RetryAfter() != time.Hour {
-		t.Fatalf("the second attempt should lock the bucket: %+v", d)
-	}
-	b.wantReport(t, first.TxnID(), success, nil)
-	if d := b.check(t, alice); !d.Blocked || d.Verdicts[0].Velocity != 0 {
-		t.Errorf("after the success: %+v, want nothing counted and still locked", d)
 	}
 }
 
@@ -287,21 +211,20 @@ func parallelGuesses(t *testing.T, b subject) {
 	}
 }
 
-func racingReportsAgree(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
-	b.zone(t, 2, 9, time.Hour)
-	x, y := at(1, "x"), at(2, "y")
-	d := b.check(t, x, y)
+// raceOutcomes makes many reports on a check of two buckets at once, each in a separate call and half of them of a success. It wants
+// one outcome to be taken, and all others to be told so, and returns that outcome.
+func (b subject) raceOutcomes(
+	t *testing.T, x, y service.Bucket, report func(i int, outcome service.Outcome) service.Report,
+) service.Outcome {
+	t.Helper()
 	const callers = 40
 	outcomes := []service.Outcome{success, failure}
-	var answers [callers]error
-	var errs [callers]error
+	var answers, errs [callers]error
 	var reporters sync.WaitGroup
 	for i := range callers {
 		reporters.Go(func() {
-			report := service.Report{TxnID: d.Verdicts[i/2%2].TxnID, Outcome: outcomes[i%2]}
 			var got []error
-			if got, errs[i] = b.ReportAll(context.Background(), []service.Report{report}); errs[i] == nil {
+			if got, errs[i] = b.ReportAll(context.Background(), []service.Report{report(i, outcomes[i%2])}); errs[i] == nil {
 				answers[i] = got[0]
 			}
 		})
@@ -314,13 +237,24 @@ func racingReportsAgree(t *testing.T, b subject) {
 	if other := b.Txns(t, y)[0].Outcome; said == "" || other != said {
 		t.Fatalf("the check's txns have outcomes %q and %q", said, other)
 	}
-	if _, counted := b.counted(t, x); (counted == 0) != (said == success) {
-		t.Errorf("outcome %s, and %d counted", said, counted)
-	}
 	for i, answer := range answers {
 		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
 			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
 		}
+	}
+	return said
+}
+
+func racingReportsAgree(t *testing.T, b subject) {
+	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
+	b.zone(t, 2, 9, time.Hour)
+	x, y := at(1, "x"), at(2, "y")
+	d := b.check(t, x, y)
+	said := b.raceOutcomes(t, x, y, func(i int, outcome service.Outcome) service.Report {
+		return service.Report{TxnID: d.Verdicts[i/2%2].TxnID, Outcome: outcome}
+	})
+	if _, counted := b.counted(t, x); (counted == 0) != (said == success) {
+		t.Errorf("outcome %s, and %d counted", said, counted)
 	}
 }
 

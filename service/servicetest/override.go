@@ -8,19 +8,101 @@ import (
 	"velocityd/service"
 )
 
-func overrideClaims() map[string]claim {
+func overrideClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
 		"AllowOverrideAlwaysHasRoomAndCountsNothing": allowOverride,
 		"DenyOverrideNeverHasRoom":                   denyOverride,
-		"LimitOverrideHasItsOwnRateAndWindow":        limitOverride,
-		"OverrideExpiresExactly":                     overrideExpiresExactly,
-		"OverridesTakeEffectAtTheNextCheck":          overridesTakeEffect,
-		"LongestPrefixWinsAndTheExactKeyOverIt":      longestPrefixWins,
-		"PrefixesCoverNetworkBuckets":                prefixesCoverNetworks,
-		"PrefixesHoldInAddressZonesAlone":            prefixesHoldInAddressZones,
-		"OverridesAndLockouts":                       overridesAndLockouts,
-		"OverridesInAMultiBucketCheck":               overridesInAMultiBucketCheck,
-		"LimitOverrideUnderContention":               limitOverrideUnderContention,
+		"LimitOverrideHasItsOwnRateAndWindow": script(`
+			zone 1 rate=2 window=1m
+			limit 1/alice 3 1h
+			check 1/alice -> pass rate=3 window=1h v=1
+			check 1/alice -> pass v=2
+			check 1/alice -> pass v=3
+			2x check 1/alice -> block rate=3 window=1h v=3
+			age 1/alice 50m
+			check 1/alice -> block wait=10m-1m
+			zone 2 rate=9 window=2h // the other way round: the zone's longer window does not hold
+			limit 2/alice 1 1m
+			check 2/alice -> pass
+			check 2/alice -> block
+			age 2/alice 1m
+			check 2/alice -> pass
+			check 2/alice -> block rate=1 window=1m
+			clear 2
+			check 2/alice -> pass v=3 rate=9 // the attempts under the override count in the zone's window
+			limit 2/bob 0 2m
+			check 2/bob -> block wait=2m
+			limit 2/carol 10 1h
+			check 2/carol -> pass rate=10
+			and 2/carol -> pass rate=10
+			and 2/dave -> pass rate=9
+		`),
+		"OverrideExpiresExactly": overrideExpiresExactly,
+		"OverridesTakeEffectAtTheNextCheck": script(`
+			zone 1 rate=1
+			check 1/alice -> pass rate=1
+			check 1/alice -> block rate=1
+			allow 1/alice
+			check 1/alice -> pass rate=1
+			limit 1/alice 2 1h
+			check 1/alice -> pass rate=2
+			limit 1/alice 2 1m
+			check 1/alice -> block rate=2
+			deny 1/alice
+			check 1/alice -> block rate=1
+			deny 1/bob
+			check 1/alice -> block rate=1
+			limit 1/alice 5 1h
+			check 1/alice -> pass rate=5
+			clear 1
+			check 1/alice -> block rate=1
+		`),
+		"LongestPrefixWinsAndTheExactKeyOverIt": longestPrefixWins,
+		"PrefixesCoverNetworkBuckets":           prefixesCoverNetworks,
+		"PrefixesHoldInAddressZonesAlone":       prefixesHoldInAddressZones,
+		"OverridesAndLockouts": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			check 1/alice -> pass
+			check 1/alice -> block
+			allow 1/alice
+			check 1/alice -> pass
+			limit 1/alice 100 1m
+			check 1/alice -> block wait=1h-1m // the zone's lockout still holds
+			deny 1/alice
+			check 1/alice -> block wait=1m
+			clear 1
+			check 1/alice -> block wait=1h-1m
+			allow 1/bob // begins no lockout, and neither does a denial
+			check 1/bob -> pass
+			and 1/bob -> pass
+			and 1/bob -> pass
+			deny 1/carol
+			check 1/carol -> block
+			and 1/carol -> block
+			and 1/carol -> block
+			clear 1
+			peek 1/bob -> until=0s left=1
+			peek 1/carol -> until=0s left=1
+			limit 1/dave 2 1m // begins one, at its rate
+			2x check 1/dave -> pass
+			check 1/dave -> block wait=1h
+			clear 1
+			age 1/dave 1m
+			check 1/dave -> block wait=59m-1m
+		`),
+		"OverridesInAMultiBucketCheck": script(`
+			zone 1 rate=1
+			zone 2 rate=2
+			zone 3 rate=9 mode=shadow
+			allow 1/vip
+			deny 3/bad
+			deny 2/bad
+			2x check 1/vip 2/addr -> pass room v=0 counted=no
+			check 1/vip 2/addr -> block elsewhere v=0 counted=no | full // the address alone is counted and blocks
+			check 1/alice 3/bad -> would room v=1 counted | denied counted=no
+			check 1/bob 2/bad 1/vip -> block elsewhere v=0 | denied retry=1h | elsewhere retry=0s
+		`),
+		"LimitOverrideUnderContention": limitOverrideUnderContention,
 	}
 }
 
@@ -46,81 +128,34 @@ func within(prefix string, o service.Override) service.Override {
 }
 
 func allowOverride(t *testing.T, b subject) {
-	b.zone(t, 1, 1, time.Hour)
-	b.check(t, at(1, "alice"))
-	b.SetOverride(t, allow(1, "alice"))
-	checks := []service.Check{one(1, "alice"), one(1, "alice")}
-	for i, d := range append(b.all(t, checks...), b.check(t, at(1, "alice"))) {
-		v := d.Verdicts[0]
-		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window.Duration != time.Hour {
-			t.Errorf("attempt %d of an allowed key: %+v", i+1, d)
-		}
-	}
-	if recorded, counted := b.counted(t, at(1, "alice")); recorded != 4 || counted != 1 {
-		t.Errorf("recorded %d, counted %d, want 4 and the 1 from before", recorded, counted)
-	}
+	b.run(t, `
+		zone 1 rate=1
+		check 1/alice -> pass
+		allow 1/alice
+		check 1/alice -> pass unmetered v=0 rate=1 window=1h
+		and 1/alice -> pass unmetered v=0 rate=1 window=1h
+		check 1/alice -> pass unmetered v=0 rate=1 window=1h
+		count 1/alice -> 1 of 4 // the one from before
+	`)
 	for _, key := range []string{"Alice", "alice ", "bob"} {
-		b.check(t, at(1, key))
-		if d := b.check(t, at(1, key)); !d.Blocked {
+		if d := b.fill(t, at(1, key)); !d.Blocked {
 			t.Errorf("key %q is allowed, and it is another one", key)
 		}
 	}
 }
 
 func denyOverride(t *testing.T, b subject) {
-	b.zone(t, 1, 3, time.Hour)
-	b.SetOverride(t, deny(1, "alice"))
-	for range 2 {
-		d := b.check(t, at(1, "alice"))
-		if v := d.Verdicts[0]; !d.Blocked || !d.WouldBlock || v.Remaining() != 0 || v.Velocity != 0 || v.RetryAfter.Duration != time.Hour {
-			t.Errorf("denied for ever: %+v, want to come again in a window", d)
-		}
-		b.wantTxn(t, at(1, "alice"), true, true, false)
-	}
+	b.run(t, `
+		zone 1 rate=3
+		deny 1/alice
+		2x check 1/alice -> block denied v=0 left=0 wait=1h counted=no // for ever: to come again in a window
+		check 1/carol -> pass
+	`)
 	until := deny(1, "bob")
 	until.ExpiresAt.Time = time.Now().UTC().Add(3 * time.Hour).Truncate(time.Microsecond)
 	b.SetOverride(t, until)
 	for _, d := range append(b.all(t, one(1, "bob"), one(1, "bob")), b.check(t, at(1, "bob"))) {
-		left := until.ExpiresAt.Sub(d.CheckedAt.Time)
-		wantRetry(t, d, roundUp(left), 0)
-	}
-	if d := b.check(t, at(1, "carol")); d.Blocked {
-		t.Errorf("another key is denied: %+v", d)
-	}
-}
-
-func limitOverride(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Minute)
-	alice := at(1, "alice")
-	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
-	for i := range 5 {
-		d := b.check(t, alice)
-		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != time.Hour || v.Velocity != min(i+1, 3) {
-			t.Errorf("attempt %d of 5: %+v", i+1, d)
-		}
-	}
-	b.Age(t, alice, 50*time.Minute)
-	wantRetry(t, b.check(t, alice), 10*time.Minute, time.Minute)
-	// The other way round the zone's window is the longer one, and does not hold.
-	b.zone(t, 2, 9, 2*time.Hour)
-	b.SetOverride(t, limit(2, "alice", 1, time.Minute))
-	b.fill(t, at(2, "alice"))
-	b.Age(t, at(2, "alice"), time.Minute)
-	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window.Duration != time.Minute {
-		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
-	}
-	// The attempts under the override count in the zone's window without it.
-	b.DeleteOverrides(t, 2)
-	if d := b.check(t, at(2, "alice")); d.Verdicts[0].Velocity != 3 || d.Verdicts[0].Rate != 9 {
-		t.Errorf("without the override: %+v", d)
-	}
-	b.SetOverride(t, limit(2, "bob", 0, 2*time.Minute))
-	wantRetry(t, b.check(t, at(2, "bob")), 2*time.Minute, 0)
-	b.SetOverride(t, limit(2, "carol", 10, time.Hour))
-	for _, d := range b.all(t, one(2, "carol"), one(2, "carol"), one(2, "dave")) {
-		if want := map[string]int{"carol": 10, "dave": 9}[d.Verdicts[0].Bucket.Key]; d.Verdicts[0].Rate != want {
-			t.Errorf("in a batch: %+v, want rate %d", d, want)
-		}
+		wantRetry(t, d, roundUp(until.ExpiresAt.Sub(d.CheckedAt.Time)), 0)
 	}
 }
 
@@ -151,35 +186,6 @@ func overrideExpiresExactly(t *testing.T, b subject) {
 	b.SetOverride(t, network)
 	if d := b.check(t, at(1, "203.0.113.10")); d.Blocked || d.Verdicts[0].Rate != 9 {
 		t.Errorf("an expired prefix holds: %+v", d)
-	}
-}
-
-func overridesTakeEffect(t *testing.T, b subject) {
-	b.zone(t, 1, 1, time.Hour)
-	alice := at(1, "alice")
-	for i, step := range []struct {
-		set     *service.Override // nil removes all
-		blocked bool
-		rate    int
-	}{
-		{nil, false, 1},
-		{nil, true, 1},
-		{new(allow(1, "alice")), false, 1},
-		{new(limit(1, "alice", 2, time.Hour)), false, 2},
-		{new(limit(1, "alice", 2, time.Minute)), true, 2},
-		{new(deny(1, "alice")), true, 1},
-		{new(deny(1, "bob")), true, 1},
-		{new(limit(1, "alice", 5, time.Hour)), false, 5},
-		{nil, true, 1},
-	} {
-		if step.set == nil {
-			b.DeleteOverrides(t, 1)
-		} else {
-			b.SetOverride(t, *step.set)
-		}
-		if d := b.check(t, alice); d.Blocked != step.blocked || d.Verdicts[0].Rate != step.rate {
-			t.Errorf("step %d: %+v, want blocked %v, rate %d", i, d, step.blocked, step.rate)
-		}
 	}
 }
 
@@ -282,65 +288,6 @@ func prefixesHoldInAddressZones(t *testing.T, b subject) {
 	// The other zone's prefixes are its own.
 	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b.wantRates(t, 2, map[string]int{"203.0.113.9": 1000, "203.0.113.7": 1000})
-}
-
-func overridesAndLockouts(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	alice := at(1, "alice")
-	b.fill(t, alice)
-	b.SetOverride(t, allow(1, "alice"))
-	if d := b.check(t, alice); d.Blocked || d.WouldBlock {
-		t.Errorf("allowed, though locked: %+v", d)
-	}
-	b.SetOverride(t, limit(1, "alice", 100, time.Minute))
-	wantRetry(t, b.check(t, alice), time.Hour, time.Minute) // the zone's lockout still holds
-	b.SetOverride(t, deny(1, "alice"))
-	wantRetry(t, b.check(t, alice), time.Minute, 0)
-	b.DeleteOverrides(t, 1)
-	wantRetry(t, b.check(t, alice), time.Hour, time.Minute)
-	// An override that allows or denies starts no lockout.
-	for _, o := range []service.Override{allow(1, "bob"), deny(1, "carol")} {
-		b.SetOverride(t, o)
-		b.all(t, one(1, o.Key), one(1, o.Key), one(1, o.Key))
-		b.DeleteOverrides(t, 1)
-		if peek := b.peek(t, at(1, o.Key)); !peek.LockedUntil.IsZero() || peek.Remaining != 1 {
-			t.Errorf("override %s locked or charged: %+v", o.Action, peek)
-		}
-	}
-	// An override with a limit does, at its rate.
-	b.SetOverride(t, limit(1, "dave", 2, time.Minute))
-	b.check(t, at(1, "dave"))
-	wantRetry(t, b.fill(t, at(1, "dave")), time.Hour, 0)
-	b.DeleteOverrides(t, 1)
-	b.Age(t, at(1, "dave"), time.Minute)
-	wantRetry(t, b.check(t, at(1, "dave")), 59*time.Minute, time.Minute)
-}
-
-func overridesInAMultiBucketCheck(t *testing.T, b subject) {
-	b.zone(t, 1, 1, time.Hour)
-	b.zone(t, 2, 2, time.Hour)
-	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeShadow})
-	b.SetOverride(t, allow(1, "vip"))
-	b.SetOverride(t, deny(3, "bad"))
-	b.SetOverride(t, deny(2, "bad"))
-	vip, addr := at(1, "vip"), at(2, "addr")
-	for i := range 3 {
-		d := b.check(t, vip, addr)
-		if d.Blocked != (i >= 2) || d.Verdicts[0].WouldBlock || d.Verdicts[0].Velocity != 0 {
-			t.Errorf("check %d: %+v, want the address alone to be counted and to block", i, d)
-		}
-		b.wantTxn(t, vip, i >= 2, false, false)
-	}
-	d := b.check(t, at(1, "alice"), at(3, "bad"))
-	if d.Blocked || !d.WouldBlock || !d.Verdicts[1].WouldBlock || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("denied in the shadow, beside an enforced one with room: %+v", d)
-	}
-	b.wantTxn(t, at(1, "alice"), false, false, true)
-	b.wantTxn(t, at(3, "bad"), false, true, false)
-	d = b.check(t, at(1, "bob"), at(2, "bad"), vip)
-	if !d.Blocked || d.Verdicts[0].Blocked || d.Verdicts[0].Velocity != 0 || d.RetryAfter() != time.Hour {
-		t.Errorf("denied in one of three: %+v", d)
-	}
 }
 
 func limitOverrideUnderContention(t *testing.T, b subject) {

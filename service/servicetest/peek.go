@@ -3,7 +3,6 @@ package servicetest
 import (
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -13,39 +12,30 @@ import (
 
 func peekClaims() map[string]claim {
 	return map[string]claim{
-		"PeekConsumesNothing":                 peekConsumesNothing,
-		"PeekTellsWhatTheNextAttemptMeets":    peekTellsTheNextAttempt,
-		"PeekShowsTheNewestTxns":              peekShowsTheNewestTxns,
-		"PeekShowsLockoutAndOverride":         peekShowsLockoutAndOverride,
-		"PeekOfAKeyNeverSeenIsThatOfAnIdle":   peekNeverSeenIsIdle,
-		"PeekIntoAnUnknownZoneIsNotFound":     peekIntoAnUnknownZone,
+		"PeekConsumesNothing": script(`
+			zone 1 rate=1 lockout=1h
+			5x peek 1/alice -> v=0 left=1 retry=0s
+			count 1/alice -> 0 of 0
+			check 1/alice -> pass v=1
+			5x peek 1/alice -> v=1 left=0 retry=1h until=0s // tells of the lockout to come, and does not begin it
+			count 1/alice -> 1 of 1
+		`),
+		"PeekTellsWhatTheNextAttemptMeets": peekTellsTheNextAttempt,
+		"PeekShowsTheNewestTxns":           peekShowsTheNewestTxns,
+		"PeekShowsLockoutAndOverride":      peekShowsLockoutAndOverride,
+		"PeekOfAKeyNeverSeenIsThatOfAnIdle": script(`
+			zone 1 rate=1 window=1m lockout=1h lockout_decay=1h
+			check 1/idle -> pass
+			check 1/idle -> block
+			age 1/idle 24h
+			peek 1/idle -> room v=0 left=1 retry=0s until=0s rate=1 window=1m override=none unmetered=no
+			peek 1/never -> room v=0 left=1 retry=0s until=0s rate=1 window=1m override=none unmetered=no
+			count 1/never -> 0 of 0
+		`),
+		"PeekIntoAnUnknownZoneIsNotFound": script(`
+			peek 404/alice -> unknown
+		`),
 		"PeeksRacingWithChecksSeeNoMoreThanN": peeksRacingWithChecks,
-	}
-}
-
-func peekConsumesNothing(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
-	alice := at(1, "alice")
-	for range 5 {
-		if peek := b.peek(t, alice); peek.Velocity != 0 || peek.Remaining != 1 || peek.RetryAfter.Duration != 0 || len(peek.Txns) != 0 {
-			t.Errorf("a bucket nobody has used: %+v", peek)
-		}
-	}
-	if txns := b.Txns(t, alice); len(txns) != 0 {
-		t.Errorf("peeking recorded %+v", txns)
-	}
-	if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after peeking: %+v", d)
-	}
-	for range 5 {
-		// It tells of the lockout to come, and does not bring it about.
-		if peek := b.peek(t, alice); peek.Velocity != 1 || peek.Remaining != 0 ||
-			peek.RetryAfter.Duration != time.Hour || !peek.LockedUntil.IsZero() {
-			t.Errorf("a full bucket: %+v", peek)
-		}
-	}
-	if recorded, counted := b.counted(t, alice); recorded != 1 || counted != 1 {
-		t.Errorf("recorded %d, counted %d, want 1 and 1", recorded, counted)
 	}
 }
 
@@ -110,75 +100,28 @@ func peekShowsTheNewestTxns(t *testing.T, b subject) {
 }
 
 func peekShowsLockoutAndOverride(t *testing.T, b subject) {
-	b.set(t, service.Zone{
-		ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP},
-	})
-	addr := at(1, "203.0.113.9")
-	locking := b.fill(t, addr)
-	until := locking.CheckedAt.Add(time.Hour)
-	peek := b.peek(t, addr)
-	if !peek.LockedUntil.Equal(until) || peek.Remaining != 0 || peek.Override != nil {
-		t.Errorf("locked until %v: %+v", until, peek)
-	}
-	if then := peek.At.Add(peek.RetryAfter.Duration); then.Before(until) || !then.Add(-time.Second).Before(until) {
-		t.Errorf("retry after %v from %v, want until %v", peek.RetryAfter.Duration, peek.At.Time, until)
-	}
+	b.run(t, `
+		zone 1 rate=1 window=1m lockout=1h key_kind=ip
+		check 1/203.0.113.9 -> pass
+		check 1/203.0.113.9 as=locking -> block
+		peek 1/203.0.113.9 -> locks=locking+1h ends=locking+1h left=0 override=none
+	`)
 	network := within("203.0.113.0/24", limit(1, "", 7, time.Hour))
-	network.ExpiresAt.Time = until.Add(24 * time.Hour)
+	network.ExpiresAt.Time = time.Now().Add(24 * time.Hour).Truncate(time.Microsecond)
 	b.SetOverride(t, network)
-	peek = b.peek(t, addr)
-	if o := peek.Override; o == nil || o.Prefix != network.Prefix || o.Action != network.Action || o.Rate != 7 ||
-		o.Window.Duration != time.Hour ||
-		!o.ExpiresAt.Equal(network.ExpiresAt.Time) || o.Reason != network.Reason || o.CreatedBy != network.CreatedBy ||
-		o.ID == 0 || o.ZoneID != 1 {
+	if o := b.peek(t, at(1, "203.0.113.9")).Override; !sameOverride(o, &network) || o.ID == 0 {
 		t.Errorf("peek shows override %+v, want %+v", o, network)
 	}
-	if peek.Rate != 7 || peek.Window.Duration != time.Hour || peek.Velocity != 1 || peek.Remaining != 0 {
-		t.Errorf("limited, and locked: %+v", peek)
-	}
-	b.SetOverride(t, allow(1, addr.Key))
-	peek = b.peek(t, addr)
-	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter.Duration != 0 || peek.Rate != 1 || !peek.Unmetered ||
-		peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
-		t.Errorf("allowed: %+v", peek)
-	}
-	b.SetOverride(t, deny(1, addr.Key))
-	if peek := b.peek(t, addr); peek.RetryAfter.Duration != time.Minute || !peek.Unmetered || peek.Remaining != 0 ||
-		!peek.LockedUntil.IsZero() {
-		t.Errorf("denied: %+v", peek)
-	}
-	b.DeleteOverrides(t, 1)
-	b.Age(t, addr, time.Hour)
-	if peek := b.peek(t, addr); !peek.LockedUntil.IsZero() || peek.Override != nil || peek.Remaining != 1 || peek.RetryAfter.Duration != 0 {
-		t.Errorf("after the lockout: %+v", peek)
-	}
-}
-
-func peekNeverSeenIsIdle(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, LockoutDecay: time.Hour})
-	idle := at(1, "idle")
-	b.fill(t, idle)
-	b.Age(t, idle, 24*time.Hour)
-	seen, never := b.peek(t, idle), b.peek(t, at(1, "never"))
-	if len(seen.Txns) != 2 || len(never.Txns) != 0 {
-		t.Errorf("txns of the idle one: %+v, of the other: %+v", seen.Txns, never.Txns)
-	}
-	seen.Bucket, seen.At, seen.Txns = never.Bucket, never.At, never.Txns
-	if !reflect.DeepEqual(seen, never) {
-		t.Errorf("idle  %+v\nnever %+v", seen, never)
-	}
-	if never.Velocity != 0 || never.Remaining != 1 || never.RetryAfter.Duration != 0 || !never.LockedUntil.IsZero() || never.Override != nil {
-		t.Errorf("never seen: %+v", never)
-	}
-	if txns := b.Txns(t, at(1, "never")); len(txns) != 0 {
-		t.Errorf("peeking recorded %+v", txns)
-	}
-}
-
-func peekIntoAnUnknownZone(t *testing.T, b subject) {
-	if peek, err := b.Peek(t.Context(), at(404, "alice")); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("got %+v, %v, want ErrNotFound", peek, err)
-	}
+	b.run(t, `
+		peek 1/203.0.113.9 -> rate=7 window=1h v=1 left=0 override=limit
+		allow 1/203.0.113.9
+		peek 1/203.0.113.9 -> retry=0s rate=1 unmetered v=0 left=0 until=0s override=allow
+		deny 1/203.0.113.9
+		peek 1/203.0.113.9 -> retry=1m unmetered left=0 until=0s override=deny
+		clear 1
+		age 1/203.0.113.9 1h
+		peek 1/203.0.113.9 -> until=0s left=1 retry=0s override=none
+	`)
 }
 
 func peeksRacingWithChecks(t *testing.T, b subject) {

@@ -14,106 +14,79 @@ import (
 
 func recallClaims() map[string]claim {
 	return map[string]claim{
-		"OutcomeByAttemptIDSpeaksForTheWholeCheck":       outcomeByAttemptID,
-		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": outcomeOfABlockedAttempt,
-		"OutcomeByAttemptIDGivesThePlaceBack":            outcomeByAttemptIDGivesThePlaceBack,
-		"OutcomeByAForgottenAttemptIDIsNotFound":         outcomeByAForgottenAttemptID,
-		"AttemptIDsOfOutcomesAreComparedByteByByte":      attemptIDsOfOutcomes,
-		"RacingReportsOfOneAttemptAgreeOnOneOutcome":     racingReportsOfOneAttempt,
-		"OutcomeRacingWithItsCheckIsTakenOrNotFound":     outcomeRacingWithItsCheck,
-		"AttemptIsRecalledAsItWasAnswered":               attemptIsRecalled,
-	}
-}
-
-func outcomeByAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Hour)
-	b.zone(t, 2, 9, time.Hour)
-	b.zone(t, 3, 9, time.Hour)
-	buckets := []service.Bucket{at(1, "alice"), at(2, "203.0.113.9"), at(3, "x")}
-	d := b.attempt(t, "first", buckets...)
-	b.attempt(t, "second", buckets...)
-	b.wantOutcome(t, "first", success, nil)
-	b.wantOutcome(t, "first", success, nil) // again
-	b.wantOutcome(t, "first", failure, service.ErrConflict)
-	b.wantReport(t, d.Verdicts[1].TxnID, success, nil)
-	b.wantReport(t, d.Verdicts[2].TxnID, failure, service.ErrConflict)
-	wantSame(t, d, b.attempt(t, "first", buckets...))
-	b.wantReports(t, []service.Report{
-		{AttemptID: "third", Outcome: failure},
-		{AttemptID: "second", Outcome: failure},
-		{TxnID: d.TxnID(), Outcome: success},
-		{AttemptID: "second", Outcome: success},
-		{AttemptID: "first", Outcome: success},
-		{AttemptID: "second", Outcome: failure},
-	}, []error{service.ErrNotFound, nil, nil, service.ErrConflict, nil, nil})
-	b.wantReports(t, []service.Report{{AttemptID: "none", Outcome: success}, {AttemptID: "nothing", Outcome: failure}},
-		[]error{service.ErrNotFound, service.ErrNotFound})
-	for _, bucket := range buckets {
-		for i, want := range []service.Outcome{success, failure} {
-			if txn := b.Txns(t, bucket)[i]; txn.Outcome != want {
-				t.Errorf("%+v, txn %d of 2: outcome %q, want %q", bucket, i+1, txn.Outcome, want)
-			}
-		}
-	}
-}
-
-func outcomeOfABlockedAttempt(t *testing.T, b subject) {
-	b.zone(t, 1, 1, time.Hour)
-	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, RecordBlocked: 1})
-	for zone, key := range map[int64]string{1: "recorded", 2: "counted"} {
-		b.attempt(t, key+" allowed", at(zone, key))
-		for _, id := range []string{" blocked", " blocked again"} {
-			if d := b.attempt(t, key+id, at(zone, key)); !d.Blocked {
-				t.Fatalf("%s: %+v", key+id, d)
-			}
-			b.wantOutcome(t, key+id, success, service.ErrConflict)
-			b.wantOutcome(t, key+id, failure, service.ErrConflict)
-			if got := b.recall(t, key+id); !got.Decision.Blocked || len(got.Txns) != 1 || !got.Txns[0].Blocked || got.Outcome != "" {
-				t.Errorf("%s: recalled as %+v", key+id, got)
-			}
-		}
-		b.wantOutcome(t, key+" allowed", failure, nil)
-	}
-}
-
-func outcomeByAttemptIDGivesThePlaceBack(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
-	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
-	for range 3 {
-		b.check(t, addr)
-	}
-	b.attempt(t, "a", user, addr)
-	b.wantOutcome(t, "a", success, nil)
-	b.attempt(t, "b", user, addr)
-	for bucket, want := range map[service.Bucket]int{user: 1, addr: 1} {
-		if _, counted := b.counted(t, bucket); counted != want {
-			t.Errorf("%+v: counted %d, want %d", bucket, counted, want)
-		}
-	}
-	b.age(t, 20*time.Minute, user, addr)
-	b.wantOutcome(t, "b", success, service.ErrConflict) // its reservation ran out
-	b.wantOutcome(t, "b", failure, nil)
-}
-
-func outcomeByAForgottenAttemptID(t *testing.T, b subject) {
-	b.zone(t, 1, 9, time.Minute)
-	x := at(1, "x")
-	first := b.attempt(t, "id", x)
-	b.Age(t, x, 9*time.Minute)
-	b.wantOutcome(t, "id", success, nil)
-	b.Age(t, x, time.Minute)
-	b.wantOutcome(t, "id", success, service.ErrNotFound)
-	b.wantReport(t, first.TxnID(), success, nil) // the txn is still there
-	if _, err := b.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("a forgotten attempt is recalled: %v", err)
-	}
-	second := b.attempt(t, "id", x) // now the id names another attempt
-	b.wantOutcome(t, "id", failure, nil)
-	b.wantReport(t, second.TxnID(), failure, nil)
-	b.wantReport(t, first.TxnID(), success, nil)
-	if got := b.recall(t, "id"); got.Decision.TxnID() != second.TxnID() || got.Outcome != failure {
-		t.Errorf("recalled %+v, want txn %d", got, second.TxnID())
+		"OutcomeByAttemptIDSpeaksForTheWholeCheck": script(`
+			zone 1 rate=9
+			zone 2 rate=9
+			zone 3 rate=9
+			check 1/alice 2/203.0.113.9 3/x id=first as=first -> pass
+			check 1/alice 2/203.0.113.9 3/x id=second -> pass
+			report id:first success
+			report id:first success // again
+			report id:first failure -> conflict
+			report first.1 success
+			report first.2 failure -> conflict
+			check 1/alice 2/203.0.113.9 3/x id=first same=first
+			report id:third failure -> unknown // in one call
+			and id:second failure
+			and first success
+			and id:second success -> conflict
+			and id:first success
+			and id:second failure
+			report id:none success -> unknown
+			and id:nothing failure -> unknown
+			outcomes 1/alice -> success failure
+			outcomes 2/203.0.113.9 -> success failure
+			outcomes 3/x -> success failure
+		`),
+		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": script(`
+			zone 1 rate=1
+			zone 2 rate=1 record_blocked=1
+			check 1/recorded 2/counted id=allowed -> pass
+			check 1/recorded id=recorded -> block
+			report id:recorded success -> conflict
+			report id:recorded failure -> conflict
+			recall recorded -> block -
+			check 2/counted id=first -> block
+			report id:first success -> conflict
+			check 2/counted id=counted -> block
+			report id:counted success -> conflict
+			report id:counted failure -> conflict
+			recall counted -> block -
+			report id:allowed failure
+			recall allowed -> pass failure
+		`),
+		"OutcomeByAttemptIDGivesThePlaceBack": script(`
+			zone 1 rate=1 counts=failures reserve_ttl=10m
+			zone 2 rate=9 reset_on_success=true
+			3x check 2/203.0.113.9 -> pass
+			check 1/alice 2/203.0.113.9 id=a -> pass
+			report id:a success
+			check 1/alice 2/203.0.113.9 id=b -> pass
+			count 1/alice -> 1 of 2
+			count 2/203.0.113.9 -> 1 of 5
+			age 1/alice 2/203.0.113.9 20m
+			report id:b success -> conflict // its reservation ran out
+			report id:b failure
+		`),
+		"OutcomeByAForgottenAttemptIDIsNotFound": script(`
+			zone 1 rate=9 window=1m
+			check 1/x id=id as=first -> pass
+			age 1/x 9m
+			report id:id success
+			age 1/x 1m
+			report id:id success -> unknown
+			report first success // the txn is still there
+			recall id -> unknown
+			check 1/x id=id as=second -> pass // now the id names another attempt
+			report id:id failure
+			report second failure
+			report first success
+			recall id -> pass failure
+		`),
+		"AttemptIDsOfOutcomesAreComparedByteByByte":  attemptIDsOfOutcomes,
+		"RacingReportsOfOneAttemptAgreeOnOneOutcome": racingReportsOfOneAttempt,
+		"OutcomeRacingWithItsCheckIsTakenOrNotFound": outcomeRacingWithItsCheck,
+		"AttemptIsRecalledAsItWasAnswered":           attemptIsRecalled,
 	}
 }
 
@@ -146,39 +119,15 @@ func racingReportsOfOneAttempt(t *testing.T, b subject) {
 	b.zone(t, 2, 9, time.Hour)
 	x, y := at(1, "x"), at(2, "y")
 	d := b.attempt(t, "id", x, y)
-	const callers = 40
-	outcomes := []service.Outcome{success, failure}
-	var answers [callers]error
-	var errs [callers]error
-	var all sync.WaitGroup
-	for i := range callers {
-		report := service.Report{AttemptID: "id", Outcome: outcomes[i%2]}
+	// A retry of the check is none of a report's business.
+	retries := b.begin(8, func(int) service.Check { return service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}} })
+	b.raceOutcomes(t, x, y, func(i int, outcome service.Outcome) service.Report {
 		if i%4 > 1 {
-			report = service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcomes[i%2]}
+			return service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcome}
 		}
-		all.Go(func() {
-			if i%5 == 0 { // a retry of the check is none of a report's business
-				_, errs[i] = b.ask(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}})
-			}
-			got, err := b.ReportAll(context.Background(), []service.Report{report})
-			if errs[i] = errors.Join(errs[i], err); err == nil {
-				answers[i] = got[0]
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
-	said := b.Txns(t, x)[0].Outcome
-	if other := b.Txns(t, y)[0].Outcome; said == "" || other != said {
-		t.Fatalf("the check's txns have outcomes %q and %q", said, other)
-	}
-	for i, answer := range answers {
-		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
-			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
-		}
-	}
+		return service.Report{AttemptID: "id", Outcome: outcome}
+	})
+	retries(t)
 	if recorded, _ := b.counted(t, x); recorded != 1 {
 		t.Errorf("retries recorded %d txns, want 1", recorded)
 	}

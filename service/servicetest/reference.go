@@ -12,8 +12,11 @@ import (
 
 // InMemory returns a store in the form that Exercise needs: behind a normalizing
 // service.Limiter, and with the methods of a DBA.
-func InMemory(m *memory.Store) TotalsSubject {
-	return reference{Store: m, checks: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: patience})}
+func InMemory(m *memory.Store) TotalsSubject { return Behind(m, m) }
+
+// Behind is InMemory for a layer in front of m, which checks go through.
+func Behind(m *memory.Store, layer service.CheckStore) TotalsSubject {
+	return reference{Store: m, checks: service.NewLimiter(layer, service.LimiterOptions{Zones: m, Timeout: patience})}
 }
 
 // reference is the reference store as a Subject.

@@ -12,64 +12,43 @@ import (
 
 func releaseClaims() map[string]claim {
 	return map[string]claim{
-		"ReleaseEndsALockoutAndForgetsIt": releaseEndsALockout,
-		"ReleaseGivesAllPlacesBack":       releaseGivesAllPlacesBack,
-		"ReleaseOfAKeyNeverSeen":          releaseOfAKeyNeverSeen,
-		"ReleaseRacesWithChecks":          releaseRacesWithChecks,
-	}
-}
-
-func releaseEndsALockout(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	alice, bob := at(1, "alice"), at(1, "bob")
-	b.fill(t, bob)
-	wantRetry(t, b.fill(t, alice), time.Hour, 0)
-	b.Age(t, alice, time.Hour)
-	wantRetry(t, b.fill(t, alice), 2*time.Hour, 0)
-	b.release(t, alice)
-	if peek := b.peek(t, alice); !peek.LockedUntil.IsZero() || peek.RetryAfter.Duration != 0 || peek.Remaining != 1 {
-		t.Errorf("after the release: %+v", peek)
-	}
-	wantRetry(t, b.fill(t, alice), time.Hour, 0) // the growth is forgotten
-	if d := b.check(t, bob); !d.Blocked {
-		t.Errorf("another bucket was released: %+v", d)
-	}
-}
-
-func releaseGivesAllPlacesBack(t *testing.T, b subject) {
-	b.zone(t, 1, 2, time.Hour)
-	alice := at(1, "alice")
-	b.check(t, alice)
-	b.Age(t, alice, 2*time.Hour)
-	for range 3 {
-		b.check(t, alice)
-	}
-	b.check(t, at(1, "bob"))
-	b.release(t, alice)
-	b.release(t, alice)                          // and again
-	counted := []bool{true, false, false, false} // the first did not count any more
-	for i, txn := range b.Txns(t, alice) {
-		if txn.Counted != counted[i] || txn.Blocked != (i == 3) || txn.WouldBlock != (i == 3) {
-			t.Errorf("txn %d of 4 after the release: %+v", i+1, txn)
-		}
-	}
-	if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != 1 {
-		t.Errorf("after the release: %+v", d)
-	}
-	if d := b.check(t, at(1, "bob")); d.Verdicts[0].Velocity != 2 {
-		t.Errorf("another bucket was released: %+v", d)
-	}
-}
-
-func releaseOfAKeyNeverSeen(t *testing.T, b subject) {
-	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
-	b.release(t, at(1, "nobody"))
-	if txns := b.Txns(t, at(1, "nobody")); len(txns) != 0 {
-		t.Errorf("a release recorded %+v", txns)
-	}
-	wantRetry(t, b.fill(t, at(1, "nobody")), time.Hour, 0)
-	if err := b.Release(t.Context(), at(404, "nobody"), "operator", "exercise"); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("unknown zone: %v, want ErrNotFound", err)
+		"ReleaseEndsALockoutAndForgetsIt": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			check 1/bob -> pass
+			check 1/bob -> block
+			check 1/alice -> pass
+			check 1/alice -> block wait=1h
+			age 1/alice 1h
+			check 1/alice -> pass
+			check 1/alice -> block wait=2h
+			release 1/alice
+			peek 1/alice -> until=0s retry=0s left=1
+			check 1/alice -> pass
+			check 1/alice -> block wait=1h // the growth is forgotten
+			check 1/bob -> block
+		`),
+		"ReleaseGivesAllPlacesBack": script(`
+			zone 1 rate=2
+			check 1/alice -> pass
+			age 1/alice 2h
+			2x check 1/alice -> pass
+			check 1/alice -> block
+			check 1/bob -> pass
+			release 1/alice
+			release 1/alice // and again
+			count 1/alice -> 1 of 4 // the first did not count any more
+			check 1/alice -> pass v=1
+			check 1/bob -> v=2
+		`),
+		"ReleaseOfAKeyNeverSeen": script(`
+			zone 1 rate=1 window=1m lockout=1h
+			release 1/nobody
+			count 1/nobody -> 0 of 0
+			check 1/nobody -> pass
+			check 1/nobody -> block wait=1h
+			release 404/nobody -> unknown
+		`),
+		"ReleaseRacesWithChecks": releaseRacesWithChecks,
 	}
 }
 

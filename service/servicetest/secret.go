@@ -9,164 +9,95 @@ import (
 	"velocityd/service"
 )
 
-func secretClaims() map[string]claim {
+func secretClaims() map[string]claim { //nolint:funlen // a table of scripts
 	return map[string]claim{
-		"ASecretIsChargedOnceAndGuessesAreCharged": chargedOnce,
-		"ARepeatedSecretBeginsNoLockout":           repeatLocksNobody,
-		"ARepeatedSecretPassesNoFullBucket":        repeatPassesNoFullBucket,
-		"ASecretIsForgottenWithItsWindow":          secretEndsWithWindow,
-		"ASecretThatSucceededIsChargedAgain":       successIsNoRepeat,
-		"ASecretIsFreeOnlyWhereItsZoneSaysSo":      freeWhereZoneSays,
-		"ASecretIsChargedOnceUnderContention":      chargedOnceUnderContention,
-		"AWrongSecretHashIsRefusedAndNotRepeated":  wrongHashIsRefused,
+		"ASecretIsChargedOnceAndGuessesAreCharged": script(`
+			zone 1 rate=3 repeat_secret=free
+			check 1/alice secret=last-months as=first -> pass v=1 left=2
+			5x check 1/alice secret=last-months -> pass v=1 left=2
+			report first failure
+			check 1/alice secret=last-months -> pass v=1 left=2
+			check 1/alice secret=last-months -> pass v=1 left=2
+			and 1/alice secret=guess-one -> pass v=2 left=1
+			and 1/alice secret=guess-one -> pass v=2 left=1
+			and 1/alice secret=guess-two -> pass v=3 left=0
+			and 1/alice secret=last-months -> block full
+			count 1/alice -> 3 of 12
+			check 1/bob secret=last-months -> pass v=1 // a repeat of alice alone
+			check 1/bob -> pass v=2
+		`),
+		"ARepeatedSecretBeginsNoLockout": script(`
+			zone 1 rate=2 lockout=2h repeat_secret=free
+			check 1/alice secret=last-months -> pass
+			check 1/alice secret=guess-one -> pass
+			check 1/alice secret=last-months -> full
+			check 1/alice secret=guess-one -> full
+			check 1/alice secret=guess-two -> lockout
+			check 1/alice secret=last-months -> locked
+		`),
+		"ARepeatedSecretPassesNoFullBucket": script(`
+			zone 1 rate=1 repeat_secret=free
+			zone 2 rate=1
+			check 1/alice secret=last-months -> pass
+			check 1/alice secret=last-months -> full
+			edit 1 rate=2
+			check 2/x -> pass
+			check 1/alice 2/x secret=last-months -> elsewhere | full
+			deny 1/alice
+			check 1/alice secret=last-months -> denied
+			allow 1/alice
+			check 1/alice secret=last-months -> pass unmetered
+		`),
+		"ASecretIsForgottenWithItsWindow": script(`
+			zone 1 rate=9 repeat_secret=free
+			check 1/alice secret=last-months -> pass
+			age 1/alice 40m
+			check 1/alice secret=last-months -> pass v=1 left=8 // takes no place, and so prolongs nothing
+			age 1/alice 20m
+			check 1/alice secret=last-months -> pass v=1 left=8
+			count 1/alice -> 2 of 3 // the first of either window
+			release 1/alice
+			check 1/alice secret=last-months -> pass v=1 left=8
+			count 1/alice -> 2 of 4 // the oldest left its window before the release
+		`),
+		"ASecretThatSucceededIsChargedAgain": script(`
+			zone 1 rate=9 repeat_secret=free
+			zone 2 rate=9 repeat_secret=free counts=failures
+			check 1/alice secret=the-right-one as=attempts -> pass
+			check 1/alice secret=the-right-one -> pass v=1
+			report attempts success
+			check 1/alice secret=the-right-one -> v=2
+			check 2/alice secret=the-right-one as=failures -> pass
+			check 2/alice secret=the-right-one -> pass v=1
+			report failures success
+			check 2/alice secret=the-right-one -> v=1 counted
+		`),
+		"ASecretIsFreeOnlyWhereItsZoneSaysSo": script(`
+			zone 1 rate=9 repeat_secret=free
+			zone 2 rate=9
+			check 1/alice 2/alice secret=last-months -> v=1 | v=1
+			check 1/alice 2/alice secret=last-months -> v=1 | v=2
+			check 1/alice 2/alice secret=last-months -> v=1 | v=3
+			edit 1 repeat_secret=count
+			check 1/alice secret=last-months -> pass v=2
+			edit 1 repeat_secret=free
+			check 1/alice secret=last-months -> pass v=2
+			check 1/alice id=one -> pass // without a secret
+			check 1/alice secret=last-months -> pass v=3
+			zone 3 rate=2 repeat_secret=free mode=shadow
+			2x check 3/alice secret=last-months -> pass v=1
+			check 3/alice secret=guess-one -> pass
+			check 3/alice secret=guess-two -> would v=2
+		`),
+		"ASecretIsChargedOnceUnderContention":     chargedOnceUnderContention,
+		"AWrongSecretHashIsRefusedAndNotRepeated": wrongHashIsRefused,
 	}
 }
 
 // free creates zone 1, where a secret is charged once.
-func (b subject) free(tb testing.TB, rate int) service.Zone {
+func (b subject) free(tb testing.TB, rate int) {
 	tb.Helper()
-	return b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
-}
-
-// try checks one bucket with a secret.
-func (b subject) try(tb testing.TB, secret string, buckets ...service.Bucket) service.Decision {
-	tb.Helper()
-	d := b.all(tb, service.Check{Buckets: buckets, SecretHash: secret})[0]
-	if d.Err != nil {
-		tb.Fatalf("check refused: %v", d.Err)
-	}
-	return d
-}
-
-// wantVelocity wants an attempt that passed, and that so many attempts count after it.
-func wantVelocity(tb testing.TB, d service.Decision, want int) {
-	tb.Helper()
-	if v := d.Verdicts[0]; d.Blocked || v.WouldBlock || v.Reason != "" || v.Velocity != want || v.Remaining() != v.Rate-want {
-		tb.Errorf("got %+v, want it to pass and %d to count", d, want)
-	}
-}
-
-func chargedOnce(t *testing.T, b subject) {
-	b.free(t, 3)
-	alice := at(1, "alice")
-	first := b.try(t, "last-months", alice)
-	wantVelocity(t, first, 1)
-	for range 5 { // alone
-		wantVelocity(t, b.try(t, "last-months", alice), 1)
-	}
-	b.wantReport(t, first.TxnID(), failure, nil)
-	wantVelocity(t, b.try(t, "last-months", alice), 1)
-	var batch []service.Check
-	for _, secret := range []string{"last-months", "guess-one", "guess-one", "guess-two", "last-months"} {
-		batch = append(batch, service.Check{Buckets: []service.Bucket{alice}, SecretHash: secret})
-	}
-	decisions := b.all(t, batch...)
-	for i, want := range []int{1, 2, 2, 3} {
-		wantVelocity(t, decisions[i], want)
-	}
-	if v := decisions[4].Verdicts[0]; !v.Blocked || v.Reason != service.ReasonFull {
-		t.Errorf("of a full bucket: %+v", v)
-	}
-	if recorded, counted := b.counted(t, alice); recorded != 12 || counted != 3 {
-		t.Errorf("%d txns, and %d count, want all 12, and 3", recorded, counted)
-	}
-	wantVelocity(t, b.try(t, "last-months", at(1, "bob")), 1) // nobody else's repeat
-	wantVelocity(t, b.check(t, at(1, "bob")), 2)
-}
-
-func repeatLocksNobody(t *testing.T, b subject) {
-	zone := b.free(t, 2)
-	zone.Lockout = 2 * time.Hour
-	b.set(t, zone)
-	alice := at(1, "alice")
-	b.try(t, "last-months", alice)
-	b.try(t, "guess-one", alice)
-	b.wantReasons(t, b.try(t, "last-months", alice), service.ReasonFull)
-	b.wantReasons(t, b.try(t, "guess-one", alice), service.ReasonFull)
-	b.wantReasons(t, b.try(t, "guess-two", alice), service.ReasonLockout)
-	b.wantReasons(t, b.try(t, "last-months", alice), service.ReasonLocked)
-}
-
-func repeatPassesNoFullBucket(t *testing.T, b subject) {
-	b.free(t, 1)
-	b.zone(t, 2, 1, time.Hour)
-	alice, address := at(1, "alice"), at(2, "x")
-	b.try(t, "last-months", alice)
-	b.wantReasons(t, b.try(t, "last-months", alice), service.ReasonFull)
-	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, RepeatSecret: service.RepeatFree})
-	b.check(t, address)
-	d := b.try(t, "last-months", alice, address)
-	b.wantReasons(t, d, service.ReasonElsewhere, service.ReasonFull)
-	b.SetOverride(t, deny(1, "alice"))
-	b.wantReasons(t, b.try(t, "last-months", alice), service.ReasonDenied)
-	b.SetOverride(t, allow(1, "alice"))
-	if d := b.try(t, "last-months", alice); d.Blocked || !d.Verdicts[0].Unmetered {
-		t.Errorf("allowed: %+v", d)
-	}
-}
-
-func secretEndsWithWindow(t *testing.T, b subject) {
-	b.free(t, 9)
-	alice := at(1, "alice")
-	b.try(t, "last-months", alice)
-	b.Age(t, alice, 40*time.Minute)
-	wantVelocity(t, b.try(t, "last-months", alice), 1) // takes no place, and so prolongs nothing
-	b.Age(t, alice, 20*time.Minute)
-	wantVelocity(t, b.try(t, "last-months", alice), 1)
-	if _, counted := b.counted(t, alice); counted != 2 {
-		t.Errorf("%d attempts were charged, want the first of either window", counted)
-	}
-	b.release(t, alice)
-	wantVelocity(t, b.try(t, "last-months", alice), 1)
-	if _, counted := b.counted(t, alice); counted != 2 { // the oldest left its window before the release
-		t.Errorf("%d attempts count after the release, want the oldest and the newest", counted)
-	}
-}
-
-func successIsNoRepeat(t *testing.T, b subject) {
-	for _, counts := range []service.Counts{service.CountsAttempts, service.CountsFailures} {
-		zone := b.free(t, 9)
-		zone.Counts = counts
-		b.set(t, zone)
-		alice := at(1, "alice "+string(counts))
-		first := b.try(t, "the-right-one", alice)
-		wantVelocity(t, b.try(t, "the-right-one", alice), 1)
-		b.wantReport(t, first.TxnID(), success, nil)
-		again := b.try(t, "the-right-one", alice)
-		if v := again.Verdicts[0]; v.Velocity != 1 && counts == service.CountsFailures || v.Velocity != 2 && counts == service.CountsAttempts {
-			t.Errorf("counts %s, after the success: %+v, want it charged", counts, again)
-		}
-	}
-}
-
-func freeWhereZoneSays(t *testing.T, b subject) {
-	zone := b.free(t, 9)
-	b.zone(t, 2, 9, time.Hour)
-	alice, other := at(1, "alice"), at(2, "alice")
-	for i := range 3 {
-		d := b.try(t, "last-months", alice, other)
-		if d.Verdicts[0].Velocity != 1 || d.Verdicts[1].Velocity != i+1 {
-			t.Errorf("try %d: %+v", i, d)
-		}
-	}
-	zone.RepeatSecret = service.RepeatCount
-	b.set(t, zone)
-	wantVelocity(t, b.try(t, "last-months", alice), 2)
-	zone.RepeatSecret = service.RepeatFree
-	b.set(t, zone)
-	wantVelocity(t, b.try(t, "last-months", alice), 2)
-	b.attempt(t, "one", alice) // without a secret
-	wantVelocity(t, b.try(t, "last-months", alice), 3)
-
-	zone.ID, zone.Mode, zone.Rate = 3, service.ModeShadow, 2
-	b.set(t, zone)
-	shadow := at(3, "alice")
-	for _, secret := range []string{"last-months", "last-months", "guess-one"} {
-		b.try(t, secret, shadow)
-	}
-	if d := b.try(t, "guess-two", shadow); d.Blocked || !d.WouldBlock || d.Verdicts[0].Velocity != 2 {
-		t.Errorf("in a shadow: %+v", d)
-	}
+	b.set(tb, service.Zone{ID: 1, Rate: rate, Window: time.Hour, RepeatSecret: service.RepeatFree})
 }
 
 func chargedOnceUnderContention(t *testing.T, b subject) {
