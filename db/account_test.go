@@ -52,10 +52,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil || !decisions[0].Blocked {
 			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
 		}
-		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil ||
-			errs[0] != nil {
-			t.Errorf("report: %v, %v", errs, err)
-		}
+		report(t, store, 1, service.OutcomeFailure)
 		wantRefused(t, store.lookUps.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
 			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
 			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")

@@ -25,9 +25,7 @@ func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Minute}, failures())
-		if _, err := ask(t.Context(), store, attempt("id", user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, attempt("id", user("alice")))
 		dbtest.Exec(t, d.SQL, "CREATE TABLE saved LIKE zone_attempt")
 		dbtest.Exec(t, d.SQL, "INSERT INTO saved SELECT * FROM zone_attempt")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
@@ -79,9 +77,7 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, failures())
-		if _, err := ask(t.Context(), store, attempt("id", user("a"), user("b"))); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, attempt("id", user("a"), user("b")))
 		d.LeaveUnaudited()
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
 		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
@@ -115,9 +111,7 @@ func TestReportsByManyAttemptIDsAreLookedUpInParts(t *testing.T) {
 			checks = append(checks, attempt(id, user("alice"))...)
 			reports = append(reports, service.Report{AttemptID: id, Outcome: service.OutcomeFailure})
 		}
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks[:100]}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, checks[:100])
 		for range 2 {
 			receipts, err := store.ReportAll(t.Context(), append(reports, reports[0]))
 			if err != nil {
@@ -136,9 +130,7 @@ func TestAForgottenAttemptStaysForgottenWhateverTheSessionsClockSays(t *testing.
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, failures())
-		if _, err := ask(t.Context(), store, attempt("id", user("a"))); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, attempt("id", user("a")))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		conn := sqlSession(t, d, "SET SESSION timestamp = 1000000000")
 		if _, err := conn.ExecContext(t.Context(), "CALL report_attempt('id', 'success')"); !session.IsNumber(err, session.NumberUnknown) {

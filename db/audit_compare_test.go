@@ -20,9 +20,7 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	for id := range int64(4) {
 		z := every(id + 1)
 		z.Keys = service.KeyRule{}
-		if _, err := store.Records.PutZone(t.Context(), z, service.Match{}, "ann"); err != nil {
-			t.Fatal(err)
-		}
+		put(t, store, z, "ann")
 		for _, key := range []string{"a", "b"} {
 			o, err := store.Records.AddOverride(t.Context(), service.Override{
 				ZoneID: id + 1, Key: key, Action: service.OverrideLimit, Window: service.Lasting(time.Minute),
@@ -92,18 +90,14 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
-	if _, err := store.Records.PutZone(t.Context(), zone(2, 5, time.Minute), service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	put(t, store, zone(2, 5, time.Minute), "")
 	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 " +
 		"UNION SELECT 8 UNION SELECT 9)"
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id, state_after) "+
 		"SELECT UTC_TIMESTAMP(6), 'x', 'bucket', 'release', 1, '{}' FROM "+
 		digit+" AS a, "+digit+" AS b, "+digit+" AS c, "+digit+" AS d, (SELECT 1 UNION SELECT 2) AS e")
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
-	if _, err := store.Records.PutZone(t.Context(), zone(3, 5, time.Minute), service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	put(t, store, zone(3, 5, time.Minute), "")
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 	// Zone 1 has no row in zone_audit, and that of zone 2 is not among the newest.
 	got, err := store.Records.CompareAudit(t.Context())

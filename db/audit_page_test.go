@@ -19,9 +19,7 @@ func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
 		d, owner := f.stand(t, session.Options{})
 		store := f.connect(t, d.RoleAccount(t, roles.Editor), session.Options{})
 		ctx := t.Context()
-		if _, err := store.Records.PutZone(ctx, zone(1, 5, time.Minute), service.Match{}, "ann"); err != nil {
-			t.Fatal(err)
-		}
+		put(t, store, zone(1, 5, time.Minute), "ann")
 		if _, err := store.Records.PutZone(service.WithReason(ctx, "too strict"), zone(1, 9, time.Minute), service.Match{}, "ann via helpdesk"); err != nil {
 			t.Fatal(err)
 		}

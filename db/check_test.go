@@ -147,63 +147,6 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 	})
 }
 
-func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		const callers, keys, rate = 16, 12, 40
-		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		var group sync.WaitGroup
-		for caller := range callers {
-			group.Go(func() {
-				for round := range 5 {
-					var checks []service.Check
-					for i := range keys { // every caller in an order of its own
-						k := fmt.Sprint("key-", (i*(1+2*(caller%3))+round)%keys)
-						checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: 2, Key: k}, {ZoneID: 1, Key: k}}})
-					}
-					decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
-					if err != nil {
-						t.Error(err)
-					}
-					for i, decision := range decisions {
-						if decision.Err != nil {
-							t.Errorf("check %d: %v", i, decision.Err)
-						}
-					}
-				}
-			})
-		}
-		group.Wait()
-		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		half := d.Count(t, `SELECT COUNT(*) FROM (
-SELECT bucket_key FROM zone_txn WHERE counted GROUP BY bucket_key HAVING SUM(zone_id = 1) <> SUM(zone_id = 2)) AS h`)
-		if half != 0 {
-			t.Errorf("%d keys charged in one zone only", half)
-		}
-	})
-}
-
-func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		for _, checks := range [][]service.Check{
-			check(service.Bucket{ZoneID: 404, Key: "alice"}),
-			check(user("alice"), service.Bucket{ZoneID: 404, Key: "alice"}),
-		} {
-			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
-			if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) {
-				t.Errorf("got %+v, %v, want ErrNotFound", decisions, err)
-			}
-		}
-		locks := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock")
-		if txns := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); locks != 0 || txns != 0 {
-			t.Errorf("left %d lock rows and %d txns", locks, txns)
-		}
-		d.AwaitNone(t, "the test")
-	})
-}
-
 // TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate changes the zone between the look
 // that finds it unfit, so that no lock row is made, and the look that decides.
 func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {

@@ -87,9 +87,7 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
 	store, vindex := clusterStore(t, session.Options{}, zone), sqlSession(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
-	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(service.Bucket{ZoneID: zone.ID, Key: "first"})}); err != nil {
-		t.Fatal(err)
-	}
+	decide(t, store, check(service.Bucket{ZoneID: zone.ID, Key: "first"}))
 	names := []string{"-80", "80-"}
 	seen := map[int]bool{}
 	for _, key := range awkwardKeys() {
@@ -129,57 +127,6 @@ func onShards(prefix string, n int) (first, second []string) {
 		}
 	}
 	return first[:n], second[:n]
-}
-
-func TestClusterAdmitsExactlyRate(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1001, Description: "exact", Rate: 5, Window: time.Hour}
-	first, second := onShards("user", 5)
-	stores := []*Store{clusterStore(t, session.Options{LockWait: 10 * time.Second}, zone), nil}
-	stores[1] = clusterStore(t, session.Options{LockWait: 10 * time.Second})
-	keys := slices.Concat(first, second)
-	allowed := map[service.Bucket]int{}
-	var mu sync.Mutex
-	note := func(decisions []service.Decision, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, d := range decisions {
-			if d.Err != nil {
-				t.Error(d.Err)
-			}
-			for _, v := range d.Verdicts {
-				if !d.Blocked {
-					allowed[v.Bucket]++
-				}
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	atOnce(16, func(i int) {
-		store := stores[i%2]
-		var checks []service.Check
-		for j := range keys {
-			key := keys[(j*(1+2*(i%2))+i)%len(keys)] // in several orders
-			checks = append(checks, check(service.Bucket{ZoneID: zone.ID, Key: key})...)
-		}
-		note(store.CheckAll(ctx, service.Call{Checks: checks}))
-		for _, c := range checks[:3] {
-			note(store.CheckAll(ctx, service.Call{Checks: []service.Check{c}}))
-		}
-		note(store.CheckAll(ctx, service.Call{Checks: check(
-			service.Bucket{ZoneID: zone.ID, Key: second[i%5]}, service.Bucket{ZoneID: zone.ID, Key: first[(i+1)%5]})}))
-	})
-	for _, key := range keys {
-		if n := allowed[service.Bucket{ZoneID: zone.ID, Key: key}]; n != zone.Rate {
-			t.Errorf("bucket %s admitted %d, want %d", key, n, zone.Rate)
-		}
-	}
-	auditCluster(t, zone)
 }
 
 // A vtgate can be told to keep each transaction on one shard, and so can a session.
@@ -307,42 +254,6 @@ func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []st
 	return strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
 }
 
-func TestClusterAttemptIDsAreRemembered(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1005, Description: "attempts", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, session.Options{}, zone)
-	deleteRows(t, overCluster(t), "zone_attempt WHERE attempt_id IN ('cluster-1', 'cluster-2', 'cluster-3')")
-	first, second := onShards("attempt", 2)
-	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
-	for _, tc := range []struct {
-		id            string
-		first, second []service.Bucket
-		kind          error
-	}{
-		{"cluster-1", []service.Bucket{a}, []service.Bucket{a}, nil},
-		{"cluster-2", []service.Bucket{a, b}, []service.Bucket{b, a}, nil},
-		{"cluster-3", []service.Bucket{b}, []service.Bucket{a, b}, service.ErrConflict},
-	} {
-		once, err := ask(t.Context(), store, []service.Check{{Buckets: tc.first, AttemptID: tc.id}})
-		if err != nil {
-			t.Fatalf("%s: %v", tc.id, err)
-		}
-		again, err := ask(t.Context(), store, []service.Check{{Buckets: tc.second, AttemptID: tc.id}})
-		switch {
-		case tc.kind != nil && !errors.Is(err, tc.kind):
-			t.Errorf("%s: got %+v, %v, want %v", tc.id, again, err, tc.kind)
-		case tc.kind == nil && (err != nil || !again.CheckedAt.Equal(once.CheckedAt.Time)):
-			t.Errorf("%s: got %+v, %v, want %+v", tc.id, again, err, once)
-		}
-		for _, v := range again.Verdicts {
-			if !slices.Contains(once.Verdicts, v) {
-				t.Errorf("%s: %+v is not of the first answer", tc.id, v)
-			}
-		}
-	}
-	auditCluster(t, zone)
-}
-
 // TestClusterAttemptOfTwoShardsIsCommittedLast asks where an attempt is remembered: if it were
 // committed before a bucket is charged, a COMMIT that ends half-way would leave an answer whose
 // retry is let through uncounted.
@@ -357,9 +268,7 @@ func TestClusterAttemptOfTwoShardsIsCommittedLast(t *testing.T) {
 		"cluster-last-1": {{ZoneID: low.ID, Key: first[0]}, {ZoneID: high.ID, Key: second[0]}},
 		"cluster-last-2": {{ZoneID: low.ID, Key: second[0]}, {ZoneID: high.ID, Key: first[0]}},
 	} {
-		if _, err := ask(t.Context(), store, []service.Check{{Buckets: buckets, AttemptID: id}}); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, []service.Check{{Buckets: buckets, AttemptID: id}})
 		var key string
 		if err := pool.QueryRow("SELECT bucket_key FROM zone_attempt WHERE attempt_id = ?", id).Scan(&key); err != nil {
 			t.Fatal(err)

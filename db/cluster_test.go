@@ -207,12 +207,3 @@ func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 	}
 	return ids
 }
-
-// atOnce runs a function n times at once and waits for all.
-func atOnce(n int, f func(int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
-}

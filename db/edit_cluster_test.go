@@ -46,9 +46,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	if found := mine(); found != nil {
 		t.Errorf("zone_audit does not show %v", found)
 	}
-	if _, err := store.Records.PutZone(t.Context(), zone(lastEdited, 5, time.Minute), service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	put(t, store, zone(lastEdited, 5, time.Minute), "")
 	dbtest.Exec(t, pool, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
 	if found := mine(); !slices.Equal(found, []records.Unaudited{{ZoneID: lastEdited}}) {
 		t.Errorf("an edit beside the service: found %v", found)
@@ -99,9 +97,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	deleteRows(t, pool, "zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
-	if _, err := store.Records.PutZone(t.Context(), locking, service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	put(t, store, locking, "")
 	var rows []string
 	keys := keysOfBothShards(t, pool, "census", 12)
 	for _, key := range keys {

@@ -320,9 +320,7 @@ func TestAZoneMayChangeItsKeysWhileItHasOverrides(t *testing.T) {
 		}
 		changed := zone(1, 5, time.Minute)
 		changed.Keys = service.KeyRule{Kind: service.KeyUsername}
-		if _, err := store.Records.PutZone(t.Context(), changed, service.Match{}, "ann"); err != nil {
-			t.Fatal(err)
-		}
+		put(t, store, changed, "ann")
 		old.Reason = "its network stays, though it fits no bucket"
 		if got, err := store.Records.SetOverride(t.Context(), old, "ann"); err != nil || !same(got, old) {
 			t.Errorf("got %+v, %v, want %+v", got, err, old)
@@ -386,26 +384,25 @@ func TestAnEditIsRecordedWithTheReasonOfItsCallerAlone(t *testing.T) {
 		ann, reason := strings.Repeat("é", 128), strings.Repeat("é", 255)
 		because := service.WithReason(t.Context(), reason)
 		zone := service.Zone{ID: 1, Rate: 5, Window: time.Hour}
-		if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, ""); err != nil { // runs the triggers with neither
-			t.Fatal(err)
-		}
+		put(t, store, zone, "") // runs the triggers with neither
 		if _, err := store.Records.PutZone(because, zone, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := store.Records.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny}, ann); err != nil {
 			t.Fatal(err)
 		}
-		for range 4 {
-			zone.Rate++
-			if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, "bob"); err != nil {
-				t.Fatal(err)
+		for _, who := range []string{"bob", "", "bob", ""} {
+			if err := store.Records.DeleteZone(because, 99, service.Match{}, "mallory"); !errors.Is(err, service.ErrNotFound) {
+				t.Error(err)
 			}
+			zone.Rate++
+			put(t, store, zone, who)
 		}
 		if err := store.Records.DeleteZone(because, 1, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
 		got, err := dbtest.Texts(d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
-		if want := fmt.Sprintf("[[- - 1] [bob - 4] [%s %s 4]]", ann, reason); err != nil || fmt.Sprint(got) != want {
+		if want := fmt.Sprintf("[[- - 3] [bob - 2] [%s %s 4]]", ann, reason); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("recorded %v, %v, want %s", got, err, want)
 		}
 	})

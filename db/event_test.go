@@ -46,21 +46,15 @@ func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
 		other := f.connect(t, d, session.Options{})
 		buckets := []service.Bucket{user("alice"), user("bob"), user("carol")}
 		for _, bucket := range buckets {
-			if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(bucket), 2)}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, slices.Repeat(check(bucket), 2))
 		}
 		if n := ends(t, store); n != 0 {
 			t.Errorf("%d lockouts ended at once", n)
 		}
 		d.AgeRows(t, buckets[0], (2 * time.Hour).Microseconds())
 		d.AgeRows(t, buckets[1], (2 * time.Hour).Microseconds())
-		if err := store.Release(t.Context(), buckets[1], "ann", "after its end"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Release(t.Context(), buckets[2], "ann", "before its end"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, store, buckets[1])
+		release(t, store, buckets[2])
 		var ended atomic.Int64
 		done := make(chan struct{})
 		for _, s := range []*Store{store, other} {

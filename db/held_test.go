@@ -146,9 +146,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("held")))
 		release := d.Hold(t, user("held"))
 		calls := []string{
 			"CALL check_velocity(1, 'held')",

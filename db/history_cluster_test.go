@@ -27,9 +27,7 @@ func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
 	}
 	for range 5 {
 		for _, key := range keys {
-			if _, err := ask(t.Context(), store, check(service.Bucket{ZoneID: z.ID, Key: key})); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, service.Bucket{ZoneID: z.ID, Key: key})
 		}
 	}
 	for _, key := range keys {

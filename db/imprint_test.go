@@ -61,9 +61,7 @@ func TestTheKeyOfImprintsIsMadeAnewAfterTheWindow(t *testing.T) {
 			checks := check(user(name))
 			checks[0].SecretHash = "c0ffee-c0ffee"
 			key := func() string {
-				if _, err := ask(t.Context(), store, checks); err != nil {
-					t.Fatal(err)
-				}
+				decideOne(t, store, checks)
 				rows, err := dbtest.Texts(d.SQL, keys+" AND bucket_key = '"+name+"'")
 				if err != nil || len(rows) != 1 || len(rows[0][0]) != 32 {
 					t.Fatalf("%s: got %q, %v", name, rows, err)

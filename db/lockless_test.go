@@ -90,9 +90,7 @@ func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		analyst, dba := d.RoleAccount(t, roles.Analyst), d.RoleAccount(t, roles.DBA)
 		const count = "SET @n = (SELECT COUNT(*) FROM read_txn)"
 		for _, c := range []struct {

@@ -56,6 +56,65 @@ func ask(ctx context.Context, store service.CheckStore, checks []service.Check) 
 	return decisions[0], decisions[0].Err
 }
 
+// decide asks checks in one call, which must not fail as a whole.
+func decide(t *testing.T, store service.CheckStore, checks []service.Check) []service.Decision {
+	t.Helper()
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decisions
+}
+
+// decideOne asks one check, which must be decided.
+func decideOne(t *testing.T, store service.CheckStore, checks []service.Check) service.Decision {
+	t.Helper()
+	d, err := ask(t.Context(), store, checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// decided is decideOne for a check of buckets.
+func decided(t *testing.T, store service.CheckStore, buckets ...service.Bucket) service.Decision {
+	t.Helper()
+	return decideOne(t, store, check(buckets...))
+}
+
+// report reports an outcome, which must be taken.
+func report(t *testing.T, store service.OutcomeStore, txnID uint64, outcome service.Outcome) {
+	t.Helper()
+	if receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: outcome}}); err != nil || receipts[0] != nil {
+		t.Errorf("report of txn %d: %v, %v", txnID, receipts, err)
+	}
+}
+
+// release releases a bucket, which must succeed.
+func release(t *testing.T, store *Store, bucket service.Bucket) {
+	t.Helper()
+	if err := store.Release(t.Context(), bucket, "ann", "a test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put writes a zone by the store, as somebody.
+func put(t *testing.T, store *Store, zone service.Zone, who string) {
+	t.Helper()
+	if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, who); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// atOnce runs a function n times at once and waits for all.
+func atOnce(n int, f func(int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+}
+
 func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	return b.store.Peek(ctx, bucket)
 }

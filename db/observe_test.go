@@ -1,7 +1,6 @@
 package db
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -34,24 +33,6 @@ func (e *events) want(t *testing.T, list ...session.Event) {
 	e.list = nil
 }
 
-func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		var told events
-		d, store := stand(t, engine, session.Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
-		release := d.Hold(t, user("alice"))
-		defer release()
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(user("alice"))[0], check(user("bob"))[0]}})
-		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || decisions[1].Err != nil {
-			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
-		}
-		told.want(t, session.LockWaitTimeout)
-		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7+3 {
-			t.Errorf("connections: %+v, %+v", checks, others)
-		}
-	})
-}
-
 func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
 	t.Parallel()
 	store, mock := mocked(t)
@@ -61,9 +42,7 @@ func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1213))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1020))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(session.NumberUnknown))
-	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
-		t.Fatal(err)
-	}
+	decide(t, store, check(user("alice")))
 	told.want(t, session.LockWaitTimeout, session.Retry, session.Deadlock, session.Retry, session.Deadlock, session.Retry)
 }
 

@@ -28,10 +28,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		tooLong := len(checks)
 		checks = append(checks, check(user(strings.Repeat("é", 255)), user("x"))[0])
 		for call := range callsOfAll {
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-			if err != nil {
-				t.Fatal(err)
-			}
+			decisions := decide(t, store, checks)
 			for i, decision := range decisions[:tooLong] {
 				if decision.Err != nil || decision.Blocked != (call >= rate) {
 					t.Errorf("call %d, check %d: %+v", call, i, decision)

@@ -63,10 +63,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 		d.SQL.SetMaxOpenConns(own)
 		d.SetZone(t, zone(1, 200, time.Hour))
 		store := connect(t, d, session.Options{MaxConns: conns})
-		first, err := ask(t.Context(), store, check(user("a")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := decided(t, store, user("a"))
 		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		for range rounds {
 			ended := make(chan error)

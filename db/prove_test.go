@@ -212,9 +212,7 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 	}
 	buckets = []service.Bucket{{ZoneID: buckets[0].ZoneID, Key: "carol"}}
 	try("released")
-	if err := store.Release(t.Context(), buckets[0], "ann", "test"); err != nil {
-		t.Fatal(err)
-	}
+	release(t, store, buckets[0])
 }
 
 // keepTables returns a function that makes tables as they are now.

@@ -3,6 +3,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,11 @@ func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
 		one := service.Check{
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
-		for name, checks := range map[string][]service.Check{"lone": {one}, "batch": {one, one}} {
+		good := service.Check{Buckets: []service.Bucket{user(pseudonym)}, KeyRules: []service.KeyRule{hiding().Keys}}
+		second := service.Check{Buckets: append(good.Buckets, one.Buckets...), KeyRules: append(good.KeyRules, one.KeyRules...)}
+		for name, checks := range map[string][]service.Check{
+			"lone": {one}, "batch": {one, one}, "second bucket": {second}, "behind a good one": {good, one}, "many": slices.Repeat([]service.Check{one}, 20),
+		} {
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(err, service.ErrStaleKey) {
 				t.Errorf("%s: %v", name, err)
 			}

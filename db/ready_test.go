@@ -169,9 +169,7 @@ func TestRowsThatSomebodyHasLockedMakeNoInstanceUnready(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(70, 5, time.Hour))
 		store := connect(t, d, session.Options{})
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		person := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
 		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 			dbtest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")

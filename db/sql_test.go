@@ -17,47 +17,6 @@ import (
 // These tests use the procedures as an SQL client does: any session, any
 // language, no service in between.
 
-func TestTextbookUseWorksFromAnySQLClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'login per user', 5, 60)")
-		rows, err := d.SQL.Query("CALL check_velocity(1, '1_42')")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		columns, err := rows.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []string{
-			"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-			"would_block", "velocity", "reason", "override_id", "reset_after",
-		}
-		if !slices.Equal(columns, want) {
-			t.Errorf("columns %v, want %v", columns, want)
-		}
-		got := make([]sql.RawBytes, len(columns))
-		places := make([]any, len(columns))
-		for i := range got {
-			places[i] = &got[i]
-		}
-		if !rows.Next() {
-			t.Fatal("no row")
-		}
-		if err := rows.Scan(places...); err != nil {
-			t.Fatal(err)
-		}
-		if line := fmt.Sprintf("%s", got[:8]); line != "[0 1 1 1_42 5 60 4 0]" {
-			t.Errorf("answered %s", line)
-		}
-		if rows.Next() || rows.NextResultSet() || rows.Err() != nil {
-			t.Error("more than one row or result set", rows.Err())
-		}
-	})
-}
-
 func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -201,9 +160,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
-			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, checks)
 		}
 		d.SetZone(t, zone(1, rate, 365*24*time.Hour))
 		for _, statement := range []string{

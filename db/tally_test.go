@@ -64,10 +64,7 @@ func (s *tallied) turn(t *testing.T, by time.Duration) {
 
 func (s *tallied) check(t *testing.T, how int) service.Verdict {
 	t.Helper()
-	decision, err := ask(t.Context(), s.ask[how], check(s.bucket))
-	if err != nil {
-		t.Fatal(err)
-	}
+	decision := decided(t, s.ask[how], s.bucket)
 	return decision.Verdicts[0]
 }
 

@@ -79,24 +79,16 @@ func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
 		var first service.Decision
 		for range 2 {
-			d, err := ask(t.Context(), store, check(user("alice")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := decided(t, store, user("alice"))
 			if !d.Blocked {
 				first = d
 			}
 		}
 		d.Age(t, user("alice"), 3*time.Hour) // not final for a day, because the zone counts blocked attempts in rows
 		rollUp(t, store)
-		if _, err := ask(t.Context(), store, check(user("bob"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("bob"))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
-		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: first.TxnID(), Outcome: service.OutcomeFailure}}); err != nil ||
-			errs[0] != nil {
-			t.Fatal(err, errs)
-		}
+		report(t, store, first.TxnID(), service.OutcomeFailure)
 		rollUp(t, store)
 		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM zone_bucket_total " +
 			"WHERE bucket_key = 'alice'"
@@ -137,9 +129,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 		p := dbtest.Through(t, d.DSN)
 		store, broken := connect(t, d, session.Options{}), connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		for range 3 {
-			if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user("alice"), user("bob"))
 		}
 		for _, key := range []string{"alice", "bob"} {
 			d.Age(t, user(key), 150*time.Minute)
@@ -171,9 +161,7 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, zone(1, 9, time.Hour))
 		attempt := func() {
-			if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user("alice"))
 		}
 		attempt()
 		d.Age(t, user("alice"), 10*time.Minute)
@@ -200,9 +188,7 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
 		for _, days := range []int{service.DayTotalsDays + 1, service.HourTotalsDays + 1, 1} {
 			key := strconv.Itoa(days)
-			if _, err := ask(t.Context(), store, check(user(key))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user(key))
 			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
 		}
 		age := func() {
@@ -228,9 +214,7 @@ func TestARollUpWaitsForNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		conn := sqlSession(t, d)
 		dbtest.Exec(t, conn, "START TRANSACTION")
@@ -247,9 +231,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)

@@ -60,9 +60,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		ctx, box := t.Context(), &inbox{refuses: true}
 		lock := func(key string) {
 			t.Helper()
-			if _, err := store.CheckAll(ctx, service.Call{Checks: slices.Repeat(check(user(key)), 2)}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, slices.Repeat(check(user(key)), 2))
 		}
 		lock("before")
 		made, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
@@ -74,9 +72,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		if err := store.Release(ctx, user("alice"), "ann", "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Records.PutZone(ctx, zone(2, 5, time.Minute), service.Match{}, "ann"); err != nil { // not asked for
-			t.Fatal(err)
-		}
+		put(t, store, zone(2, 5, time.Minute), "ann") // not asked for
 		box.deliver(t, d, store)
 		if want := "bob bucket.locked"; strings.Join(box.got, ", ") != want || box.secret != "whsec_x" {
 			t.Fatalf("got %v, want %s", box.got, want)
@@ -145,12 +141,8 @@ func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
 		keys := []string{"alice", "bob"}
 		for range 2 {
 			for _, key := range keys {
-				if _, err := store.CheckAll(ctx, service.Call{Checks: check(user(key))}); err != nil {
-					t.Fatal(err)
-				}
-				if err := store.Release(ctx, user(key), "ann", "test"); err != nil {
-					t.Fatal(err)
-				}
+				decide(t, store, check(user(key)))
+				release(t, store, user(key))
 			}
 		}
 		box, beside := &inbox{}, &inbox{}
@@ -212,9 +204,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 		defer func() { _ = late.Rollback() }()
 		dbtest.Exec(t, late, "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data) "+
 			"VALUES (UTC_TIMESTAMP(6), 'bucket.released', 1, 'late', '{}')")
-		if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("bob"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("bob")))
 		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
 		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
@@ -288,9 +278,7 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 		}
 		narrow := connect(t, d.ServiceAccount(t), session.Options{})
 		box := &inbox{}
-		if _, err := narrow.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, narrow, check(user("alice"), user("bob")))
 		box.deliver(t, d, narrow)
 		if len(box.got) != 2 || ends(t, narrow) != 0 {
 			t.Errorf("with the rights of the service: %v", box.got)

@@ -21,9 +21,7 @@ func TestZonesThatNeedTheWholeRuleAreJudgedByIt(t *testing.T) {
 		for id := range int64(2) {
 			wanted := zone(id+3, 5, time.Minute)
 			wanted.Concurrent = 1
-			if _, err := store.Records.PutZone(t.Context(), wanted, service.Match{}, "ann"); err != nil {
-				t.Fatal(err)
-			}
+			put(t, store, wanted, "ann")
 		}
 		if f.engine == nil { // where a new zone counts as narrowed
 			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET narrowed_at = '2001-01-01'")
@@ -63,9 +61,7 @@ func TestAZoneThatNeedsTheWholeRuleNoMoreCountsAsNarrowed(t *testing.T) {
 			if id == 0 {
 				continue
 			}
-			if _, err := store.Records.PutZone(t.Context(), zone(int64(id), 5, time.Minute), service.Match{}, "ann"); err != nil {
-				t.Fatal(err)
-			}
+			put(t, store, zone(int64(id), 5, time.Minute), "ann")
 			if told(int64(id)) != want {
 				t.Errorf("zone %d by its defaults: %s, want %s", id, told(int64(id)), want)
 			}
