@@ -12,22 +12,15 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/records"
-	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
 )
 
-// onCluster returns the store of the cluster.
-func onCluster(t *testing.T) *Store {
-	t.Helper()
-	return connect(t, &dbtest.Database{DSN: clusterDSN(t)}, session.Options{LockWait: 10 * time.Second})
-}
-
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	t.Parallel()
-	pool, store := overCluster(t), onCluster(t)
+	d, store := clusterStand(t)
 	for seed := uint64(12); seed < 15; seed++ {
-		editAlike(t, withTriggers(t), newEditor(t, pool, store), seed, 200)
+		editAlike(t, withTriggers(t), newEditor(t, d.SQL, store), seed, 200)
 	}
 	// Beside the cluster's zones of other tests, which write by plain SQL.
 	mine := func() (found []records.Unaudited) {
@@ -47,7 +40,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 		t.Errorf("zone_audit does not show %v", found)
 	}
 	put(t, store, zone(lastEdited, 5, time.Minute), "")
-	dbtest.Exec(t, pool, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
+	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
 	if found := mine(); !slices.Equal(found, []records.Unaudited{{ZoneID: lastEdited}}) {
 		t.Errorf("an edit beside the service: found %v", found)
 	}
@@ -55,7 +48,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 
 func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 	t.Parallel()
-	store := onCluster(t)
+	_, store := clusterStand(t)
 	name := fmt.Sprint("racer", time.Now().UnixNano())
 	made, refused := make(chan access.Credential, 6), make(chan error, 6)
 	atOnce(cap(made), func(int) {
@@ -93,19 +86,18 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	t.Parallel()
 	const zoneID = 3010
-	pool, store := overCluster(t), onCluster(t)
-	deleteRows(t, pool, "zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
+	d, store := clusterStand(t)
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
 	put(t, store, locking, "")
 	var rows []string
-	keys := keysOfBothShards(t, pool, "census", 12)
+	keys := keysOfBothShards("census", 12)
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2026-01-01', '2199-01-01', 1)", zoneID, key))
 	}
-	dbtest.Exec(t, pool, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
-	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
+	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: fmt.Sprint(time.Now().UnixNano()), Action: service.OverrideDeny},
 		"ann"); err != nil {
 		t.Fatal(err)
 	}
@@ -116,35 +108,5 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	}
 	if err := store.Records.DeleteZone(t.Context(), zoneID, service.Match{}, ""); err != nil {
 		t.Error(err)
-	}
-}
-
-// name is a key of this test alone.
-func name(t *testing.T) string { return fmt.Sprint(t.Name(), time.Now().UnixNano()) }
-
-func TestClusterEditsReachNoShard(t *testing.T) {
-	t.Parallel()
-	pool := overCluster(t)
-	conn, err := pool.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	for _, statement := range []string{
-		"SELECT UTC_TIMESTAMP(6) FROM schema_migrations",
-		"SELECT id, UTC_TIMESTAMP(6) AS read_at FROM access_token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > " +
-			"UTC_TIMESTAMP(6))",
-		"SELECT id FROM zone_override WHERE zone_id = 3010 AND expires_at <= UTC_TIMESTAMP(6) FOR UPDATE",
-		"SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at FROM zone_master ORDER BY id",
-	} {
-		var plan string
-		if err := conn.QueryRowContext(t.Context(), "VEXPLAIN PLAN "+statement).Scan(&plan); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-		// The clock is read where the query is sent, and not by vtgate.
-		if !strings.Contains(strings.ToLower(plan), "utc_timestamp(6)") || strings.Contains(plan, "_buckets") ||
-			!strings.Contains(plan, "Unsharded") {
-			t.Errorf("%s: the plan is %s", statement, plan)
-		}
 	}
 }

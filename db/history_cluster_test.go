@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -18,8 +17,7 @@ import (
 func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
 	t.Parallel()
 	z := service.Zone{ID: 1062, Description: "history", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, session.Options{}, z)
-	d := &dbtest.Database{SQL: overCluster(t)}
+	d, store := clusterStand(t, z)
 	var all []service.Txn
 	var keys []string
 	for i := range 8 {

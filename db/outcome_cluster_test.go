@@ -6,54 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/records"
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
-// outcomeStand returns the cluster's database with these zones, a store on it, and a prefix for
-// keys that no other run has.
-func outcomeStand(t *testing.T, zones ...service.Zone) (d *dbtest.Database, store *Store, prefix string) {
-	t.Helper()
-	d = &dbtest.Database{DSN: clusterDSN(t)}
-	store = connect(t, d, session.Options{LockWait: 5 * time.Second})
-	d.SQL = store.lookUps.Conns.DB
-	for _, zone := range zones {
-		d.SetZone(t, zone)
-	}
-	return d, store, fmt.Sprintf("outcome-jürgen-%x-", rand.Uint32())
-}
-
-// overBothShards returns two buckets that lie on different shards.
-func overBothShards(t *testing.T, store *Store, firstZone, secondZone int64, prefix string) [2]service.Bucket {
-	t.Helper()
-	first := service.Bucket{ZoneID: firstZone, Key: prefix + "first"}
-	if _, err := ask(t.Context(), store, check(first)); err != nil { // now the store knows the shards
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, store.lookUps.Conns, "DELETE FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", first.ZoneID, first.Key)
-	shard, _ := store.ShardOf(first)
-	for i := range 100 {
-		second := service.Bucket{ZoneID: secondZone, Key: fmt.Sprint(prefix, i)}
-		if other, _ := store.ShardOf(second); other != shard {
-			return [2]service.Bucket{first, second}
-		}
-	}
-	t.Fatal("the store knows no bucket on another shard")
-	return [2]service.Bucket{}
+// onBothShards returns a bucket of each of two zones, on different shards.
+func onBothShards(firstZone, secondZone int64) [2]service.Bucket {
+	keys := keysOfBothShards("outcome-jürgen", 2)
+	return [2]service.Bucket{{ZoneID: firstZone, Key: keys[0]}, {ZoneID: secondZone, Key: keys[1]}}
 }
 
 func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 	t.Parallel()
-	d, store, prefix := outcomeStand(t, service.Zone{ID: 2003, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
-	buckets := overBothShards(t, store, 2003, 2003, prefix)
+	d, store := clusterStand(t, service.Zone{ID: 2003, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
+		service.Zone{ID: 2004, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
+	buckets := onBothShards(2003, 2004)
 	decision := decided(t, store, buckets[:]...)
 	report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
 	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
@@ -70,15 +41,20 @@ func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 			t.Errorf("after the second report: %+v", txn)
 		}
 	}
+	zones, err := store.History.TxnZones(t.Context(), []uint64{decision.TxnID()})
+	got := zones[decision.TxnID()]
+	if slices.Sort(got); err != nil || !slices.Equal(got, []int64{2003, 2004}) {
+		t.Errorf("zones %v, %v", zones, err)
+	}
 }
 
 // TestClusterAttemptIDOnSeveralShardsNamesNone uses an attempt id again with a bucket of another shard. There the
 // id is not known, so a report by it could mean either check.
 func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 	t.Parallel()
-	d, store, prefix := outcomeStand(t, service.Zone{ID: 2005, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
+	d, store := clusterStand(t, service.Zone{ID: 2005, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
 		service.Zone{ID: 2006, Rate: 100, Window: time.Hour})
-	buckets := overBothShards(t, store, 2005, 2006, prefix)
+	buckets := onBothShards(2005, 2006)
 	pair := fmt.Sprintf("%x", rand.Uint64())
 	decision := decideOne(t, store, attempt(pair, buckets[:]...))
 	report := []service.Report{{AttemptID: pair, Outcome: service.OutcomeSuccess}}

@@ -110,7 +110,7 @@ func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
 		})
 	}
 	await("all shards work", true)
-	low, high := primaryOf(t, c, "-80", ""), primaryOf(t, c, "80-", "")
+	low, high := c.PrimaryOf(t, "-80", ""), c.PrimaryOf(t, "80-", "")
 	for _, step := range []struct {
 		what    string
 		tablet  *vitess.Tablet

@@ -10,7 +10,6 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/retention"
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -19,22 +18,19 @@ import (
 func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	t.Parallel()
 	z := service.Zone{ID: 1063, Description: "retention", Rate: 9, Window: time.Hour}
-	store := clusterStore(t, session.Options{}, z)
-	pool := overCluster(t)
-	clearZone(t, pool, z.ID)
-	d := &dbtest.Database{SQL: pool}
+	d, store := clusterStand(t, z)
 	const old, perKey = 8, 3
-	keys := keysOfBothShards(t, pool, "retained", old)
+	keys := keysOfBothShards("retained", old)
 	for i, key := range keys {
-		dbtest.Exec(t, pool, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (?, UTC_TIMESTAMP(6) - INTERVAL 500 DAY, ?, ?, FALSE, FALSE, TRUE)", i+1, z.ID, key)
 		for range perKey {
 			decided(t, store, service.Bucket{ZoneID: z.ID, Key: key})
 		}
 	}
 	// With another number of days the walk over the ids begins anew, also on a cluster that an earlier run has used.
-	dbtest.Exec(t, pool, "UPDATE retention_policy SET keep_days = ?", 401+rand.IntN(80))
-	defer dbtest.Exec(t, pool, "UPDATE retention_policy SET keep_days = 400")
+	dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", 401+rand.IntN(80))
+	defer dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = 400")
 	dbtest.Eventually(t, "retention removes the old txns of both shards", func() bool {
 		err := store.Retention().Finish(t.Context(), func(run retention.Run) {
 			if run.Err != nil {

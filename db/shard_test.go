@@ -9,12 +9,15 @@ import (
 	"velocityd/service"
 )
 
+// twoShards is the map of the two shards that tests have.
+func twoShards() *session.ShardMap {
+	m, _ := session.NewShardMap([]string{"-80", "80-"})
+	return m
+}
+
 func TestLockOrderIsByShardFirst(t *testing.T) {
 	t.Parallel()
-	m, err := session.NewShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := twoShards()
 	shards := &session.Shards{}
 	shards.Current.Store(m)
 	conn := &session.Conn{Engine: engine.Vitess, Shards: shards}
