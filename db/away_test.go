@@ -43,8 +43,6 @@ func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *
 		if err != nil || decision.TxnID() == 0 {
 			t.Errorf("once the engine answers: %+v, %v", decision, err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 1 {
-			t.Errorf("%d txns, want the one that was decided", n)
-		}
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn")
 	})
 }

@@ -1,4 +1,4 @@
-package db_test
+package db
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db"
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -17,22 +16,12 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		const buckets = 7
-		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
+		d, store := stand(t, e, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
 			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Mode: service.ModeShadow})
-		store, err := db.Open(session.Options{DSN: d.DSN})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
-		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Timeout: time.Minute})
 		for i := range buckets {
 			for _, zone := range []int64{1, 2} {
 				for range 2 {
-					bucket := service.Bucket{ZoneID: zone, Key: fmt.Sprint("key ", i)}
-					decisions, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{bucket}}})
-					if err != nil || decisions[0].Err != nil {
-						t.Fatal(err, decisions)
-					}
+					decided(t, store, service.Bucket{ZoneID: zone, Key: fmt.Sprint("key ", i)})
 				}
 			}
 		}
@@ -64,11 +53,9 @@ func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
 		if len(seen) != buckets {
 			t.Errorf("the list has %d lockouts, want %d", len(seen), buckets)
 		}
-		if err := store.Release(t.Context(), service.Bucket{ZoneID: 1, Key: "key 3"}, "ann", "x"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, store, user("key 3"))
 		agree("after a release", buckets-1)
-		d.AgeRows(t, service.Bucket{ZoneID: 1, Key: "key 5"}, (2 * time.Hour).Microseconds())
+		d.AgeRows(t, user("key 5"), (2 * time.Hour).Microseconds())
 		agree("after an end by time", buckets-2)
 		if _, err := barred.All(t.Context(), store.Lockouts, 1, 2); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("more lockouts than are wanted: %v", err)

@@ -71,12 +71,8 @@ func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 func wantNothing(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	d.AwaitNone(t, "the test")
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
-		t.Errorf("%d txns were recorded", n)
-	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'"); n != 0 {
-		t.Errorf("%d events tell of what was not recorded", n)
-	}
+	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn")
+	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'")
 }
 
 func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {

@@ -34,9 +34,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 		if got := rows(); got != want {
 			t.Errorf("rows of locks, txns and audit: %s, want %s", got, want)
 		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		wantHolderAlone(t, d)
 		for key, want := range map[string]error{"": service.ErrInvalid, strings.Repeat("x", 256): service.ErrInvalid} {
 			if _, err := store.Peek(t.Context(), user(key)); !errors.Is(err, want) {
 				t.Errorf("%.20q: %v, want %v", key, err, want)
@@ -82,9 +80,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 				t.Errorf("%.10s: %d rows of audit tell so, want 1", step.why, n)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'"); n != 0 {
-			t.Error("a key that was never seen got a lock row")
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'")
 		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil || decisions[0].Blocked {
 			t.Errorf("after the release: %+v, %v", decisions, err)
 		}
@@ -96,9 +92,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 3 {
-			t.Errorf("%d releases are audited, want 3", n)
-		}
+		d.WantCount(t, 3, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'")
 	})
 }
 
@@ -123,12 +117,8 @@ func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 0 {
-			t.Errorf("%d releases are audited", n)
-		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'")
+		wantHolderAlone(t, d)
 	})
 }
 

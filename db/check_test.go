@@ -100,9 +100,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if n := d.Count(t, "SELECT COUNT(DISTINCT bucket_key) FROM zone_txn"); n != hot {
-			t.Errorf("%d buckets were asked, want %d", n, hot)
-		}
+		d.WantCount(t, hot, "SELECT COUNT(DISTINCT bucket_key) FROM zone_txn")
 		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 	})
 }
@@ -141,9 +139,7 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 		}
 		group.Wait()
 		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE counted"); n != keys*rate {
-			t.Errorf("counted %d, want %d", n, keys*rate)
-		}
+		d.WantCount(t, keys*rate, "SELECT COUNT(*) FROM zone_txn WHERE counted")
 	})
 }
 
@@ -208,9 +204,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 		}
 		group.Wait()
 		stop()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE counted"); n != rate {
-			t.Errorf("counted %d, want %d", n, rate)
-		}
+		d.WantCount(t, rate, "SELECT COUNT(*) FROM zone_txn WHERE counted")
 		wantSettled(t, d, zone(1, rate, time.Hour))
 	})
 }

@@ -77,9 +77,7 @@ func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
 				t.Errorf("%s: %v, want %v", buckets[i].Key, got, want)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_lockout"); n != 0 {
-			t.Errorf("%d lockouts are listed and ended", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_lockout")
 		var data struct {
 			EndedAt  time.Time `json:"ended_at"`
 			LockedAt time.Time `json:"locked_at"`
@@ -168,8 +166,6 @@ func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
 				t.Errorf("%s has the digest", e.Type)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token'"); n != len(tokens) {
-			t.Errorf("zone_audit has %d rows of the token, want %d", n, len(tokens))
-		}
+		d.WantCount(t, len(tokens), "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token'")
 	})
 }

@@ -30,12 +30,8 @@ func TestGoAndSQLKnowEachOthersSecretsAndKeepNone(t *testing.T) {
 				t.Errorf("try %d: got %+v, %v", i, decision, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL AND counted AND zone_id = 1"); n != 2 {
-			t.Errorf("%d txns have an imprint, want the first of each secret", n)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL"); n != 2 {
-			t.Errorf("%d txns have an imprint, want none of a zone that counts repeats", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL AND counted AND zone_id = 1")
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL")
 		for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_audit"} {
 			rows, err := dbtest.Texts(d.SQL, "SELECT * FROM "+table)
 			if err != nil {

@@ -98,9 +98,7 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 			}
 			stall(false)
 			dbtest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key); n != 1 {
-				t.Errorf("%v: %d txns", buckets, n)
-			}
+			d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key)
 		}
 	})
 }

@@ -254,6 +254,14 @@ func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
 	d.AwaitNone(t, "the test")
 }
 
+// wantHolderAlone wants no transaction open but that of who holds a bucket.
+func wantHolderAlone(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	if open, _ := d.Transactions(t); open != 1 {
+		t.Errorf("%d transactions are open, want the holder's alone", open)
+	}
+}
+
 // onLane calls do with a connection of the lanes.
 func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
 	l, err := s.enterLane(ctx)

@@ -30,8 +30,7 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := dbtest.Portable(t, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
-			store := portable(t, d, session.Options{})
+			d, store := form{}.stand(t, session.Options{}, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
 			reset := service.Bucket{ZoneID: 2, Key: "203.0.113.9"}
 			decision := decided(t, store, user("alice"), reset)
 			d.LeaveUnaudited()
@@ -61,8 +60,7 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 // TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated has more txns than one transaction settles.
 func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, failures())
-	store := portable(t, d, session.Options{LockWait: time.Second})
+	d, store := form{}.stand(t, session.Options{LockWait: time.Second}, failures())
 	checks := make([]service.Check, mostSettled)
 	for i := range checks {
 		checks[i] = check(user(fmt.Sprint("a-", i)), user(fmt.Sprint("b-", i)))[0]
@@ -111,10 +109,9 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := dbtest.Portable(t, failures())
-			store := portable(t, d, session.Options{})
+			d, store := form{}.stand(t, session.Options{}, failures())
 			decision := decided(t, store, user("alice"))
-			cut := portable(t, d, session.Options{MaxConns: 2})
+			cut := form{}.connect(t, d, session.Options{MaxConns: 2})
 			editLane(t, cut, func(packet string) string { return strings.Replace(packet, test.at, test.instead, 1) })
 			report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
 			if _, err := cut.ReportAll(t.Context(), report); !errors.Is(err, test.want) {
@@ -137,8 +134,7 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 
 func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, zone(1, 100, time.Hour))
-	store := portable(t, d, session.Options{MaxConns: session.LeastMaxConns})
+	d, store := form{}.stand(t, session.Options{MaxConns: session.LeastMaxConns}, zone(1, 100, time.Hour))
 	reports := make([]service.Report, 60)
 	for i := range reports {
 		decision := decided(t, store, user(fmt.Sprint(i)))
@@ -154,7 +150,5 @@ func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 	if err := errors.Join(append(receipts, err)...); err != nil {
 		t.Error(err)
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != len(reports) {
-		t.Errorf("%d outcomes are recorded, want %d", n, len(reports))
-	}
+	d.WantCount(t, len(reports), "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'")
 }

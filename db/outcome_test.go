@@ -34,19 +34,13 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 		if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
 			t.Errorf("got %v after %v, want ErrBusy", err, time.Since(asked))
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted"); n != 0 {
-			t.Errorf("%d txns are changed", n)
-		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted")
+		wantHolderAlone(t, d)
 		release()
 		if receipts, err := store.ReportAll(t.Context(), reports); err != nil || errors.Join(receipts...) != nil {
 			t.Errorf("after release: %v, %v", receipts, err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 3 {
-			t.Errorf("%d txns are successes, want 3", n)
-		}
+		d.WantCount(t, 3, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted")
 	})
 }
 
@@ -131,9 +125,7 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 			t.Errorf("a release: %v", err)
 		}
 		end()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'm' AND counted"); n != 0 {
-			t.Errorf("%d txns count, want none", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'm' AND counted")
 	})
 }
 

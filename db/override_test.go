@@ -301,12 +301,8 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 0 {
-			t.Errorf("%d overrides are left", n)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override'"); n != 3*8*6 {
-			t.Errorf("audited %d edits, want %d", n, 3*8*6)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_override")
+		d.WantCount(t, 3*8*6, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override'")
 	})
 }
 

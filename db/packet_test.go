@@ -39,9 +39,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 				t.Errorf("call %d, a check that fits no packet: %+v", call, decisions[tooLong])
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != callsOfAll*tooLong {
-			t.Errorf("%d txns, want %d", n, callsOfAll*tooLong)
-		}
+		d.WantCount(t, callsOfAll*tooLong, "SELECT COUNT(*) FROM zone_txn")
 		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", 1<<20)
 		if _, err := ask(t.Context(), store, checks[tooLong:]); err != nil {
 			t.Errorf("the limit is higher now: %v", err)

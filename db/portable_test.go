@@ -15,27 +15,13 @@ import (
 	"velocityd/service/servicetest"
 )
 
-// portable connects to a database with the portable tables, as an engine without procedures. On
-// MySQL it takes the form of TiDB.
-func portable(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
-	tb.Helper()
-	var version string
-	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		tb.Fatal(err)
-	}
-	if engine.Of(version, "") == engine.MySQL && o.Engine == "" {
-		o.Engine = engine.TiDB
-	}
-	return connect(tb, d, o)
-}
-
 // portableBench is a bench on portable tables, with a DBA who keeps by statements what triggers
 // keep on MySQL.
 type portableBench struct{ explainedBench }
 
 func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 	tb.Helper()
-	store := portable(tb, d, session.Options{LockWait: time.Minute})
+	store := form{}.connect(tb, d, session.Options{LockWait: time.Minute})
 	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store), tb}}
 }
 
@@ -113,7 +99,7 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	}
 	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
 	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
-	err := portable(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+	err := form{}.connect(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		var r session.Reading
 		r.SQL("SELECT @@tidb_lock_unchanged_keys")
 		r.Each(1, func(row []driver.Value) error {

@@ -86,9 +86,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 		} {
 			dbtest.Exec(t, d.SQL, statement)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym); n != 2 {
-			t.Errorf("%d txns under the pseudonym, want 2", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym)
 	})
 }
 

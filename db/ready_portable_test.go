@@ -3,29 +3,16 @@ package db
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
-	"velocityd/db/session"
 )
-
-// portableProbe returns a probe of a portable database.
-func portableProbe(t *testing.T, dsn string) *Probe {
-	t.Helper()
-	p, err := OpenProbe(session.Options{DSN: dsn, Engine: engine.TiDB, ConnectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dbtest.AtEnd(t, func() { _ = p.Close() })
-	return p
-}
 
 func TestPortableProbeNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
 	dbtest.MigratePortable(t, d.DSN)
-	p := portableProbe(t, d.DSN)
+	p := probe(t, d.DSN, engine.TiDB)
 	for _, table := range []string{"zone_override_prefix_length", "zone_attempt", "zone_txn", "zone_bucket_lock"} {
 		dbtest.Exec(t, d.SQL, "RENAME TABLE "+table+" TO away")
 		wantUnready(t, table+" is away", proved(p), "table "+table+" is missing")
@@ -56,10 +43,10 @@ func TestPortableProbeNamesTheRightThatTheAccountLacks(t *testing.T) {
 			"SELECT ON *", "UPDATE ON zone_txn", "INSERT, UPDATE ON zone_bucket_lock", "INSERT, DELETE ON zone_attempt",
 		},
 	} {
-		wantUnready(t, lacking, proved(portableProbe(t, d.Account(t, rights...).DSN)), lacking)
+		wantUnready(t, lacking, proved(probe(t, d.Account(t, rights...).DSN, engine.TiDB)), lacking)
 	}
 	all := strings.Split("SELECT ON *;INSERT, UPDATE ON zone_txn;INSERT, UPDATE ON zone_bucket_lock;INSERT, DELETE ON zone_attempt", ";")
-	if err := proved(portableProbe(t, d.Account(t, all...).DSN)); err != nil {
+	if err := proved(probe(t, d.Account(t, all...).DSN, engine.TiDB)); err != nil {
 		t.Errorf("with all rights of a decision: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,13 +12,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/db/session"
 )
 
-// probe returns a probe of a database that is patient with a slow machine.
-func probe(t *testing.T, dsn string) *Probe {
+// probe returns a probe of a database, on the engine that it is if none is named, that is patient with a slow machine.
+func probe(t *testing.T, dsn string, on ...engine.Engine) *Probe {
 	t.Helper()
-	p, err := OpenProbe(session.Options{DSN: dsn, ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: dsn, Engine: cmp.Or(append(on, "")...), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -253,9 +253,7 @@ func TestAnErasureLeavesNoRowThatNamesThePerson(t *testing.T) {
 		if len(pseudonyms) != len(zones()) || !service.IsPseudonym(pseudonyms[hidden]) {
 			t.Errorf("pseudonyms %v", pseudonyms)
 		}
-		if n := w.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'erase' AND principal = 'ann' AND state_after LIKE '%request 4711%'"); n != 4 {
-			t.Errorf("%d erasures are recorded, want 4", n)
-		}
+		w.WantCount(t, 4, "SELECT COUNT(*) FROM zone_audit WHERE action = 'erase' AND principal = 'ann' AND state_after LIKE '%request 4711%'")
 		if again := w.erase(t, "alice", "203.0.113.7"); len(again) != 0 {
 			t.Errorf("a second erasure did something: %v", again)
 		}
@@ -345,12 +343,8 @@ func TestAnErasureThatBreaksOffGoesOnWithItsPseudonym(t *testing.T) {
 		if rest[first[0].ZoneID] != first[0].Pseudonym {
 			t.Errorf("pseudonyms %v, want %+v", rest, first[0])
 		}
-		if n := w.Count(t, "SELECT COUNT(*) FROM subject_erasure"); n != 0 {
-			t.Errorf("%d erasures are still under way", n)
-		}
-		if n := w.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'alice'"); n != 1 {
-			t.Errorf("%d txns of the person who came back, want 1", n)
-		}
+		w.WantCount(t, 0, "SELECT COUNT(*) FROM subject_erasure")
+		w.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'alice'")
 	})
 }
 

@@ -247,11 +247,7 @@ func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		probe, err := OpenProbe(session.Options{DSN: d.ServiceAccount(t).DSN, ConnectTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dbtest.AtEnd(t, func() { _ = probe.Close() })
+		probe := probe(t, d.ServiceAccount(t).DSN)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := probe.ProveCredentials(ctx); err != nil {
@@ -310,9 +306,7 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 				}
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM access_token"); n != 2 {
-			t.Errorf("%d rows, want the two good ones", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM access_token")
 	})
 }
 

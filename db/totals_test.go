@@ -106,9 +106,7 @@ func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		if got := text(t, d, hour); got != "6 5 1 1 1" {
 			t.Errorf("the zone's hour: %s", got)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'"); n != 4 {
-			t.Errorf("%d rows, want hour, day, month and all", n)
-		}
+		d.WantCount(t, 4, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'")
 	})
 }
 

@@ -85,17 +85,13 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("err = %v, want ErrBusy", err)
 			}
-			if open, _ := d.Transactions(t); open != 1 {
-				t.Errorf("%d transactions open, want the holder's alone", open)
-			}
+			wantHolderAlone(t, d)
 			release()
 			if decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil || decisions[0].Blocked {
 				t.Errorf("after release: %+v, %v", decisions, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 4 {
-			t.Errorf("recorded %d txns, want 4: those that timed out left some", n)
-		}
+		d.WantCount(t, 4, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 
@@ -133,9 +129,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || !errors.Is(decisions[1].Err, service.ErrBusy) {
 			t.Errorf("held ones alone: %+v, %v", decisions, err)
 		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		wantHolderAlone(t, d)
 		d.Audit(t, zone(1, 100, time.Hour))
 	})
 }

@@ -237,22 +237,14 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 		if n := len(d.Txns(t, user("alice"))); n != 1 {
 			t.Errorf("%d txns are left, want 1", n)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 1 {
-			t.Errorf("%d overrides are left, want that of the other zone", n)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = 1 AND action = 'delete' AND principal = 'ann'"); n != 2 {
-			t.Errorf("%d deletions are audited, want those of the override and the zone", n)
-		}
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_override")
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = 1 AND action = 'delete' AND principal = 'ann'")
 		// A new zone of that id begins without them.
 		if _, err := store.Records.PutZone(t.Context(), zone(1, 5, time.Hour), service.Match{Absent: true}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if n := d.Count(t, "SELECT overridden FROM zone_master WHERE id = 1"); n != 0 {
-			t.Error("a new zone looks for overrides of the old one")
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND narrowed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR"); n != 1 {
-			t.Error("a new zone does not expect the txns of the old one")
-		}
+		d.WantCount(t, 0, "SELECT overridden FROM zone_master WHERE id = 1")
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND narrowed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR")
 	})
 }
 
