@@ -18,9 +18,7 @@ func attempt(id string, buckets ...service.Bucket) []service.Check {
 func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: 20 * time.Second, MaxConns: 1})
+		d, p, store := through(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
 		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if !errors.Is(err, service.ErrUndecided) {

@@ -112,40 +112,36 @@ func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 	store := connect(t, d, session.Options{LockWait: 40 * time.Second})
 	var mu sync.Mutex
 	answers := map[uint64]service.Txn{}
-	var group sync.WaitGroup
-	for writer := range writers {
-		group.Go(func() {
-			for call := range calls {
-				var checks []service.Check
-				for i := range size {
-					question := check(service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", rand.N(40))})[0]
-					if i%3 == 0 {
-						question.Buckets = append(question.Buckets, service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", rand.N(9))})
-					}
-					if call%2 == 0 && i%5 == 0 {
-						question.AttemptID = fmt.Sprint(writer, "-", call, "-", i)
-					}
-					checks = append(checks, question)
+	atOnce(writers, func(writer int) {
+		for call := range calls {
+			var checks []service.Check
+			for i := range size {
+				question := check(service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", rand.N(40))})[0]
+				if i%3 == 0 {
+					question.Buckets = append(question.Buckets, service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", rand.N(9))})
 				}
-				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-				if err != nil {
-					t.Error(err)
-					return
+				if call%2 == 0 && i%5 == 0 {
+					question.AttemptID = fmt.Sprint(writer, "-", call, "-", i)
 				}
-				mu.Lock()
-				for i, decision := range decisions {
-					for _, v := range decision.Verdicts {
-						answers[v.TxnID] = service.Txn{
-							ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
-							AttemptID: checks[i].AttemptID, Attempts: 1,
-						}
-					}
-				}
-				mu.Unlock()
+				checks = append(checks, question)
 			}
-		})
-	}
-	group.Wait()
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			for i, decision := range decisions {
+				for _, v := range decision.Verdicts {
+					answers[v.TxnID] = service.Txn{
+						ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
+						AttemptID: checks[i].AttemptID, Attempts: 1,
+					}
+				}
+			}
+			mu.Unlock()
+		}
+	})
 	return answers
 }
 

@@ -178,9 +178,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: time.Minute})
+		_, p, store := through(t, engine, session.Options{LockWait: time.Minute}, zone(1, 5, time.Hour))
 		both := check(user("alice"), user("bob"))
 		decideOne(t, store, both)
 		p.BeforeAnswer("START TRANSACTION", p.Cut)

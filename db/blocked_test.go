@@ -44,9 +44,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, recording(1, 2), zone(2, 0, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 1})
+		_, p, store := through(t, engine, session.Options{MaxConns: 1}, recording(1, 2), zone(2, 0, time.Hour))
 		asked := 0
 		ask := func(bucket service.Bucket) {
 			t.Helper()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
@@ -185,22 +186,16 @@ func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
 // txnIDs returns the ids of a zone's txns by bucket, in rising order.
 func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 	t.Helper()
-	rows, err := pool.Query("SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID)
-	if err != nil {
+	var rows []struct {
+		Key string `db:"bucket_key"`
+		ID  int64
+	}
+	if err := sqlx.NewDb(pool, "mysql").Select(&rows, "SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
 	ids := map[string][]int64{}
-	for rows.Next() {
-		var key string
-		var id int64
-		if err := rows.Scan(&key, &id); err != nil {
-			t.Fatal(err)
-		}
-		ids[key] = append(ids[key], id)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, row := range rows {
+		ids[row.Key] = append(ids[row.Key], row.ID)
 	}
 	return ids
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
 	"velocityd/db/session"
@@ -186,22 +188,17 @@ func (l *load) wantExact(t *testing.T) {
 // recorded returns how many txns count in each bucket.
 func (l *load) recorded(t *testing.T) map[string]int {
 	t.Helper()
-	rows, err := l.pool.Query("SELECT bucket_key, COUNT(*) FROM zone_txn WHERE zone_id = ? AND counted GROUP BY bucket_key", l.zone.ID)
-	if err != nil {
+	var rows []struct {
+		Key string `db:"bucket_key"`
+		N   int
+	}
+	if err := sqlx.NewDb(l.pool, "mysql").Select(&rows, "SELECT bucket_key, COUNT(*) AS n FROM zone_txn WHERE zone_id = ? AND counted "+
+		"GROUP BY bucket_key", l.zone.ID); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
 	counted := map[string]int{}
-	for rows.Next() {
-		var key string
-		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
-		counted[key] = n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, row := range rows {
+		counted[row.Key] = row.N
 	}
 	return counted
 }

@@ -19,9 +19,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-		dbtest.Migrate(t, d.DSN)
-		d.SetZone(t, zone(1, 50, time.Hour))
+		d := migrated(t, server, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		for _, step := range []struct {
@@ -67,11 +65,10 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 // TestASessionInItsCommitIsNotKilledAndKeepsItsPlace has each COMMIT wait for a replica that is away.
 func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 	t.Parallel()
+	const looks = "SHOW GLOBAL STATUS LIKE 'Com_show_processlist'" // at the sessions of the server
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir())
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-		dbtest.Migrate(t, d.DSN)
-		d.SetZone(t, zone(1, 50, time.Hour))
+		d := migrated(t, server, zone(1, 50, time.Hour))
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
 		stall := d.StallCommits(t)
 		for _, question := range [][]service.Check{check(user("a")), check(user("b"), user("c"))} {
@@ -84,13 +81,13 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 				ended <- err
 			}()
 			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(d.Committing(t)) == 1 })
-			before := looks(t, d)
+			before := counter(t, d.SQL, looks)
 			cancel()
 			if err := <-ended; !errors.Is(err, service.ErrUndecided) {
 				t.Errorf("%v: %v", buckets, err)
 			}
 			dbtest.Eventually(t, "the killer has looked at it", func() bool {
-				return looks(t, d) >= before+3 || store.lanes.Stats().InUse == 0
+				return counter(t, d.SQL, looks) >= before+3 || store.lanes.Stats().InUse == 0
 			})
 			sessions, places := d.Committing(t), store.lanes.Stats().InUse
 			if len(sessions) != 1 || places != 1 || sessions[0].Command == "Killed" {
@@ -101,13 +98,4 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 			d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key)
 		}
 	})
-}
-
-// looks returns how often sessions of a server were listed.
-func looks(t *testing.T, d *dbtest.Database) (n int) {
-	t.Helper()
-	if err := d.SQL.QueryRow("SHOW GLOBAL STATUS LIKE 'Com_show_processlist'").Scan(new(string), &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

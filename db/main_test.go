@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/localdb"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/explain"
@@ -164,6 +165,51 @@ func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...ser
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)
+}
+
+// through is stand with a proxy between the store and the engine.
+func through(
+	t *testing.T, engine *dbtest.Engine, o session.Options, zones ...service.Zone,
+) (*dbtest.Database, *dbtest.Proxy, *Store) {
+	t.Helper()
+	d := engine.Database(t, zones...)
+	p := dbtest.Through(t, d.DSN)
+	return d, p, connect(t, &dbtest.Database{DSN: p.DSN}, o)
+}
+
+// migrated returns a new database of a test's own server, with these zones.
+func migrated(t *testing.T, server *localdb.Server, zones ...service.Zone) *dbtest.Database {
+	t.Helper()
+	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+	dbtest.Migrate(t, d.DSN)
+	for _, zone := range zones {
+		d.SetZone(t, zone)
+	}
+	return d
+}
+
+// counter returns the sum of the numbers that a SHOW STATUS answers with.
+func counter(t *testing.T, on interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string,
+) (sum int) {
+	t.Helper()
+	rows, err := on.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(new(string), &n); err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return sum
 }
 
 // connect returns the store of a database with the newest schema.

@@ -275,32 +275,28 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, _ := overridden(t, f)
 		store := f.connect(t, d, session.Options{LockWait: 20 * time.Second}) // an edit waits once
-		var group sync.WaitGroup
-		for caller := range 8 {
-			group.Go(func() {
-				for round := range 6 {
-					o := deny(fmt.Sprint("10.0.", caller, ".", round))
-					if round%2 == 1 {
-						o = within(fmt.Sprintf("10.%d.0.0/16", caller))
-					}
-					added, err := store.Records.AddOverride(context.Background(), o, "ann")
-					if err == nil {
-						added.Reason = "set"
-						added, err = store.Records.SetOverride(context.Background(), added, "bob")
-					}
-					if err == nil {
-						err = store.Records.DeleteOverride(context.Background(), 1, added.ID, "eve")
-					}
-					if err == nil {
-						_, err = store.Records.PutZone(context.Background(), zone(2, round, time.Minute), service.Match{}, "")
-					}
-					if err != nil {
-						t.Error(err)
-					}
+		atOnce(8, func(caller int) {
+			for round := range 6 {
+				o := deny(fmt.Sprint("10.0.", caller, ".", round))
+				if round%2 == 1 {
+					o = within(fmt.Sprintf("10.%d.0.0/16", caller))
 				}
-			})
-		}
-		group.Wait()
+				added, err := store.Records.AddOverride(context.Background(), o, "ann")
+				if err == nil {
+					added.Reason = "set"
+					added, err = store.Records.SetOverride(context.Background(), added, "bob")
+				}
+				if err == nil {
+					err = store.Records.DeleteOverride(context.Background(), 1, added.ID, "eve")
+				}
+				if err == nil {
+					_, err = store.Records.PutZone(context.Background(), zone(2, round, time.Minute), service.Match{}, "")
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
 		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_override")
 		d.WantCount(t, 3*8*6, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override'")
 	})

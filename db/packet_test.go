@@ -16,9 +16,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 	t.Parallel()
 	const smallest, callsOfAll, rate = 1024, 3, 2
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
-		dbtest.Migrate(t, d.DSN)
-		d.SetZone(t, zone(1, rate, time.Hour))
+		d := migrated(t, engine.Private(t, t.TempDir()), zone(1, rate, time.Hour))
 		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns}) // one session for all
 		var checks []service.Check

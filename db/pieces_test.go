@@ -18,9 +18,7 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 	t.Parallel()
 	const most, each = 250, 4 // checks of a transaction, buckets of a check
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+		d, p, store := through(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		checks := make([]service.Check, most+50)
 		for i := range checks {
 			for j := range each {

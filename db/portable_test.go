@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -90,11 +89,7 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t)
-	var version string
-	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	if engine.Of(version, "") != engine.TiDB {
+	if !d.IsTiDB(t) {
 		t.Skip("the variable is TiDB's")
 	}
 	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")

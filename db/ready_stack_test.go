@@ -49,9 +49,7 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 		if !tooSmall {
 			stack = "--thread-stack=144K"
 		}
-		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir(), stack), ""))
-		dbtest.Migrate(t, d.DSN)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
+		d := migrated(t, engine.Private(t, t.TempDir(), stack), service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		found := proveWays(t, probe(t, d.DSN))
 		for way, err := range goWays(t, d, connect(t, d, session.Options{})) {

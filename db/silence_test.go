@@ -14,9 +14,7 @@ import (
 func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 50, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 8})
+		_, p, store := through(t, engine, session.Options{MaxConns: 8}, zone(1, 50, time.Hour))
 		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Second}),
 			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
 		for _, checks := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {

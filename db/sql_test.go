@@ -1,8 +1,6 @@
 package db
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,33 +164,11 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
 		} {
 			conn := sqlSession(t, d)
-			before := handlerReads(t, conn)
+			before := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'")
 			dbtest.Exec(t, conn, statement)
-			if read := handlerReads(t, conn) - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
+			if read := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
 				t.Errorf("%s: read %d entries of a history of %d", statement, read, 2*flood)
 			}
 		}
 	})
-}
-
-// handlerReads is how many index entries and rows a session has read.
-func handlerReads(t *testing.T, conn *sql.Conn) (total int) {
-	t.Helper()
-	rows, err := conn.QueryContext(context.Background(), "SHOW SESSION STATUS LIKE 'Handler_read%'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
-		total += n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return total
 }

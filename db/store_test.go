@@ -107,9 +107,7 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-		dbtest.Migrate(t, d.DSN)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := migrated(t, server, zone(1, 5, time.Hour))
 		run := &midRun{limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second})}
 		var group sync.WaitGroup
 		for range 16 {

@@ -194,20 +194,12 @@ func (w world) dump(t *testing.T) (lines []string) {
 
 func column(t *testing.T, on *sql.DB, query string) (values []string) {
 	t.Helper()
-	rows, err := on.Query(query)
+	rows, err := dbtest.Texts(on, query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var value string
-		if err := rows.Scan(&value); err != nil {
-			t.Fatal(err)
-		}
-		values = append(values, value)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, row := range rows {
+		values = append(values, row[0])
 	}
 	return values
 }

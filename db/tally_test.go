@@ -3,7 +3,6 @@ package db
 import (
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -82,12 +81,7 @@ func (s *tallied) wantVelocity(t *testing.T, want int) (isTold bool) {
 // read returns how many index entries and rows the session of the batches has read so far.
 func (s *tallied) read(t *testing.T) int {
 	t.Helper()
-	var name string
-	var n int
-	if err := s.store.lanes.QueryRow("SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return counter(t, s.store.lanes, "SHOW SESSION STATUS LIKE 'Handler_read_next'")
 }
 
 func TestATallySparesTheCount(t *testing.T) {
@@ -229,28 +223,24 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 			ways = append(ways, inBatches{connect(t, d, session.Options{LockWait: 20 * time.Second})})
 		}
 		var allowed atomic.Int64
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				way := ways[(1+i)%len(ways)]
-				checks := slices.Repeat(check(user("hot")), each)
-				if i%len(ways) == len(ways)-1 {
-					checks = checks[:1] // SQL's, alone
+		atOnce(callers, func(i int) {
+			way := ways[(1+i)%len(ways)]
+			checks := slices.Repeat(check(user("hot")), each)
+			if i%len(ways) == len(ways)-1 {
+				checks = checks[:1] // SQL's, alone
+			}
+			for range calls {
+				decisions, err := way.CheckAll(t.Context(), service.Call{Checks: checks})
+				if err != nil {
+					t.Error(err)
 				}
-				for range calls {
-					decisions, err := way.CheckAll(t.Context(), service.Call{Checks: checks})
-					if err != nil {
-						t.Error(err)
-					}
-					for _, decision := range decisions {
-						if decision.Err == nil && !decision.Blocked {
-							allowed.Add(1)
-						}
+				for _, decision := range decisions {
+					if decision.Err == nil && !decision.Blocked {
+						allowed.Add(1)
 					}
 				}
-			})
-		}
-		group.Wait()
+			}
+		})
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally > ?", rate/2); n != 1 || allowed.Load() != rate {
 			t.Errorf("allowed %d, want %d, with %d tallies, want 1", allowed.Load(), rate, n)
 		}

@@ -221,20 +221,13 @@ func TestNoVariableOfASessionMovesADecision(t *testing.T) {
 		for _, settings := range wordySettings() {
 			c.hold(t, want, settings...)
 		}
-		names, err := c.own.QueryContext(t.Context(), "SHOW SESSION VARIABLES")
+		variables, err := dbtest.Texts(c.own, "SHOW SESSION VARIABLES")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defaults := map[string]string{}
-		for names.Next() {
-			var name, value string
-			if err := names.Scan(&name, &value); err != nil {
-				t.Fatal(err)
-			}
-			defaults[name] = value
-		}
-		if err := names.Err(); err != nil {
-			t.Fatal(err)
+		for _, v := range variables {
+			defaults[v[0]] = v[1]
 		}
 		moved := 0
 		for name := range defaults {

@@ -161,21 +161,17 @@ func TestOfManyCreatorsOneCreates(t *testing.T) {
 		for id, match := range map[int64]service.Match{1: {Absent: true}, 2: {}} {
 			var mu sync.Mutex
 			var revisions []uint64
-			var group sync.WaitGroup
-			for i := range callers {
-				group.Go(func() {
-					put, err := store.Records.PutZone(context.Background(), zone(id, i, time.Minute), match, "")
-					mu.Lock()
-					defer mu.Unlock()
-					switch {
-					case err == nil:
-						revisions = append(revisions, put.Revision)
-					case !match.Absent || !errors.Is(err, service.ErrPrecondition):
-						t.Errorf("%+v: %v", match, err)
-					}
-				})
-			}
-			group.Wait()
+			atOnce(callers, func(i int) {
+				put, err := store.Records.PutZone(context.Background(), zone(id, i, time.Minute), match, "")
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					revisions = append(revisions, put.Revision)
+				case !match.Absent || !errors.Is(err, service.ErrPrecondition):
+					t.Errorf("%+v: %v", match, err)
+				}
+			})
 			slices.Sort(revisions)
 			want := []uint64{1}
 			for r := uint64(2); !match.Absent && r <= callers; r++ {
@@ -193,28 +189,24 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		const callers, rounds = 6, 5
 		_, store := f.stand(t, session.Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
-		var group sync.WaitGroup
-		for range callers {
-			group.Go(func() {
-				for done := 0; done < rounds; {
-					before, err := store.Records.Zone(context.Background(), 1)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					before.Rate++
-					_, err = store.Records.PutZone(context.Background(), before, service.Match{Revision: before.Revision}, "")
-					switch {
-					case err == nil:
-						done++
-					case !errors.Is(err, service.ErrPrecondition):
-						t.Error(err)
-						return
-					}
+		atOnce(callers, func(int) {
+			for done := 0; done < rounds; {
+				before, err := store.Records.Zone(context.Background(), 1)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-			})
-		}
-		group.Wait()
+				before.Rate++
+				_, err = store.Records.PutZone(context.Background(), before, service.Match{Revision: before.Revision}, "")
+				switch {
+				case err == nil:
+					done++
+				case !errors.Is(err, service.ErrPrecondition):
+					t.Error(err)
+					return
+				}
+			}
+		})
 		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.Rate != callers*rounds {
 			t.Errorf("got a rate of %d, %v: edits were lost, want %d", got.Rate, err, callers*rounds)
 		}
