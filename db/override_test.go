@@ -104,42 +104,6 @@ func same(a, b service.Override) bool {
 	return a == b
 }
 
-func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		d, store := overridden(t, f)
-		d.SetZone(t, zone(2, 5, time.Minute))
-		added, err := store.Records.AddOverride(t.Context(), deny("192.0.2.1"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		elsewhere, unknown := deny("192.0.2.1"), deny("192.0.2.1")
-		elsewhere.ZoneID, elsewhere.ID = 2, added.ID
-		unknown.ZoneID, unknown.ID = 3, added.ID
-		never := deny("192.0.2.2")
-		never.ID = added.ID + 1
-		for name, ask := range map[string]func() error{
-			"list of an unknown zone": func() error { _, err := store.Records.Overrides(t.Context(), 3, 0, 10); return err },
-			"read in another zone":    func() error { _, err := store.Records.Override(t.Context(), 2, added.ID); return err },
-			"read of none":            func() error { _, err := store.Records.Override(t.Context(), 1, never.ID); return err },
-			"add to an unknown zone":  func() error { _, err := store.Records.AddOverride(t.Context(), unknown, ""); return err },
-			"set in another zone":     func() error { _, err := store.Records.SetOverride(t.Context(), elsewhere, ""); return err },
-			"set in an unknown zone":  func() error { _, err := store.Records.SetOverride(t.Context(), unknown, ""); return err },
-			"set none":                func() error { _, err := store.Records.SetOverride(t.Context(), never, ""); return err },
-			"delete in another zone":  func() error { return store.Records.DeleteOverride(t.Context(), 2, added.ID, "") },
-			"delete in unknown zone":  func() error { return store.Records.DeleteOverride(t.Context(), 3, added.ID, "") },
-			"delete none":             func() error { return store.Records.DeleteOverride(t.Context(), 1, never.ID, "") },
-		} {
-			if err := ask(); !errors.Is(err, service.ErrNotFound) {
-				t.Errorf("%s: %v, want ErrNotFound", name, err)
-			}
-		}
-		if got, err := store.Records.Override(t.Context(), 1, added.ID); err != nil || !same(got, added) {
-			t.Errorf("got %+v, %v, want it unchanged", got, err)
-		}
-	})
-}
-
 func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {

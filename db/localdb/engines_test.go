@@ -214,21 +214,6 @@ func query(t *testing.T, s *localdb.Server, statement string) string {
 	return value
 }
 
-// eventually polls until the claim holds.
-func eventually(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", claim)
-		}
-	}
-}
-
 // newFolder names a folder that does not exist yet.
 func newFolder(t *testing.T) string {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 )
 
@@ -89,7 +90,7 @@ func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		other := startOther(t, usedFolder(t, b), b)
 		other.kill(t)
-		eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
+		dbtest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
 }
 
@@ -110,7 +111,7 @@ func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 		case !errors.Is(err, context.DeadlineExceeded):
 			t.Fatalf("Start: %v", err)
 		}
-		eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
+		dbtest.Eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
 		start(t, o)
 	})
 }
