@@ -276,24 +276,6 @@ func TestATallyThatCanNotBeTrueIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestATallyTellsOnlyWhatItCovers(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	good := tally{count: 5, from: now.Add(-time.Hour), until: now, countedAt: now.Add(-oldestTally)}
-	short, ahead, old := good, good, good
-	short.from = short.from.Add(time.Microsecond) // of a narrower window
-	ahead.until = now.Add(time.Microsecond)       // the clock was set back
-	old.countedAt = old.countedAt.Add(-time.Microsecond)
-	for name, c := range map[string]struct {
-		tally
-		want bool
-	}{"good": {good, true}, "short": {short, false}, "ahead": {ahead, false}, "old": {old, false}, "none": {}} {
-		if got := c.suffices(now, now.Add(-time.Hour)); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // countUses counts the packets that tell a velocity by a tally. It changes none.
 func (w *twin) countUses(packet string) string {
 	if strings.Contains(packet, " AND created_at <= ") {

@@ -54,6 +54,17 @@ func rollUp(tb testing.TB, store *Store) {
 	}
 }
 
+// ageTotals removes totals that are too old.
+func ageTotals(t *testing.T, store *Store) {
+	t.Helper()
+	if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
+		_, err := totals.Age().Run(t.Context(), conn, "")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -62,13 +73,12 @@ func TestStoreKeepsTotals(t *testing.T) {
 			return totalsBench{b, b.store.Totals}
 		})
 	})
-}
-
-func TestPortableStoreKeepsTotals(t *testing.T) {
-	t.Parallel()
-	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
-		b := newPortableBench(t, dbtest.Portable(t))
-		return portableTotals{b, b.store.Totals}
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+			b := newPortableBench(t, dbtest.Portable(t))
+			return portableTotals{b, b.store.Totals}
+		})
 	})
 }
 
@@ -189,17 +199,9 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 			decided(t, store, user(key))
 			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
 		}
-		age := func() {
-			if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
-				_, err := totals.Age().Run(t.Context(), conn, "")
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		age()
+		ageTotals(t, store)
 		rollUp(t, store)
-		age()
+		ageTotals(t, store)
 		const spans = "SELECT GROUP_CONCAT(CONCAT(bucket_key, ' ', span) ORDER BY CAST(bucket_key AS SIGNED), span) FROM zone_bucket_total"
 		if got := text(t, d, spans); got != "1 all,1 month,1 day,1 hour,36 all,36 month,36 day,401 all,401 month" {
 			t.Errorf("left are %s", got)
@@ -233,12 +235,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		d.Age(t, user("alice"), 3*time.Hour)
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
-		if err := narrow.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
-			_, err := totals.Age().Run(t.Context(), conn, "")
-			return err
-		}); err != nil {
-			t.Error(err)
-		}
+		ageTotals(t, narrow)
 		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}

@@ -42,6 +42,15 @@ func (i *inbox) send(_ context.Context, _ webhook.Webhook, secret string, e even
 	return nil
 }
 
+// hook adds a webhook for the events of buckets.
+func hook(t *testing.T, store *Store, url string) {
+	t.Helper()
+	hook := webhook.Webhook{URL: url, Types: []event.Type{"bucket.*"}}
+	if _, err := store.Records.AddWebhook(t.Context(), hook, "whsec_hidden", "ann"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // deliver makes all events older than the lag, and takes a turn.
 func (i *inbox) deliver(t *testing.T, d *dbtest.Database, s *Store) {
 	t.Helper()
@@ -139,9 +148,7 @@ func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, second := t.Context(), f.connect(t, d, session.Options{})
-		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
-			t.Fatal(err)
-		}
+		hook(t, store, "https://hooks.example.com/")
 		keys := []string{"alice", "bob"}
 		for range 2 {
 			for _, key := range keys {
@@ -198,9 +205,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, box := t.Context(), &inbox{}
-		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
-			t.Fatal(err)
-		}
+		hook(t, store, "https://hooks.example.com/")
 		late, err := d.SQL.BeginTx(ctx, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -266,9 +271,7 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
-		if _, err := store.Records.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/"}, "whsec_hidden", "ann"); err != nil {
-			t.Fatal(err)
-		}
+		hook(t, store, "https://hooks.example.com/")
 		d.WantCount(t, 1, "SELECT COUNT(*) FROM read_webhook")
 		d.WantCount(t, 0, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'read_webhook' "+
 			"AND column_name = 'secret'")
@@ -310,9 +313,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		} {
 			receiver := httptest.NewServer(take)
 			t.Cleanup(receiver.Close)
-			if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: receiver.URL}, webhook.NewSecret(), "ann"); err != nil {
-				t.Fatal(err)
-			}
+			hook(t, store, receiver.URL)
 		}
 		lock := func(key string) {
 			t.Helper()
