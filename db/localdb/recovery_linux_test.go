@@ -72,7 +72,7 @@ func alive(pid int) bool {
 
 func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
+		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
 		wantErr(t, err, localdb.ErrInUse, o.Dir, strconv.Itoa(other.Process.Pid))
@@ -88,7 +88,7 @@ func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		other := startOther(t, usedFolder(t, b), b)
+		other := startOther(t, dbtest.Folder(t, b.Engine), b)
 		other.kill(t)
 		dbtest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
@@ -96,7 +96,7 @@ func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
+		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
