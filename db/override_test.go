@@ -74,9 +74,13 @@ func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 			t.Errorf("set %+v, %v, want %+v", set, err, changed)
 		}
 		var listed []uint64
-		for page, err := store.Records.Overrides(ctx, 1, 0, 4); len(page) > 0; page, err = store.Records.Overrides(ctx, 1, listed[len(listed)-1], 4) {
+		for after := uint64(0); ; after = listed[len(listed)-1] {
+			page, err := store.Records.Overrides(ctx, 1, after, 4)
 			if err != nil || len(page) > 4 {
 				t.Fatal(page, err)
+			}
+			if len(page) == 0 {
+				break
 			}
 			for _, o := range page {
 				listed = append(listed, o.ID)
