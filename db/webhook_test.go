@@ -46,7 +46,7 @@ func (i *inbox) send(_ context.Context, _ webhook.Webhook, secret string, e even
 func hook(t *testing.T, store *Store, url string) {
 	t.Helper()
 	hook := webhook.Webhook{URL: url, Types: []event.Type{"bucket.*"}}
-	if _, err := store.Records.AddWebhook(t.Context(), hook, "whsec_hidden", "ann"); err != nil {
+	if _, err := store.Records.AddWebhook(t.Context(), hook, webhook.NewSecret(), "ann"); err != nil {
 		t.Fatal(err)
 	}
 }
