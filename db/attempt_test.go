@@ -3,9 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,9 +18,7 @@ func attempt(id string, buckets ...service.Bucket) []service.Check {
 func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: 20 * time.Second, MaxConns: 1})
+		d, p, store := through(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
 		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if !errors.Is(err, service.ErrUndecided) {
@@ -49,43 +44,6 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	})
 }
 
-func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
-		for round := range 10 {
-			id := fmt.Sprint("round-", round)
-			const callers = 4
-			results := make(chan error, callers)
-			start := make(chan struct{})
-			for caller := range callers {
-				go func() {
-					<-start
-					decisions, err := store.CheckAll(context.Background(), service.Call{Checks: attempt(id, user(fmt.Sprint("key-", caller)))})
-					if err == nil {
-						err = decisions[0].Err
-					}
-					results <- err
-				}()
-			}
-			close(start)
-			decided := 0
-			for range callers {
-				switch err := <-results; {
-				case err == nil:
-					decided++
-				case !errors.Is(err, service.ErrConflict):
-					t.Error(err)
-				}
-			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE attempt_id = ?", id); decided != 1 || n != 1 {
-				t.Errorf("%s: %d decided and %d txns, want 1", id, decided, n)
-			}
-		}
-		d.Audit(t, zone(1, 100, time.Hour))
-	})
-}
-
 // TestAnExpiredAttemptIsTakenOverByOne lets one session wait for another that is
 // just giving an expired attempt_id a new meaning.
 func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
@@ -93,9 +51,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		d.LeaveUnaudited() // an answer has no txn
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("x", user("old"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, attempt("x", user("old")))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		other := sqlSession(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
 			`INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
@@ -113,149 +69,10 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 		if err := <-ended; !errors.Is(err, service.ErrConflict) {
 			t.Errorf("got %v, want ErrConflict: the other session was first", err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_attempt WHERE JSON_EXTRACT(answer, '$[0][1]') = 'others'"); n != 1 {
-			t.Error("the answer of the other session is forgotten")
-		}
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_attempt WHERE JSON_EXTRACT(answer, '$[0][1]') = 'others'")
 		if n := len(d.Txns(t, user("mine"))); n != 0 {
 			t.Errorf("recorded %d txns for an attempt_id of another", n)
 		}
-	})
-}
-
-func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
-		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
-		ask := func(id string) uint64 {
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: attempt(id, user("alice"))})
-			if err != nil || decisions[0].Err != nil {
-				t.Fatalf("%q: %+v, %v", id, decisions, err)
-			}
-			return decisions[0].TxnID()
-		}
-		first := map[string]uint64{}
-		for _, id := range ids {
-			first[id] = ask(id)
-		}
-		for _, id := range ids {
-			if again := ask(id); again != first[id] {
-				t.Errorf("%q: txn %d, want %d", id, again, first[id])
-			}
-			if got := d.Txns(t, user("alice"))[first[id]-first["a"]].AttemptID; got != id {
-				t.Errorf("%q is recorded as %q", id, got)
-			}
-		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
-		for _, id := range ids {
-			if again := ask(id); again == first[id] {
-				t.Errorf("%q: still answered as before, though it has expired", id)
-			} else if ask(id) != again {
-				t.Errorf("%q: the new answer is not remembered", id)
-			}
-		}
-		if n := len(d.Txns(t, user("alice"))); n != 2*len(ids) {
-			t.Errorf("%d txns, want %d", n, 2*len(ids))
-		}
-	})
-}
-
-func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 100, time.Hour))
-		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
-			for _, id := range []string{
-				"", strings.Repeat("x", 65), strings.Repeat("x", 257), "é", "ſ", "\u212a", "a\tb", "a\n", "\n", "a\x00", "\x7f", "🔑",
-			} {
-				_, err := conn.ExecContext(t.Context(), `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"a"}]', ?)`, id)
-				if err == nil {
-					t.Errorf("sql_mode %q: %.20s: taken", mode, id)
-				}
-			}
-		}
-		for _, table := range []string{"zone_txn", "zone_attempt", "zone_bucket_lock"} {
-			if n := d.Count(t, "SELECT COUNT(*) FROM "+table); n != 0 {
-				t.Errorf("left %d rows in %s", n, table)
-			}
-		}
-	})
-}
-
-func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		name := service.KeyRule{Kind: service.KeyUsername}
-		for what, question := range map[string][]service.Check{
-			"single":        {{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}},
-			"second bucket": {{Buckets: []service.Bucket{user("a"), user("b")}, KeyRules: []service.KeyRule{{}, name}}},
-			"behind a good one": {
-				{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{{}}},
-				{Buckets: []service.Bucket{user("b")}, KeyRules: []service.KeyRule{name}, AttemptID: "x"},
-			},
-			"among many": slices.Repeat([]service.Check{{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}}, 20),
-		} {
-			if _, err := store.CheckAll(t.Context(), service.Call{Checks: question}); !errors.Is(err, service.ErrStaleKey) {
-				t.Errorf("%s: %v, want ErrStaleKey", what, err)
-			}
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
-			t.Errorf("%d lock rows were made", n)
-		}
-	})
-}
-
-func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 3, time.Hour),
-			service.Zone{ID: 2, Rate: 2, Window: time.Hour, Mode: service.ModeShadow, Lockout: time.Minute},
-			service.Zone{ID: 3, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 64}},
-			service.Zone{ID: 4, Window: time.Hour, Mode: service.ModeOff})
-		d.SetOverride(t, service.Override{ZoneID: 1, Key: "u7", Action: service.OverrideDeny})
-		blocked := within("10.0.0.0/8")
-		blocked.ZoneID, blocked.Action = 3, service.OverrideDeny
-		d.SetOverride(t, blocked)
-		checks := make([]service.Check, service.MaxChecks)
-		for i := range checks {
-			key := fmt.Sprint("u", i%50)
-			checks[i] = service.Check{Buckets: []service.Bucket{
-				{ZoneID: 1, Key: key}, {ZoneID: 2, Key: key}, {ZoneID: 3, Key: fmt.Sprintf("%d.0.0.%d", 10+i%3, i%50)}, {ZoneID: 4, Key: key},
-			}}
-			switch i % 5 {
-			case 0: // each id twice
-				checks[i].AttemptID = fmt.Sprint("attempt-", i%500)
-			case 1:
-				checks[i].Buckets = checks[i].Buckets[:1]
-			case 2:
-				checks[i].Buckets[3].ZoneID = 404
-			}
-		}
-		// The second of two with one id names other addresses, or the same.
-		decisions, err := connect(t, d, session.Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
-		if err != nil {
-			t.Fatal(err)
-		}
-		kinds := map[string]int{}
-		for i, got := range decisions {
-			switch {
-			case errors.Is(got.Err, service.ErrNotFound):
-				kinds["not found"]++
-			case errors.Is(got.Err, service.ErrConflict):
-				kinds["conflict"]++
-			case got.Err != nil || len(got.Verdicts) != len(checks[i].Buckets):
-				t.Errorf("check %d: %+v", i, got)
-			default:
-				kinds["decided"]++
-			}
-		}
-		if kinds["not found"] != 200 || kinds["conflict"] != 100 || kinds["decided"] != 700 {
-			t.Errorf("got %v", kinds)
-		}
-		d.Audit(t, zone(1, 3, time.Hour), service.Zone{ID: 2, Rate: 2, Window: time.Hour, Mode: service.ModeShadow},
-			zone(3, 9, time.Hour), service.Zone{ID: 4, Window: time.Hour, Mode: service.ModeOff})
 	})
 }
 
@@ -283,6 +100,135 @@ func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T)
 		dbtest.Exec(t, other, "ROLLBACK")
 		if n := left(); n != 2 {
 			t.Errorf("%d attempts are left, want 2", n)
+		}
+	})
+}
+
+// reportByID reports a success by the attempt id of these tests, "id".
+func reportByID(t *testing.T, store *Store) error {
+	t.Helper()
+	receipts, err := store.ReportAll(t.Context(), []service.Report{{AttemptID: "id", Outcome: service.OutcomeSuccess}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipts[0]
+}
+
+// TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor holds the row of an attempt as its check does before the COMMIT.
+func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{LockWait: time.Minute}, failures())
+		decideOne(t, store, attempt("id", user("alice")))
+		dbtest.Exec(t, d.SQL, "CREATE TABLE saved LIKE zone_attempt")
+		dbtest.Exec(t, d.SQL, "INSERT INTO saved SELECT * FROM zone_attempt")
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
+		other := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_attempt SELECT * FROM saved")
+		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("under way: %v, want ErrNotFound", err)
+		}
+		if _, err := store.History.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("under way: %v, want ErrNotFound", err)
+		}
+		dbtest.Exec(t, other, "COMMIT")
+		if err := reportByID(t, store); err != nil {
+			t.Errorf("answered: %v", err)
+		}
+		dbtest.Exec(t, d.SQL, "DROP TABLE saved")
+	})
+}
+
+func TestAnAttemptIDStandsForTxnsThatNoFloatHolds(t *testing.T) {
+	t.Parallel()
+	const high = 1<<53 + 12
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, failures(), zone(2, 9, time.Hour))
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 9007199254741005") // 2^53 + 13
+		decision, err := ask(t.Context(), store, attempt("id", user("alice"), service.Bucket{ZoneID: 2, Key: "b"}))
+		if err != nil || decision.TxnID() <= high {
+			t.Fatalf("%+v, %v", decision, err)
+		}
+		if err := reportByID(t, store); err != nil {
+			t.Error(err)
+		}
+		found, err := store.History.Attempt(t.Context(), "id")
+		if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Txns[1].ID != decision.Verdicts[1].TxnID ||
+			found.Outcome != service.OutcomeSuccess {
+			t.Errorf("recalled %+v, %v, want txn %d", found, err, decision.TxnID())
+		}
+		if f.engine == nil {
+			return
+		}
+		var id, outcome string
+		var txnID uint64
+		if err := d.SQL.QueryRow("CALL report_attempt('id', 'success')").Scan(&id, &outcome, &txnID); err != nil || txnID != decision.TxnID() {
+			t.Errorf("CALL report_attempt: txn %d, %v, want %d", txnID, err, decision.TxnID())
+		}
+	})
+}
+
+func TestAnAttemptOutlivesItsTxns(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, failures())
+		decideOne(t, store, attempt("id", user("a"), user("b")))
+		d.LeaveUnaudited()
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
+			t.Errorf("recalled %+v, %v, want one of two txns", found, err)
+		}
+		if err := reportByID(t, store); err != nil {
+			t.Error(err)
+		}
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("without txns: %v, want ErrNotFound", err)
+		}
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome != "" {
+			t.Errorf("recalled %+v, %v", found, err)
+		}
+	})
+}
+
+// TestReportsByManyAttemptIDsAreLookedUpInParts reports more outcomes than one look-up takes, with an id twice.
+func TestReportsByManyAttemptIDsAreLookedUpInParts(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := f.stand(t, session.Options{}, failures())
+		var checks []service.Check
+		var reports []service.Report
+		ids := []string{"a", "A", "a ", "b"}
+		for i := range 201 {
+			ids = append(ids, string(rune('!'+i%90))+string(rune('!'+i/90)))
+		}
+		for _, id := range ids {
+			checks = append(checks, attempt(id, user("alice"))...)
+			reports = append(reports, service.Report{AttemptID: id, Outcome: service.OutcomeFailure})
+		}
+		decide(t, store, checks[:100])
+		for range 2 {
+			receipts, err := store.ReportAll(t.Context(), append(reports, reports[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, got := range receipts {
+				if known := i < 100 || i == len(reports); known != (got == nil) || !known && !errors.Is(got, service.ErrNotFound) {
+					t.Errorf("report %d: %v", i, got)
+				}
+			}
+		}
+	})
+}
+
+func TestAForgottenAttemptStaysForgottenWhateverTheSessionsClockSays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, failures())
+		decideOne(t, store, attempt("id", user("a")))
+		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
+		conn := sqlSession(t, d, "SET SESSION timestamp = 1000000000")
+		if _, err := conn.ExecContext(t.Context(), "CALL report_attempt('id', 'success')"); !session.IsNumber(err, session.NumberUnknown) {
+			t.Errorf("got %v, want error %d", err, session.NumberUnknown)
 		}
 	})
 }

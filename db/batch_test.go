@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/internal/nightly"
 	"velocityd/service"
@@ -112,40 +113,36 @@ func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 	store := connect(t, d, session.Options{LockWait: 40 * time.Second})
 	var mu sync.Mutex
 	answers := map[uint64]service.Txn{}
-	var group sync.WaitGroup
-	for writer := range writers {
-		group.Go(func() {
-			for call := range calls {
-				var checks []service.Check
-				for i := range size {
-					question := check(service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", rand.N(40))})[0]
-					if i%3 == 0 {
-						question.Buckets = append(question.Buckets, service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", rand.N(9))})
-					}
-					if call%2 == 0 && i%5 == 0 {
-						question.AttemptID = fmt.Sprint(writer, "-", call, "-", i)
-					}
-					checks = append(checks, question)
+	atOnce(writers, func(writer int) {
+		for call := range calls {
+			var checks []service.Check
+			for i := range size {
+				question := check(service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", rand.N(40))})[0]
+				if i%3 == 0 {
+					question.Buckets = append(question.Buckets, service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", rand.N(9))})
 				}
-				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-				if err != nil {
-					t.Error(err)
-					return
+				if call%2 == 0 && i%5 == 0 {
+					question.AttemptID = fmt.Sprint(writer, "-", call, "-", i)
 				}
-				mu.Lock()
-				for i, decision := range decisions {
-					for _, v := range decision.Verdicts {
-						answers[v.TxnID] = service.Txn{
-							ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
-							AttemptID: checks[i].AttemptID, Attempts: 1,
-						}
-					}
-				}
-				mu.Unlock()
+				checks = append(checks, question)
 			}
-		})
-	}
-	group.Wait()
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			for i, decision := range decisions {
+				for _, v := range decision.Verdicts {
+					answers[v.TxnID] = service.Txn{
+						ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
+						AttemptID: checks[i].AttemptID, Attempts: 1,
+					}
+				}
+			}
+			mu.Unlock()
+		}
+	})
 	return answers
 }
 
@@ -156,4 +153,66 @@ func answeredBuckets(txns map[uint64]service.Txn) []service.Bucket {
 		buckets[txn.Bucket] = struct{}{}
 	}
 	return slices.Collect(maps.Keys(buckets))
+}
+
+func TestInstantsOfABucketAreGatheredInAnyOrderOfRows(t *testing.T) {
+	t.Parallel()
+	const first, second = 0, 1
+	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
+	of := make([]service.BucketState, 3)
+	list := instants{of: of}
+	for i, place := range []int{first, first, second, first, second, second} {
+		list.add(place, at(i))
+	}
+	list.close()
+	if want := []time.Time{at(0), at(1), at(3)}; !slices.Equal(of[first].Counted, want) {
+		t.Errorf("first bucket has %v, want %v", of[first].Counted, want)
+	}
+	if want := []time.Time{at(2), at(4), at(5)}; !slices.Equal(of[second].Counted, want) {
+		t.Errorf("second bucket has %v, want %v", of[second].Counted, want)
+	}
+	if of[2].Counted != nil {
+		t.Errorf("another bucket has %v", of[2].Counted)
+	}
+}
+
+// twoShards is the map of the two shards that tests have.
+func twoShards() *session.ShardMap {
+	m, _ := session.NewShardMap([]string{"-80", "80-"})
+	return m
+}
+
+func TestLockOrderIsByShardFirst(t *testing.T) {
+	t.Parallel()
+	m := twoShards()
+	shards := &session.Shards{}
+	shards.Current.Store(m)
+	conn := &session.Conn{Engine: engine.Vitess, Shards: shards}
+	var checks []service.Check
+	for zoneID := range int64(3) {
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID + 1, Key: key}}})
+		}
+	}
+	b := newBatch(newHints(seenPlaces), conn, service.Call{Checks: checks})
+	if !slices.Equal(b.zoneIDs, []int64{1, 2, 3}) {
+		t.Errorf("zones are %v", b.zoneIDs)
+	}
+	last, parts := 0, 0
+	for part := range b.parts(b.buckets) {
+		parts++
+		for _, bucket := range part {
+			if bucket.ZoneID != part[0].ZoneID || m.Of(bucket) != m.Of(part[0]) {
+				t.Errorf("a part names %v and %v", part[0], bucket)
+			}
+		}
+		if shard := m.Of(part[0]); shard < last {
+			t.Errorf("shard %d comes after %d", shard, last)
+		} else {
+			last = shard
+		}
+	}
+	if parts != 6 {
+		t.Errorf("got %d parts, want one for each of 3 zones on 2 shards", parts)
+	}
 }

@@ -71,12 +71,8 @@ func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 func wantNothing(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	d.AwaitNone(t, "the test")
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
-		t.Errorf("%d txns were recorded", n)
-	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'"); n != 0 {
-		t.Errorf("%d events tell of what was not recorded", n)
-	}
+	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn")
+	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'")
 }
 
 func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
@@ -182,18 +178,43 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: time.Minute})
+		_, p, store := through(t, engine, session.Options{LockWait: time.Minute}, zone(1, 5, time.Hour))
 		both := check(user("alice"), user("bob"))
-		if _, err := ask(t.Context(), store, both); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, both)
 		p.BeforeAnswer("START TRANSACTION", p.Cut)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := ask(ctx, store, both); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		_, p, store := through(t, engine, session.Options{MaxConns: 8}, zone(1, 50, time.Hour))
+		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Second}),
+			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
+		for _, checks := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
+			p.Withhold.Store(true)
+			asked := time.Now()
+			decisions, err := hurried.CheckAll(context.Background(), checks)
+			if took := time.Since(asked); took > 10*time.Second {
+				t.Errorf("answered after %v, with a deadline of 1s", took)
+			}
+			// How much of the answer the last packet held differs: either it came
+			// whole, or it is undecided. A batch whose first answer is lost recorded nothing.
+			if err != nil && !errors.Is(err, service.ErrUndecided) && !errors.Is(err, service.ErrBusy) {
+				t.Errorf("err = %v", err)
+			}
+			if err == nil && (decisions[0].Blocked || decisions[0].TxnID() == 0) {
+				t.Errorf("decided as %+v", decisions[0])
+			}
+			p.Withhold.Store(false)
+			if _, err := patient.CheckAll(context.Background(), checks); err != nil {
+				t.Errorf("next check: %v", err)
+			}
 		}
 	})
 }

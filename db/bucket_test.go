@@ -18,9 +18,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Second}, zone(1, 5, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("alice")))
 		rows := func() string {
 			return fmt.Sprint(d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"), d.Count(t, "SELECT COUNT(*) FROM zone_txn"),
 				d.Count(t, "SELECT COUNT(*) FROM zone_audit"))
@@ -36,9 +34,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 		if got := rows(); got != want {
 			t.Errorf("rows of locks, txns and audit: %s, want %s", got, want)
 		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		wantHolderAlone(t, d)
 		for key, want := range map[string]error{"": service.ErrInvalid, strings.Repeat("x", 256): service.ErrInvalid} {
 			if _, err := store.Peek(t.Context(), user(key)); !errors.Is(err, want) {
 				t.Errorf("%.20q: %v, want %v", key, err, want)
@@ -69,9 +65,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 3)}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, slices.Repeat(check(user("alice")), 3))
 		for _, step := range []struct{ key, who, why string }{
 			{"alice", "ann", "called in: \"é\" 🔑"},
 			{"alice", "", "again"},
@@ -86,9 +80,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 				t.Errorf("%.10s: %d rows of audit tell so, want 1", step.why, n)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'"); n != 0 {
-			t.Error("a key that was never seen got a lock row")
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'")
 		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil || decisions[0].Blocked {
 			t.Errorf("after the release: %+v, %v", decisions, err)
 		}
@@ -100,9 +92,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 3 {
-			t.Errorf("%d releases are audited, want 3", n)
-		}
+		d.WantCount(t, 3, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'")
 	})
 }
 
@@ -110,13 +100,9 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, zone(1, 1, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("alice")))
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
-		if err := store.Release(t.Context(), user("alice"), "ann", "why"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, store, user("alice"))
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].Counted {
 			t.Errorf("got %+v, want one that does not count", txns)
 		}
@@ -131,101 +117,24 @@ func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 0 {
-			t.Errorf("%d releases are audited", n)
-		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'")
+		wantHolderAlone(t, d)
 	})
 }
 
-// TestErrorsOfTheProceduresHaveNumbers is for callers by SQL, in strict sessions
-// and in careless ones.
-func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
+func TestProceduresAnswerInTheColumnsOfTheDocs(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 256)
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 1, time.Hour))
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(user("alice")), attempt("blocked", user("alice"))...)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		allowed, blocked := decisions[0].TxnID(), decisions[1].TxnID()
-		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
-			dbtest.Exec(t, conn, fmt.Sprintf("CALL report_outcome(%d, 'failure')", allowed))
-			for statement, number := range map[string]uint16{
-				"CALL peek_velocity(2, 'a')": session.NumberUnknown, "CALL peek_velocity(NULL, 'a')": session.NumberUnknown,
-				"CALL peek_velocity(1, '')": session.NumberBadArgument, "CALL peek_velocity(1, NULL)": session.NumberBadArgument,
-				"CALL peek_velocity(1, '" + long + "')":                                                                session.NumberBadArgument,
-				"CALL check_velocity(2, 'a')":                                                                          session.NumberUnknown,
-				"CALL check_velocity(1, '" + long + "')":                                                               session.NumberBadArgument,
-				"CALL check_velocity_by_rule(2, 'a', NULL, TRUE)":                                                      session.NumberUnknown,
-				"CALL check_velocity_by_rule(2, 'a', 'opaque', TRUE)":                                                  session.NumberUnknown,
-				"CALL check_velocity_by_rule(1, 'never', 'ip/32/64', TRUE)":                                            session.NumberStaleKeyRule,
-				"CALL check_velocity_by_rule(1, 'alice', 'username', TRUE)":                                            session.NumberStaleKeyRule,
-				"CALL check_velocity_by_rule(1, NULL, 'opaque', TRUE)":                                                 session.NumberBadArgument,
-				"CALL release_bucket(2, 'a', 'who', 'why')":                                                            session.NumberUnknown,
-				"CALL release_bucket(NULL, 'a', 'who', 'why')":                                                         session.NumberUnknown,
-				"CALL release_bucket(1, 'a', 'who', '')":                                                               session.NumberBadArgument,
-				"CALL release_bucket(1, 'a', 'who', NULL)":                                                             session.NumberBadArgument,
-				"CALL release_bucket(1, '', 'who', 'why')":                                                             session.NumberBadArgument,
-				"CALL release_bucket(1, '" + long + "', 'w', 'w')":                                                     session.NumberBadArgument,
-				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":                                               session.NumberBadArgument,
-				"CALL release_bucket(1, 'a', 'w', '" + long + "')":                                                     session.NumberBadArgument,
-				"CALL report_outcome(99999, 'success')":                                                                session.NumberUnknown,
-				"CALL report_outcome(0, 'success')":                                                                    session.NumberUnknown,
-				"CALL report_outcome(NULL, 'success')":                                                                 session.NumberBadArgument,
-				"CALL report_outcome(1, 'won')":                                                                        session.NumberBadArgument,
-				"CALL report_outcome(1, NULL)":                                                                         session.NumberBadArgument,
-				"CALL report_outcome(1, '')":                                                                           session.NumberBadArgument,
-				"CALL report_attempt('never', 'success')":                                                              session.NumberUnknown,
-				"CALL report_attempt(NULL, 'success')":                                                                 session.NumberBadArgument,
-				"CALL report_attempt('', 'success')":                                                                   session.NumberBadArgument,
-				"CALL report_attempt('é', 'success')":                                                                  session.NumberBadArgument,
-				"CALL report_attempt('" + long[:65] + "', 'success')":                                                  session.NumberBadArgument,
-				"CALL report_attempt('never', 'won')":                                                                  session.NumberBadArgument,
-				"CALL report_attempt('blocked', 'failure')":                                                            session.NumberContradiction,
-				`CALL report_outcomes('[{"txn_id":1,"attempt_id":"blocked","outcome":"success"}]')`:                    session.NumberBadArgument,
-				"CALL report_outcomes('{}')":                                                                           session.NumberBadArgument,
-				"CALL report_outcomes('null')":                                                                         session.NumberBadArgument,
-				"CALL report_outcomes(NULL)":                                                                           session.NumberBadArgument,
-				"CALL report_outcomes('[{}]')":                                                                         session.NumberBadArgument,
-				"CALL report_outcomes('[5]')":                                                                          session.NumberBadArgument,
-				`CALL report_outcomes('[{"txn_id":1}]')`:                                                               session.NumberBadArgument,
-				`CALL report_outcomes('[{"outcome":"success"}]')`:                                                      session.NumberBadArgument,
-				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed):                                             session.NumberContradiction,
-				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked):                                             session.NumberContradiction,
-				`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"new","key_rule":"username"}]', NULL)`:        session.NumberStaleKeyRule,
-				`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":2,"bucket_key":"b"}]', NULL)`: session.NumberUnknown,
-			} {
-				if _, err := conn.ExecContext(t.Context(), statement); !session.IsNumber(err, number) {
-					t.Errorf("sql_mode %q: %.80s: %v, want error %d", mode, statement, err, number)
-				}
-				d.AwaitNone(t, fmt.Sprintf("%.80s", statement))
-			}
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'alice'"); n != 0 {
-			t.Errorf("%d lock rows were made by what was refused", n)
-		}
-		if n := len(d.Txns(t, user("alice"))); n != 2 {
-			t.Errorf("%d txns, want the 2 that were decided", n)
-		}
-	})
-}
-
-func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
-	t.Parallel()
+	const checked = "blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason " +
+		"override_id reset_after"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		for query, want := range map[string]string{
 			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +
 				"locked_until override_id override_action checked_at reason reset_after",
-			"CALL check_velocity_by_rule(1, 'alice', 'opaque', TRUE)": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
-				"checked_at would_block velocity reason override_id reset_after",
-			"CALL report_outcome(1, 'success')": "txn_id outcome",
+			"CALL check_velocity(1, 'alice')": checked, "CALL check_velocity_by_rule(1, 'alice', 'opaque', TRUE)": checked,
+			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`:                   checked,
+			"CALL report_outcome(1, 'success')":                                                           "txn_id outcome",
 			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status txn_id outcome",
 			"CALL release_bucket(1, 'alice', NULL, 'asked')":                                              "zone_id bucket_key",
 		} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,22 +44,18 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 		}
 		ways = append(ways, bySQL{newSQLStore(t, d, false)}, bySQL{newSQLStore(t, d, true)})
 		var allowed atomic.Int64
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				question := check(user("hot"))
-				if i%5 == 0 { // with a bucket of its own besides
-					question = check(user("hot"), service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", i)})
-				}
-				decision, err := ask(t.Context(), ways[i%len(ways)], question)
-				if err != nil {
-					t.Error(err)
-				} else if !decision.Blocked {
-					allowed.Add(1)
-				}
-			})
-		}
-		group.Wait()
+		atOnce(callers, func(i int) {
+			question := check(user("hot"))
+			if i%5 == 0 { // with a bucket of its own besides
+				question = check(user("hot"), service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", i)})
+			}
+			decision, err := ask(t.Context(), ways[i%len(ways)], question)
+			if err != nil {
+				t.Error(err)
+			} else if !decision.Blocked {
+				allowed.Add(1)
+			}
+		})
 		if recorded := len(d.Txns(t, user("hot"))); allowed.Load() != rate || recorded != callers {
 			t.Errorf("allowed %d of %d recorded, want %d of %d", allowed.Load(), recorded, rate, callers)
 		}
@@ -82,27 +77,21 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 		for n := range hot / 2 { // the others are new
 			d.Hold(t, user(fmt.Sprint("hot-", 2*n)))() // makes its row
 		}
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				for n := range each {
-					way, buckets := ways[i%2], []service.Bucket{user(fmt.Sprint("hot-", (i*each+n)%hot))}
-					if i%8 == 0 {
-						way = bySQL
-					}
-					if n%3 == 0 { // two of them, in any order
-						buckets = append(buckets, user(fmt.Sprint("hot-", (i*each+n+1+rand.N(hot-1))%hot)))
-					}
-					if _, err := ask(t.Context(), way, check(buckets...)); err != nil {
-						t.Error(err)
-					}
+		atOnce(callers, func(i int) {
+			for n := range each {
+				way, buckets := ways[i%2], []service.Bucket{user(fmt.Sprint("hot-", (i*each+n)%hot))}
+				if i%8 == 0 {
+					way = bySQL
 				}
-			})
-		}
-		group.Wait()
-		if n := d.Count(t, "SELECT COUNT(DISTINCT bucket_key) FROM zone_txn"); n != hot {
-			t.Errorf("%d buckets were asked, want %d", n, hot)
-		}
+				if n%3 == 0 { // two of them, in any order
+					buckets = append(buckets, user(fmt.Sprint("hot-", (i*each+n+1+rand.N(hot-1))%hot)))
+				}
+				if _, err := ask(t.Context(), way, check(buckets...)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		d.WantCount(t, hot, "SELECT COUNT(DISTINCT bucket_key) FROM zone_txn")
 		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 	})
 }
@@ -118,89 +107,26 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 		for range 3 {
 			ways = append(ways, connect(t, d, session.Options{LockWait: 40 * time.Second}))
 		}
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				checks := make([]service.Check, keys)
-				for n := range checks {
-					checks[n] = check(user(fmt.Sprint("new-", n)))[0]
-				}
-				if i%2 == 0 {
-					slices.Reverse(checks)
-				}
-				decisions, err := ways[i%len(ways)].CheckAll(t.Context(), service.Call{Checks: checks})
-				if err != nil {
-					t.Error(err)
-				}
-				for _, decision := range decisions {
-					if decision.Err != nil {
-						t.Error(decision.Err)
-					}
-				}
-			})
-		}
-		group.Wait()
-		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE counted"); n != keys*rate {
-			t.Errorf("counted %d, want %d", n, keys*rate)
-		}
-	})
-}
-
-func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		const callers, keys, rate = 16, 12, 40
-		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		var group sync.WaitGroup
-		for caller := range callers {
-			group.Go(func() {
-				for round := range 5 {
-					var checks []service.Check
-					for i := range keys { // every caller in an order of its own
-						k := fmt.Sprint("key-", (i*(1+2*(caller%3))+round)%keys)
-						checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: 2, Key: k}, {ZoneID: 1, Key: k}}})
-					}
-					decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
-					if err != nil {
-						t.Error(err)
-					}
-					for i, decision := range decisions {
-						if decision.Err != nil {
-							t.Errorf("check %d: %v", i, decision.Err)
-						}
-					}
-				}
-			})
-		}
-		group.Wait()
-		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
-		half := d.Count(t, `SELECT COUNT(*) FROM (
-SELECT bucket_key FROM zone_txn WHERE counted GROUP BY bucket_key HAVING SUM(zone_id = 1) <> SUM(zone_id = 2)) AS h`)
-		if half != 0 {
-			t.Errorf("%d keys charged in one zone only", half)
-		}
-	})
-}
-
-func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		for _, checks := range [][]service.Check{
-			check(service.Bucket{ZoneID: 404, Key: "alice"}),
-			check(user("alice"), service.Bucket{ZoneID: 404, Key: "alice"}),
-		} {
-			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
-			if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) {
-				t.Errorf("got %+v, %v, want ErrNotFound", decisions, err)
+		atOnce(callers, func(i int) {
+			checks := make([]service.Check, keys)
+			for n := range checks {
+				checks[n] = check(user(fmt.Sprint("new-", n)))[0]
 			}
-		}
-		locks := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock")
-		if txns := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); locks != 0 || txns != 0 {
-			t.Errorf("left %d lock rows and %d txns", locks, txns)
-		}
-		d.AwaitNone(t, "the test")
+			if i%2 == 0 {
+				slices.Reverse(checks)
+			}
+			decisions, err := ways[i%len(ways)].CheckAll(t.Context(), service.Call{Checks: checks})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, decision := range decisions {
+				if decision.Err != nil {
+					t.Error(decision.Err)
+				}
+			}
+		})
+		wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
+		d.WantCount(t, keys*rate, "SELECT COUNT(*) FROM zone_txn WHERE counted")
 	})
 }
 
@@ -223,18 +149,14 @@ func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
 				}
 			})
 			for i := range buckets {
-				var group sync.WaitGroup
-				for range callers {
-					group.Go(func() {
-						_, err := store.CheckAll(context.Background(), service.Call{Checks: []service.Check{
-							{Buckets: []service.Bucket{user(fmt.Sprint(i))}, KeyRules: []service.KeyRule{{}}},
-						}})
-						if err != nil && !errors.Is(err, service.ErrStaleKey) && !errors.Is(err, service.ErrBusy) {
-							t.Error(err)
-						}
-					})
-				}
-				group.Wait()
+				atOnce(callers, func(int) {
+					_, err := store.CheckAll(context.Background(), service.Call{Checks: []service.Check{
+						{Buckets: []service.Bucket{user(fmt.Sprint(i))}, KeyRules: []service.KeyRule{{}}},
+					}})
+					if err != nil && !errors.Is(err, service.ErrStaleKey) && !errors.Is(err, service.ErrBusy) {
+						t.Error(err)
+					}
+				})
 			}
 			stop()
 			wantSettled(t, d, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
@@ -251,23 +173,43 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 			// A cleaner may lose a deadlock; it comes again.
 			_, _ = d.SQL.Exec("DELETE FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'hot'")
 		})
-		var group sync.WaitGroup
-		for range callers {
-			group.Go(func() {
-				limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
-				for range 3 {
-					_, err := askLimiter(context.Background(), limiter, check(user("hot")))
-					if err != nil && !errors.Is(err, service.ErrBusy) {
-						t.Error(err)
-					}
+		atOnce(callers, func(int) {
+			limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
+			for range 3 {
+				_, err := askLimiter(context.Background(), limiter, check(user("hot")))
+				if err != nil && !errors.Is(err, service.ErrBusy) {
+					t.Error(err)
 				}
-			})
-		}
-		group.Wait()
+			}
+		})
 		stop()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE counted"); n != rate {
-			t.Errorf("counted %d, want %d", n, rate)
-		}
+		d.WantCount(t, rate, "SELECT COUNT(*) FROM zone_txn WHERE counted")
 		wantSettled(t, d, zone(1, rate, time.Hour))
+	})
+}
+
+// coalesce puts a Coalescer in front of a store until the test's end.
+func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) *queue.Coalescer {
+	t.Helper()
+	c := queue.NewCoalescer(store, o)
+	dbtest.AtEnd(t, func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestCoalescedStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
+			b := newBench(t, engine.Rows(t))
+			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
+		}, []string{
+			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce", "LargeBatchIsAnsweredInFull",
+			"BatchIsDecidedInOrder", "BatchMixesAllowedDeniedAndBad", "ParallelRetriesGetOneAnswer", "ASecretIsChargedOnceUnderContention",
+			"KeyKindEditedBesideChecksFailsNone", "ReleaseRacesWithChecks",
+		})
 	})
 }

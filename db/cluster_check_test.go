@@ -13,38 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
-
-// clusterStore returns a store on the cluster, and zones with these ids and settings, whose
-// buckets have no rows.
-func clusterStore(t *testing.T, o session.Options, zones ...service.Zone) *Store {
-	t.Helper()
-	pool := overCluster(t)
-	d := &dbtest.Database{SQL: pool}
-	for _, zone := range zones {
-		for _, table := range []string{"zone_txn", "zone_bucket_lock"} {
-			deleteRows(t, pool, table+" WHERE zone_id = ?", zone.ID)
-		}
-		d.SetZone(t, zone)
-	}
-	o.DSN, o.ConnectTimeout = clusterDSN(t), time.Minute
-	store, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
-// auditCluster audits the txns of zones.
-func auditCluster(t *testing.T, zones ...service.Zone) {
-	t.Helper()
-	(&dbtest.Database{SQL: overCluster(t)}).AuditZones(t, zones...)
-}
 
 // exercised is the turn of a claim of Exercise: they share one database.
 type exercised struct{ sync.Mutex }
@@ -55,14 +27,13 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	t.Helper()
 	e.Lock()
 	t.Cleanup(e.Unlock)
-	pool := overCluster(t)
+	d, store := clusterStand(t)
 	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit", "zone_event", "zone_lockout"} {
-		deleteRows(t, pool, table+" WHERE zone_id < 1000")
+		deleteRows(t, d.SQL, table+" WHERE zone_id < 1000")
 	}
-	deleteRows(t, pool, "zone_master WHERE id < 1000")
-	deleteRows(t, pool, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
-	store := clusterStore(t, session.Options{LockWait: 10 * time.Second})
-	return portableBench{explainedBench{bench{nil, store, &dbtest.Database{SQL: pool}, store}.asking(store), t}}
+	deleteRows(t, d.SQL, "zone_master WHERE id < 1000")
+	deleteRows(t, d.SQL, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
+	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store), t}}
 }
 
 func TestClusterStoreKeepsTheContract(t *testing.T) {
@@ -86,10 +57,9 @@ func awkwardKeys() []string {
 func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
-	store, vindex := clusterStore(t, session.Options{}, zone), sqlSession(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
-	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(service.Bucket{ZoneID: zone.ID, Key: "first"})}); err != nil {
-		t.Fatal(err)
-	}
+	d, store := clusterStand(t, zone)
+	vindex := sqlSession(t, d, "USE velocityd_buckets")
+	decide(t, store, check(service.Bucket{ZoneID: zone.ID, Key: "first"}))
 	names := []string{"-80", "80-"}
 	seen := map[int]bool{}
 	for _, key := range awkwardKeys() {
@@ -117,75 +87,11 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	}
 }
 
-// onShards returns keys of the first and of the second shard, n of each.
-func onShards(prefix string, n int) (first, second []string) {
-	m, _ := session.NewShardMap([]string{"-80", "80-"})
-	for i := 0; len(first) < n || len(second) < n; i++ {
-		key := fmt.Sprint(prefix, i)
-		if m.Of(service.Bucket{Key: key}) == 0 {
-			first = append(first, key)
-		} else {
-			second = append(second, key)
-		}
-	}
-	return first[:n], second[:n]
-}
-
-func TestClusterAdmitsExactlyRate(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1001, Description: "exact", Rate: 5, Window: time.Hour}
-	first, second := onShards("user", 5)
-	stores := []*Store{clusterStore(t, session.Options{LockWait: 10 * time.Second}, zone), nil}
-	stores[1] = clusterStore(t, session.Options{LockWait: 10 * time.Second})
-	keys := slices.Concat(first, second)
-	allowed := map[service.Bucket]int{}
-	var mu sync.Mutex
-	note := func(decisions []service.Decision, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, d := range decisions {
-			if d.Err != nil {
-				t.Error(d.Err)
-			}
-			for _, v := range d.Verdicts {
-				if !d.Blocked {
-					allowed[v.Bucket]++
-				}
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	atOnce(16, func(i int) {
-		store := stores[i%2]
-		var checks []service.Check
-		for j := range keys {
-			key := keys[(j*(1+2*(i%2))+i)%len(keys)] // in several orders
-			checks = append(checks, check(service.Bucket{ZoneID: zone.ID, Key: key})...)
-		}
-		note(store.CheckAll(ctx, service.Call{Checks: checks}))
-		for _, c := range checks[:3] {
-			note(store.CheckAll(ctx, service.Call{Checks: []service.Check{c}}))
-		}
-		note(store.CheckAll(ctx, service.Call{Checks: check(
-			service.Bucket{ZoneID: zone.ID, Key: second[i%5]}, service.Bucket{ZoneID: zone.ID, Key: first[(i+1)%5]})}))
-	})
-	for _, key := range keys {
-		if n := allowed[service.Bucket{ZoneID: zone.ID, Key: key}]; n != zone.Rate {
-			t.Errorf("bucket %s admitted %d, want %d", key, n, zone.Rate)
-		}
-	}
-	auditCluster(t, zone)
-}
-
 // A vtgate can be told to keep each transaction on one shard, and so can a session.
 func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
 	t.Parallel()
-	err := clusterStore(t, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+	_, store := clusterStand(t)
+	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		return true, conn.Each(ctx, 1, "SELECT @@transaction_mode", func(row []driver.Value) error {
 			if mode := session.Text(row[0]); mode != "MULTI" {
 				t.Errorf("transaction_mode is %s, want MULTI", mode)
@@ -201,24 +107,19 @@ func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T)
 func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1003, Description: "held", Rate: 5, Window: time.Hour}
-	store, pool := clusterStore(t, session.Options{}, zone), overCluster(t)
-	first, second := onShards("held", 2)
-	bucket := func(key string) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: key} }
-	all := []service.Check{
-		{Buckets: []service.Bucket{bucket(first[0])}},
-		{Buckets: []service.Bucket{bucket(first[1])}},
-		{Buckets: []service.Bucket{bucket(second[0])}},
-		{Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}},
-	}
+	d, store := clusterStand(t, zone)
+	keys := keysOfBothShards("held", 4)
+	bucket := func(i int) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: keys[i]} }
+	all := slices.Concat(check(bucket(0)), check(bucket(2)), check(bucket(1)), check(bucket(3), bucket(0)))
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: all, NoWait: true}); err != nil { // makes the rows
 		t.Fatal(err)
 	}
-	tx, err := pool.Begin()
+	tx, err := d.SQL.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+first[0]+"' FOR UPDATE", zone.ID); err != nil {
+	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+keys[0]+"' FOR UPDATE", zone.ID); err != nil {
 		t.Fatal(err)
 	}
 	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: all, NoWait: true})
@@ -236,11 +137,10 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 // statement that a batch sends.
 func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 	t.Parallel()
-	store := clusterStore(t, session.Options{})
-	first, second := onShards("plan", 2)
+	_, store := clusterStand(t)
 	var checks []service.Check
 	for _, zoneID := range []int64{1006, 1007} {
-		for _, key := range slices.Concat(first, second) {
+		for _, key := range keysOfBothShards("plan", 4) {
 			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
 		}
 	}
@@ -307,42 +207,6 @@ func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []st
 	return strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
 }
 
-func TestClusterAttemptIDsAreRemembered(t *testing.T) {
-	t.Parallel()
-	zone := service.Zone{ID: 1005, Description: "attempts", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, session.Options{}, zone)
-	deleteRows(t, overCluster(t), "zone_attempt WHERE attempt_id IN ('cluster-1', 'cluster-2', 'cluster-3')")
-	first, second := onShards("attempt", 2)
-	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
-	for _, tc := range []struct {
-		id            string
-		first, second []service.Bucket
-		kind          error
-	}{
-		{"cluster-1", []service.Bucket{a}, []service.Bucket{a}, nil},
-		{"cluster-2", []service.Bucket{a, b}, []service.Bucket{b, a}, nil},
-		{"cluster-3", []service.Bucket{b}, []service.Bucket{a, b}, service.ErrConflict},
-	} {
-		once, err := ask(t.Context(), store, []service.Check{{Buckets: tc.first, AttemptID: tc.id}})
-		if err != nil {
-			t.Fatalf("%s: %v", tc.id, err)
-		}
-		again, err := ask(t.Context(), store, []service.Check{{Buckets: tc.second, AttemptID: tc.id}})
-		switch {
-		case tc.kind != nil && !errors.Is(err, tc.kind):
-			t.Errorf("%s: got %+v, %v, want %v", tc.id, again, err, tc.kind)
-		case tc.kind == nil && (err != nil || !again.CheckedAt.Equal(once.CheckedAt.Time)):
-			t.Errorf("%s: got %+v, %v, want %+v", tc.id, again, err, once)
-		}
-		for _, v := range again.Verdicts {
-			if !slices.Contains(once.Verdicts, v) {
-				t.Errorf("%s: %+v is not of the first answer", tc.id, v)
-			}
-		}
-	}
-	auditCluster(t, zone)
-}
-
 // TestClusterAttemptOfTwoShardsIsCommittedLast asks where an attempt is remembered: if it were
 // committed before a bucket is charged, a COMMIT that ends half-way would leave an answer whose
 // retry is let through uncounted.
@@ -350,22 +214,20 @@ func TestClusterAttemptOfTwoShardsIsCommittedLast(t *testing.T) {
 	t.Parallel()
 	low := service.Zone{ID: 1010, Description: "low", Rate: 9, Window: time.Hour}
 	high := service.Zone{ID: 1011, Description: "high", Rate: 9, Window: time.Hour}
-	store, pool := clusterStore(t, session.Options{}, low, high), overCluster(t)
-	deleteRows(t, pool, "zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
-	first, second := onShards("last", 1)
+	d, store := clusterStand(t, low, high)
+	deleteRows(t, d.SQL, "zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
+	keys := keysOfBothShards("last", 2)
 	for id, buckets := range map[string][]service.Bucket{
-		"cluster-last-1": {{ZoneID: low.ID, Key: first[0]}, {ZoneID: high.ID, Key: second[0]}},
-		"cluster-last-2": {{ZoneID: low.ID, Key: second[0]}, {ZoneID: high.ID, Key: first[0]}},
+		"cluster-last-1": {{ZoneID: low.ID, Key: keys[0]}, {ZoneID: high.ID, Key: keys[1]}},
+		"cluster-last-2": {{ZoneID: low.ID, Key: keys[1]}, {ZoneID: high.ID, Key: keys[0]}},
 	} {
-		if _, err := ask(t.Context(), store, []service.Check{{Buckets: buckets, AttemptID: id}}); err != nil {
-			t.Fatal(err)
-		}
+		decideOne(t, store, []service.Check{{Buckets: buckets, AttemptID: id}})
 		var key string
-		if err := pool.QueryRow("SELECT bucket_key FROM zone_attempt WHERE attempt_id = ?", id).Scan(&key); err != nil {
+		if err := d.SQL.QueryRow("SELECT bucket_key FROM zone_attempt WHERE attempt_id = ?", id).Scan(&key); err != nil {
 			t.Fatal(err)
 		}
-		if key != second[0] {
-			t.Errorf("%s is remembered beside %s, want it beside %s, on the shard that commits last", id, key, second[0])
+		if key != keys[1] {
+			t.Errorf("%s is remembered beside %s, want it beside %s, on the shard that commits last", id, key, keys[1])
 		}
 	}
 }

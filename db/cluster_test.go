@@ -12,8 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // The tests with the build tag cluster need a Vitess cluster with the tables of this program,
@@ -61,41 +67,33 @@ func firstGate(t *testing.T, dsn string) *sql.DB {
 	return pool
 }
 
-// clearZone removes what an earlier run has recorded on a cluster that outlives it.
-func clearZone(t *testing.T, pool *sql.DB, zoneID int64) {
+// clusterStand returns the database of the cluster with these zones, whose buckets have no rows, and a store on it.
+func clusterStand(t *testing.T, zones ...service.Zone) (*dbtest.Database, *Store) {
 	t.Helper()
-	deleteRows(t, pool, "zone_txn WHERE zone_id = ?", zoneID)
+	d := &dbtest.Database{DSN: clusterDSN(t), SQL: overCluster(t)}
+	for _, zone := range zones {
+		for _, table := range []string{"zone_txn", "zone_bucket_lock"} {
+			deleteRows(t, d.SQL, table+" WHERE zone_id = ?", zone.ID)
+		}
+		d.SetZone(t, zone)
+	}
+	return d, connect(t, d, session.Options{LockWait: 10 * time.Second})
 }
 
-// keysOfBothShards returns n keys that lie on both shards of the cluster.
-func keysOfBothShards(t *testing.T, pool *sql.DB, prefix string, n int) []string {
-	t.Helper()
-	conn, err := pool.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	// Only there is xxhash known.
-	if _, err := conn.ExecContext(t.Context(), "USE velocityd_buckets"); err != nil {
-		t.Fatal(err)
-	}
-	var keys []string
-	shards := map[string]bool{}
-	for i := range n {
-		key := fmt.Sprintf("%s-%d", prefix, i)
-		var shard string
-		// The vindex function takes a plain literal alone.
-		if err := conn.QueryRowContext(t.Context(), "SELECT shard FROM xxhash WHERE id = '"+key+"'").Scan(&shard); err != nil {
-			t.Fatal(err)
+// keyOn returns the key of a prefix and a number that lies on one of the two shards.
+func keyOn(shard int, prefix string, number int64) string {
+	for salt := 0; ; salt++ {
+		key := fmt.Sprintf("%s-%d-%d", prefix, number, salt)
+		if twoShards().Of(service.Bucket{Key: key}) == shard {
+			return key
 		}
-		shards[shard] = true
-		keys = append(keys, key)
 	}
-	if len(shards) != 2 {
-		t.Fatalf("%d keys lie on %d shards, want 2", n, len(shards))
-	}
-	if _, err := conn.ExecContext(t.Context(), "USE `@primary`"); err != nil {
-		t.Fatal(err)
+}
+
+// keysOfBothShards returns n keys that lie on the first and on the second shard by turns.
+func keysOfBothShards(prefix string, n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, keyOn(i%2, prefix, int64(i)))
 	}
 	return keys
 }
@@ -113,8 +111,8 @@ func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
 	t.Parallel()
 	const zoneID, writers, inserts, rows = 900_001, 8, 25, 20
 	pool := overCluster(t)
-	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, pool, "ids", rows)
+	deleteRows(t, pool, "zone_txn WHERE zone_id = ?", zoneID)
+	keys := keysOfBothShards("ids", rows)
 	var mu sync.Mutex
 	var firsts []int64
 	atOnce(writers, func(int) {
@@ -156,8 +154,8 @@ func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
 	t.Parallel()
 	const zoneID = 900_002
 	pool := overCluster(t)
-	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, pool, "packet", 20)
+	deleteRows(t, pool, "zone_txn WHERE zone_id = ?", zoneID)
+	keys := keysOfBothShards("packet", 20)
 	conn, err := pool.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -188,31 +186,16 @@ func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
 // txnIDs returns the ids of a zone's txns by bucket, in rising order.
 func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 	t.Helper()
-	rows, err := pool.Query("SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID)
-	if err != nil {
+	var rows []struct {
+		Key string `db:"bucket_key"`
+		ID  int64
+	}
+	if err := sqlx.NewDb(pool, "mysql").Select(&rows, "SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
 	ids := map[string][]int64{}
-	for rows.Next() {
-		var key string
-		var id int64
-		if err := rows.Scan(&key, &id); err != nil {
-			t.Fatal(err)
-		}
-		ids[key] = append(ids[key], id)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, row := range rows {
+		ids[row.Key] = append(ids[row.Key], row.ID)
 	}
 	return ids
-}
-
-// atOnce runs a function n times at once and waits for all.
-func atOnce(n int, f func(int)) {
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { f(i) })
-	}
-	group.Wait()
 }

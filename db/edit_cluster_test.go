@@ -5,6 +5,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -12,22 +13,15 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/records"
-	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
 )
 
-// onCluster returns the store of the cluster.
-func onCluster(t *testing.T) *Store {
-	t.Helper()
-	return connect(t, &dbtest.Database{DSN: clusterDSN(t)}, session.Options{LockWait: 10 * time.Second})
-}
-
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	t.Parallel()
-	pool, store := overCluster(t), onCluster(t)
+	d, store := clusterStand(t)
 	for seed := uint64(12); seed < 15; seed++ {
-		editAlike(t, withTriggers(t), newEditor(t, pool, store), seed, 200)
+		editAlike(t, withTriggers(t), newEditor(t, d.SQL, store), seed, 200)
 	}
 	// Beside the cluster's zones of other tests, which write by plain SQL.
 	mine := func() (found []records.Unaudited) {
@@ -46,10 +40,8 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	if found := mine(); found != nil {
 		t.Errorf("zone_audit does not show %v", found)
 	}
-	if _, err := store.Records.PutZone(t.Context(), zone(lastEdited, 5, time.Minute), service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, pool, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
+	put(t, store, zone(lastEdited, 5, time.Minute), "")
+	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
 	if found := mine(); !slices.Equal(found, []records.Unaudited{{ZoneID: lastEdited}}) {
 		t.Errorf("an edit beside the service: found %v", found)
 	}
@@ -57,7 +49,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 
 func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 	t.Parallel()
-	store := onCluster(t)
+	_, store := clusterStand(t)
 	name := fmt.Sprint("racer", time.Now().UnixNano())
 	made, refused := make(chan access.Credential, 6), make(chan error, 6)
 	atOnce(cap(made), func(int) {
@@ -95,21 +87,18 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	t.Parallel()
 	const zoneID = 3010
-	pool, store := overCluster(t), onCluster(t)
-	deleteRows(t, pool, "zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
+	d, store := clusterStand(t)
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
-	if _, err := store.Records.PutZone(t.Context(), locking, service.Match{}, ""); err != nil {
-		t.Fatal(err)
-	}
+	put(t, store, locking, "")
 	var rows []string
-	keys := keysOfBothShards(t, pool, "census", 12)
+	keys := keysOfBothShards("census", 12)
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2026-01-01', '2199-01-01', 1)", zoneID, key))
 	}
-	dbtest.Exec(t, pool, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
-	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
+	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: fmt.Sprint(time.Now().UnixNano()), Action: service.OverrideDeny},
 		"ann"); err != nil {
 		t.Fatal(err)
 	}
@@ -123,32 +112,84 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	}
 }
 
-// name is a key of this test alone.
-func name(t *testing.T) string { return fmt.Sprint(t.Name(), time.Now().UnixNano()) }
+// onBothShards returns a bucket of each of two zones, on different shards.
+func onBothShards(firstZone, secondZone int64) [2]service.Bucket {
+	keys := keysOfBothShards("outcome-jürgen", 2)
+	return [2]service.Bucket{{ZoneID: firstZone, Key: keys[0]}, {ZoneID: secondZone, Key: keys[1]}}
+}
 
-func TestClusterEditsReachNoShard(t *testing.T) {
+func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 	t.Parallel()
-	pool := overCluster(t)
-	conn, err := pool.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	d, store := clusterStand(t, service.Zone{ID: 2003, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
+		service.Zone{ID: 2004, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
+	buckets := onBothShards(2003, 2004)
+	decision := decided(t, store, buckets[:]...)
+	report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
+	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
+		t.Fatal(receipts, err)
 	}
-	defer conn.Close()
-	for _, statement := range []string{
-		"SELECT UTC_TIMESTAMP(6) FROM schema_migrations",
-		"SELECT id, UTC_TIMESTAMP(6) AS read_at FROM access_token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > " +
-			"UTC_TIMESTAMP(6))",
-		"SELECT id FROM zone_override WHERE zone_id = 3010 AND expires_at <= UTC_TIMESTAMP(6) FOR UPDATE",
-		"SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at FROM zone_master ORDER BY id",
-	} {
-		var plan string
-		if err := conn.QueryRowContext(t.Context(), "VEXPLAIN PLAN "+statement).Scan(&plan); err != nil {
-			t.Fatalf("%s: %v", statement, err)
+	// As if the second shard had been lost between the two COMMITs.
+	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID,
+		buckets[1].Key)
+	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
+		t.Fatal(receipts, err)
+	}
+	for _, bucket := range buckets {
+		if txn := d.Txns(t, bucket)[0]; txn.Outcome != service.OutcomeSuccess || txn.Counted {
+			t.Errorf("after the second report: %+v", txn)
 		}
-		// The clock is read where the query is sent, and not by vtgate.
-		if !strings.Contains(strings.ToLower(plan), "utc_timestamp(6)") || strings.Contains(plan, "_buckets") ||
-			!strings.Contains(plan, "Unsharded") {
-			t.Errorf("%s: the plan is %s", statement, plan)
+	}
+	zones, err := store.History.TxnZones(t.Context(), []uint64{decision.TxnID()})
+	got := zones[decision.TxnID()]
+	if slices.Sort(got); err != nil || !slices.Equal(got, []int64{2003, 2004}) {
+		t.Errorf("zones %v, %v", zones, err)
+	}
+}
+
+// TestClusterAttemptIDOnSeveralShardsNamesNone uses an attempt id again with a bucket of another shard. There the
+// id is not known, so a report by it could mean either check.
+func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
+	t.Parallel()
+	d, store := clusterStand(t, service.Zone{ID: 2005, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
+		service.Zone{ID: 2006, Rate: 100, Window: time.Hour})
+	buckets := onBothShards(2005, 2006)
+	pair := fmt.Sprintf("%x", rand.Uint64())
+	decision := decideOne(t, store, attempt(pair, buckets[:]...))
+	report := []service.Report{{AttemptID: pair, Outcome: service.OutcomeSuccess}}
+	for range 2 {
+		if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
+			t.Fatal(receipts, err)
+		}
+	}
+	found, err := store.History.Attempt(t.Context(), pair)
+	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome != service.OutcomeSuccess {
+		t.Errorf("recalled %+v, %v", found, err)
+	}
+	twice := fmt.Sprintf("%x", rand.Uint64())
+	for _, bucket := range buckets {
+		decideOne(t, store, attempt(twice, bucket))
+	}
+	report[0].AttemptID = twice
+	if receipts, err := store.ReportAll(t.Context(), report); err != nil || !errors.Is(receipts[0], service.ErrConflict) {
+		t.Errorf("an id of two checks: %v, %v", receipts, err)
+	}
+	if _, err := store.History.Attempt(t.Context(), twice); !errors.Is(err, service.ErrConflict) {
+		t.Errorf("an id of two checks: %v", err)
+	}
+	zones, err := store.History.AttemptZones(t.Context(), []string{twice, pair})
+	for id, got := range zones {
+		if slices.Sort(got); !slices.Equal(got, []int64{2005, 2006}) {
+			t.Errorf("%s: zones %v, %v", id, zones, err)
+		}
+	}
+	if len(zones) != 2 || err != nil {
+		t.Errorf("zones %v, %v", zones, err)
+	}
+	for _, bucket := range buckets {
+		for _, txn := range d.Txns(t, bucket) {
+			if txn.AttemptID == twice && txn.Outcome != "" {
+				t.Errorf("the outcome was recorded for %+v", txn)
+			}
 		}
 	}
 }

@@ -1,16 +1,23 @@
 package db
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"velocityd/api"
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/barred"
 	"velocityd/service/event"
 )
 
@@ -46,21 +53,15 @@ func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
 		other := f.connect(t, d, session.Options{})
 		buckets := []service.Bucket{user("alice"), user("bob"), user("carol")}
 		for _, bucket := range buckets {
-			if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(bucket), 2)}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, slices.Repeat(check(bucket), 2))
 		}
 		if n := ends(t, store); n != 0 {
 			t.Errorf("%d lockouts ended at once", n)
 		}
 		d.AgeRows(t, buckets[0], (2 * time.Hour).Microseconds())
 		d.AgeRows(t, buckets[1], (2 * time.Hour).Microseconds())
-		if err := store.Release(t.Context(), buckets[1], "ann", "after its end"); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.Release(t.Context(), buckets[2], "ann", "before its end"); err != nil {
-			t.Fatal(err)
-		}
+		release(t, store, buckets[1])
+		release(t, store, buckets[2])
 		var ended atomic.Int64
 		done := make(chan struct{})
 		for _, s := range []*Store{store, other} {
@@ -83,9 +84,7 @@ func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
 				t.Errorf("%s: %v, want %v", buckets[i].Key, got, want)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_lockout"); n != 0 {
-			t.Errorf("%d lockouts are listed and ended", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_lockout")
 		var data struct {
 			EndedAt  time.Time `json:"ended_at"`
 			LockedAt time.Time `json:"locked_at"`
@@ -174,8 +173,109 @@ func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
 				t.Errorf("%s has the digest", e.Type)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token'"); n != len(tokens) {
-			t.Errorf("zone_audit has %d rows of the token, want %d", n, len(tokens))
+		d.WantCount(t, len(tokens), "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token'")
+	})
+}
+
+// EventsOf implements servicetest.Subject.
+func (b bench) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
+	tb.Helper()
+	return eventsOf(tb, b.Database, bucket)
+}
+
+// eventsOf returns every event of a bucket by id. It holds each, as people get it, against events.schema.json.
+func eventsOf(tb testing.TB, d *dbtest.Database, bucket service.Bucket) []event.Event {
+	tb.Helper()
+	schema := eventSchema(tb)
+	events := d.EventsOf(tb, bucket)
+	for _, e := range events {
+		text, err := json.Marshal(e)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		shown, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if err := schema.Validate(shown); err != nil {
+			tb.Errorf("%s: %v", text, err)
+		}
+	}
+	return events
+}
+
+func eventSchema(tb testing.TB) *jsonschema.Schema {
+	tb.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.EventSchema))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("events.schema.json", doc); err != nil {
+		tb.Fatal(err)
+	}
+	schema, err := compiler.Compile("events.schema.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return schema
+}
+
+func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		const buckets = 7
+		d, store := stand(t, e, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
+			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Mode: service.ModeShadow})
+		for i := range buckets {
+			for _, zone := range []int64{1, 2} {
+				for range 2 {
+					decided(t, store, service.Bucket{ZoneID: zone, Key: fmt.Sprint("key ", i)})
+				}
+			}
+		}
+		agree := func(when string, want int) {
+			t.Helper()
+			census, err := store.Records.Census(t.Context())
+			all, failed := barred.All(t.Context(), store.Records, 1, buckets)
+			if err != nil || failed != nil || census[0].Locked != want || len(all) != want || census[1].Locked != 0 {
+				t.Errorf("%s: census %+v, %v, and the list has %d, %v; want %d", when, census, err, len(all), failed, want)
+			}
+		}
+		agree("at first", buckets)
+		seen := map[string]bool{}
+		for q := (barred.Query{ZoneID: 1, Limit: 3}); ; {
+			page, err := store.Records.Locked(t.Context(), q)
+			if err != nil || len(page.Lockouts) > q.Limit {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			for _, l := range page.Lockouts {
+				if seen[l.Key] || l.Until.Sub(l.Since.Time) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 && l.TxnID >= q.Cursor {
+					t.Errorf("lockout %+v behind %d", l, q.Cursor)
+				}
+				seen[l.Key] = true
+			}
+			if q.Cursor = page.Next; page.Next == 0 {
+				break
+			}
+		}
+		if len(seen) != buckets {
+			t.Errorf("the list has %d lockouts, want %d", len(seen), buckets)
+		}
+		release(t, store, user("key 3"))
+		agree("after a release", buckets-1)
+		d.AgeRows(t, user("key 5"), (2 * time.Hour).Microseconds())
+		agree("after an end by time", buckets-2)
+		if _, err := barred.All(t.Context(), store.Records, 1, 2); !errors.Is(err, service.ErrConflict) {
+			t.Errorf("more lockouts than are wanted: %v", err)
+		}
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		if page, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
+			t.Errorf("without lockouts: %+v, %v", page, err)
+		}
+		if _, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("of no zone: %v", err)
 		}
 	})
 }

@@ -15,16 +15,6 @@ import (
 	"velocityd/service/explain"
 )
 
-// decided asks one check.
-func decided(t *testing.T, store *Store, buckets ...service.Bucket) service.Decision {
-	t.Helper()
-	d, err := ask(t.Context(), store, check(buckets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // instantOf returns the instant of a txn.
 func instantOf(t *testing.T, d *dbtest.Database, id uint64) (at time.Time) {
 	t.Helper()
@@ -67,9 +57,7 @@ func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
 		locks := ask(alice, net)
 		locked := ask(alice)
 		elsewhere := locks + 1
-		if errs, err := store.ReportAll(ctx, []service.Report{{TxnID: first, Outcome: service.OutcomeSuccess}}); err != nil || errs[0] != nil {
-			t.Fatal(errs, err)
-		}
+		report(t, store, first, service.OutcomeSuccess)
 		must(store.Release(ctx, alice, "ann", "called us"))
 		var succeeded, released time.Time // the outcome and the release came in this order, after all attempts
 		must(d.SQL.QueryRow("SELECT MIN(uncounted_at), MAX(uncounted_at) FROM zone_txn WHERE zone_id = 1").Scan(&succeeded, &released))

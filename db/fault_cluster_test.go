@@ -8,12 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
@@ -31,23 +32,8 @@ const faultWait = 5 * time.Minute
 // ownCluster starts a cluster with tables for one test.
 func ownCluster(t *testing.T, o vitess.Options) *vitess.Cluster {
 	t.Helper()
-	if o.Programs = os.Getenv("VELOCITY_VITESS"); o.Programs == "" {
-		t.Fatal("VELOCITY_VITESS names no folder of programs: run make test-cluster-faults")
-	}
-	dir, err := os.MkdirTemp("", "velocityd-cluster-") //nolint:usetesting // t.TempDir is closed to the servers' user
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	o.Dir = dir
-	ctx, cancel := context.WithTimeout(t.Context(), faultWait)
-	defer cancel()
-	c, err := vitess.Start(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Stop)
-	if _, err := migrations.Up(ctx, migrations.Vitess, c.DSN()); err != nil {
+	c := vitess.Own(t, o)
+	if _, err := migrations.Up(t.Context(), migrations.Vitess, c.DSN()); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -202,48 +188,31 @@ func (l *load) wantExact(t *testing.T) {
 // recorded returns how many txns count in each bucket.
 func (l *load) recorded(t *testing.T) map[string]int {
 	t.Helper()
-	rows, err := l.pool.Query("SELECT bucket_key, COUNT(*) FROM zone_txn WHERE zone_id = ? AND counted GROUP BY bucket_key", l.zone.ID)
-	if err != nil {
+	var rows []struct {
+		Key string `db:"bucket_key"`
+		N   int
+	}
+	if err := sqlx.NewDb(l.pool, "mysql").Select(&rows, "SELECT bucket_key, COUNT(*) AS n FROM zone_txn WHERE zone_id = ? AND counted "+
+		"GROUP BY bucket_key", l.zone.ID); err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
 	counted := map[string]int{}
-	for rows.Next() {
-		var key string
-		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
-		counted[key] = n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, row := range rows {
+		counted[row.Key] = row.N
 	}
 	return counted
 }
 
 // wantNoFaults asserts that no bucket of a shard has met a fault.
-func (l *load) wantNoFaults(t *testing.T, shards *session.ShardMap, place int) {
+func (l *load) wantNoFaults(t *testing.T, place int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, errs := range l.faults {
-		if shards.Of(service.Bucket{ZoneID: l.zone.ID, Key: key}) == place {
+		if twoShards().Of(service.Bucket{ZoneID: l.zone.ID, Key: key}) == place {
 			t.Errorf("%s, in a shard that nothing was done to, met %v", key, errs[0])
 		}
 	}
-}
-
-// primaryOf waits for a primary of one of the buckets' shards that can be written to.
-func primaryOf(t *testing.T, c *vitess.Cluster, shard, not string) *vitess.Tablet {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), faultWait)
-	defer cancel()
-	primary, err := c.AwaitPrimary(ctx, vitess.Buckets, shard, not)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return primary
 }
 
 func TestFaultAVtgateThatIsKilledIsReplacedByTheOther(t *testing.T) {
@@ -266,11 +235,11 @@ func TestFaultAPlannedReparentLosesNoTxn(t *testing.T) {
 	c := ownCluster(t, vitess.Options{Replicas: 2, Shards: []string{"-"}})
 	l, stop := under(t, c, 4)
 	for i := range 3 {
-		before := primaryOf(t, c, "-", "")
+		before := c.PrimaryOf(t, "-", "")
 		if _, err := c.Vtctldclient(t.Context(), "PlannedReparentShard", vitess.Buckets+"/-"); err != nil {
 			t.Fatal(err)
 		}
-		primaryOf(t, c, "-", before.Alias())
+		c.PrimaryOf(t, "-", before.Alias())
 		l.await(t, fmt.Sprintf("after reparent %d", i+1))
 	}
 	stop()
@@ -282,11 +251,11 @@ func TestFaultAPlannedReparentLosesNoTxn(t *testing.T) {
 func TestFaultAPrimaryThatIsLostLosesNoTxn(t *testing.T) {
 	c := ownCluster(t, vitess.Options{Replicas: 2, Shards: []string{"-"}})
 	l, stop := under(t, c, 4)
-	before := primaryOf(t, c, "-", "")
+	before := c.PrimaryOf(t, "-", "")
 	if err := before.LoseMysqld(); err != nil {
 		t.Fatal(err)
 	}
-	primaryOf(t, c, "-", before.Alias())
+	c.PrimaryOf(t, "-", before.Alias())
 	l.await(t, "after the primary was lost")
 	before.ReturnMysqld()
 	l.await(t, "after it came back")

@@ -162,21 +162,16 @@ func newHalfway(t *testing.T) *halfway {
 	c := ownCluster(t, vitess.Options{})
 	h := &halfway{load: newLoad(t, c, session.Options{Engine: engine.Vitess})}
 	for i, shard := range []string{"-80", "80-"} {
-		h.tablets[i] = primaryOf(t, c, shard, "")
+		h.tablets[i] = c.PrimaryOf(t, shard, "")
 		h.mysqlds[i] = mysqldOf(t, h.tablets[i])
 	}
 	return h
 }
 
 // use chooses other buckets, by a number.
-func (h *halfway) use(t *testing.T, number int64) {
-	t.Helper()
-	shards, err := session.NewShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
+func (h *halfway) use(number int64) {
 	for i := range h.buckets {
-		h.buckets[i] = service.Bucket{ZoneID: h.load.zone.ID, Key: keyOn(shards, i, number)}
+		h.buckets[i] = service.Bucket{ZoneID: h.load.zone.ID, Key: keyOn(i, "halfway", number)}
 	}
 }
 
@@ -225,7 +220,7 @@ func TestFaultACheckWhoseCommitEndsHalfWayIsUndecidedAndNeverAdmitsMore(t *testi
 	for range rounds {
 		for _, fault := range halfwayFaults() {
 			for isMet := false; !isMet; number++ {
-				h.use(t, number)
+				h.use(number)
 				var recorded [2]int
 				if recorded, isMet = h.round(t, fmt.Sprintf("halfway-%d", number), fault); isMet {
 					ended[recorded]++

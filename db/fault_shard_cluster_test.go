@@ -15,7 +15,6 @@ import (
 	"velocityd/db/dbtest/vitess"
 	"velocityd/db/engine"
 	"velocityd/db/session"
-	"velocityd/service"
 	"velocityd/service/queue"
 )
 
@@ -27,10 +26,9 @@ const (
 
 // side is callers whose buckets all lie on one shard.
 type side struct {
-	load   *load
-	shards *session.ShardMap
-	place  int // of the shard
-	count  atomic.Int64
+	load  *load
+	place int // of the shard
+	count atomic.Int64
 
 	mu      sync.Mutex
 	answers []told
@@ -45,23 +43,13 @@ type told struct {
 
 // ask asks one check, and notes how long that took.
 func (s *side) ask() error {
-	key := keyOn(s.shards, s.place, s.count.Add(1)/int64(2*s.load.zone.Rate))
+	key := keyOn(s.place, fmt.Sprint("shard-", s.place), s.count.Add(1)/int64(2*s.load.zone.Rate))
 	begun := time.Now()
 	err := s.load.askAbout(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, told{begun: begun, took: time.Since(begun), err: err})
 	return err
-}
-
-// keyOn returns the key of a number that lies on a shard.
-func keyOn(shards *session.ShardMap, place int, number int64) string {
-	for salt := 0; ; salt++ {
-		key := fmt.Sprintf("shard-%d-%d-%d", place, number, salt)
-		if shards.Of(service.Bucket{Key: key}) == place {
-			return key
-		}
-	}
 }
 
 // since returns the answers to what was asked at or after an instant.
@@ -136,12 +124,8 @@ func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	l.asked = coalesce(t, l.store, queue.CoalescerOptions{
 		Lanes: max(1, min(runtime.GOMAXPROCS(0), session.DefaultMaxConns/4)), Timeout: servedBatch, ShardOf: l.store.ShardOf,
 	})
-	shards, err := session.NewShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost, living := &side{load: l, shards: shards, place: 0}, &side{load: l, shards: shards, place: 1}
-	tablet := primaryOf(t, c, "-80", "")
+	lost, living := &side{load: l, place: 0}, &side{load: l, place: 1}
+	tablet := c.PrimaryOf(t, "-80", "")
 	stopLiving := l.start(t, callers, living.ask)
 	living.await(t, "to warm up", time.Now(), 500)
 	alone := span{begin: time.Now()}
@@ -168,7 +152,7 @@ func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	stopLost()
 	stopLiving()
 	l.wantExact(t)
-	l.wantNoFaults(t, shards, 1)
+	l.wantNoFaults(t, 1)
 	lost.wantInTime(t)
 	t.Logf("the living shard while nobody asks about the other: %s", living.paceIn(alone))
 	t.Logf("the living shard before the first kill: %s", living.paceIn(before))

@@ -172,10 +172,7 @@ func wantService(t *testing.T, d *dbtest.Database, setting string) {
 	if err != nil || allowed.Blocked || allowed.Verdicts[0].Velocity != 0 {
 		t.Errorf("%s: a check of an allowed address: %+v, %v", setting, allowed, err)
 	}
-	receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: pair.TxnID(), Outcome: service.OutcomeSuccess}})
-	if err != nil || receipts[0] != nil {
-		t.Errorf("%s: a report: %v, %v", setting, receipts, err)
-	}
+	report(t, store, pair.TxnID(), service.OutcomeSuccess)
 	if err := store.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "ä"}, "ann", "forgot"); err != nil {
 		t.Errorf("%s: a release: %v", setting, err)
 	}

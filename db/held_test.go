@@ -40,9 +40,7 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 		}
 		group.Wait() // while it is held
 		release()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != others {
-			t.Errorf("%d txns, want %d", n, others)
-		}
+		d.WantCount(t, others, "SELECT COUNT(*) FROM zone_txn")
 		if _, err := ask(t.Context(), c, check(user("held"))); err != nil {
 			t.Errorf("released: %v", err)
 		}
@@ -107,9 +105,7 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 			open, _ := d.Transactions(t)
 			return open == 1
 		})
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
-			t.Errorf("%d txns of the held bucket", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 
@@ -146,9 +142,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("held")))
 		release := d.Hold(t, user("held"))
 		calls := []string{
 			"CALL check_velocity(1, 'held')",

@@ -204,10 +204,7 @@ func TestListTxnsLocksNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 50, time.Hour))
-		decision, err := ask(t.Context(), store, check(user("alice")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		decision := decided(t, store, user("alice"))
 		tx, err := d.SQL.Begin()
 		if err != nil {
 			t.Fatal(err)
@@ -220,10 +217,7 @@ func TestListTxnsLocksNothing(t *testing.T) {
 		if err := store.Release(t.Context(), user("alice"), "test", "test"); err != nil {
 			t.Errorf("while the list is open: %v", err)
 		}
-		errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}})
-		if err != nil || errs[0] != nil {
-			t.Errorf("while the list is open: %v, %v", errs, err)
-		}
+		report(t, store, decision.TxnID(), service.OutcomeFailure)
 		for call, text := range map[string]string{
 			"(NULL, 'alice', NULL, NULL, 9)": "needs the id of its zone", "(1, 'alice', NULL, NULL, 0)": "limit must be",
 			"(1, 'alice', NULL, NULL, 100001)": "limit must be",

@@ -1,16 +1,8 @@
 package db
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +14,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -105,67 +98,24 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 
 // authority signs certificates of one test.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*handlerstest.Authority
 	file string // its certificate
 }
 
 func newAuthority(t *testing.T) authority {
 	t.Helper()
-	a := authority{file: filepath.Join(t.TempDir(), "ca.pem")}
-	a.key = newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err == nil {
-		a.cert, err = x509.ParseCertificate(raw)
-	}
-	if err != nil {
+	a := authority{handlerstest.NewAuthority(t), filepath.Join(t.TempDir(), "ca.pem")}
+	if err := os.WriteFile(a.file, a.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	writePEM(t, a.file, "CERTIFICATE", raw)
 	return a
 }
 
 // sign makes a certificate of a name, and returns its file and that of its key.
 func (a authority) sign(t *testing.T, name string) (certFile, keyFile string) {
 	t.Helper()
-	key := newKey(t)
-	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	certFile, keyFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
-	writePEM(t, certFile, "CERTIFICATE", raw)
-	writePEM(t, keyFile, "PRIVATE KEY", der)
-	return certFile, keyFile
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func writePEM(t *testing.T, file, kind string, raw []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	files := handlerstest.NewMount(t, a.Issue(t, name))
+	return files.Cert(), files.Key()
 }
 
 // TestTLSToTheDatabaseVerifiesBothSides asks a server that has TLS, as an account that needs
@@ -265,4 +215,43 @@ func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		p := dbtest.Through(t, d.DSN)
+		var told atomic.Int64
+		o := session.Options{DSN: p.DSN, Observe: func(e session.Event) {
+			if e == session.OtherDatabase {
+				told.Add(1)
+			}
+		}}
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, o)
+		probe := store.Probe()
+		decided(t, store, user("alice"))
+		var identity string
+		if err := d.SQL.QueryRow("SELECT value FROM velocity_identity WHERE name = 'database'").Scan(&identity); err != nil ||
+			len(identity) != 36 {
+			t.Fatalf("identity %q, %v", identity, err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = UUID() WHERE name = 'database'")
+		p.Cut()
+		for range 3 {
+			if _, err := ask(t.Context(), store, check(user("alice"))); !errors.Is(err, service.ErrAway) {
+				t.Errorf("a check at another database: %v", err)
+			}
+		}
+		if _, err := store.Records.Zones(t.Context()); !errors.Is(err, service.ErrAway) {
+			t.Errorf("a look-up at another database: %v", err)
+		}
+		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") || told.Load() < 3 {
+			t.Errorf("readiness says %v, %d refusals were told", err, told.Load())
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Errorf("back at its own: %v", err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/localdb"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/explain"
@@ -54,6 +55,65 @@ func ask(ctx context.Context, store service.CheckStore, checks []service.Check) 
 		return service.Decision{}, err
 	}
 	return decisions[0], decisions[0].Err
+}
+
+// decide asks checks in one call, which must not fail as a whole.
+func decide(t *testing.T, store service.CheckStore, checks []service.Check) []service.Decision {
+	t.Helper()
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decisions
+}
+
+// decideOne asks one check, which must be decided.
+func decideOne(t *testing.T, store service.CheckStore, checks []service.Check) service.Decision {
+	t.Helper()
+	d, err := ask(t.Context(), store, checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// decided is decideOne for a check of buckets.
+func decided(t *testing.T, store service.CheckStore, buckets ...service.Bucket) service.Decision {
+	t.Helper()
+	return decideOne(t, store, check(buckets...))
+}
+
+// report reports an outcome, which must be taken.
+func report(t *testing.T, store service.OutcomeStore, txnID uint64, outcome service.Outcome) {
+	t.Helper()
+	if receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: outcome}}); err != nil || receipts[0] != nil {
+		t.Errorf("report of txn %d: %v, %v", txnID, receipts, err)
+	}
+}
+
+// release releases a bucket, which must succeed.
+func release(t *testing.T, store *Store, bucket service.Bucket) {
+	t.Helper()
+	if err := store.Release(t.Context(), bucket, "ann", "a test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// put writes a zone by the store, as somebody.
+func put(t *testing.T, store *Store, zone service.Zone, who string) {
+	t.Helper()
+	if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, who); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// atOnce runs a function n times at once and waits for all.
+func atOnce(n int, f func(int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
 }
 
 func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
@@ -105,6 +165,51 @@ func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...ser
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)
+}
+
+// through is stand with a proxy between the store and the engine.
+func through(
+	t *testing.T, engine *dbtest.Engine, o session.Options, zones ...service.Zone,
+) (*dbtest.Database, *dbtest.Proxy, *Store) {
+	t.Helper()
+	d := engine.Database(t, zones...)
+	p := dbtest.Through(t, d.DSN)
+	return d, p, connect(t, &dbtest.Database{DSN: p.DSN}, o)
+}
+
+// migrated returns a new database of a test's own server, with these zones.
+func migrated(t *testing.T, server *localdb.Server, zones ...service.Zone) *dbtest.Database {
+	t.Helper()
+	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+	dbtest.Migrate(t, d.DSN)
+	for _, zone := range zones {
+		d.SetZone(t, zone)
+	}
+	return d
+}
+
+// counter returns the sum of the numbers that a SHOW STATUS answers with.
+func counter(t *testing.T, on interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string,
+) (sum int) {
+	t.Helper()
+	rows, err := on.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(new(string), &n); err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return sum
 }
 
 // connect returns the store of a database with the newest schema.
@@ -193,6 +298,14 @@ func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
 	t.Helper()
 	d.Audit(t, zones...)
 	d.AwaitNone(t, "the test")
+}
+
+// wantHolderAlone wants no transaction open but that of who holds a bucket.
+func wantHolderAlone(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	if open, _ := d.Transactions(t); open != 1 {
+		t.Errorf("%d transactions are open, want the holder's alone", open)
+	}
 }
 
 // onLane calls do with a connection of the lanes.

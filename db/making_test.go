@@ -110,9 +110,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 				t.Errorf("step %d: %+v, %v", i, decisions, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 2 OR bucket_key = 'i'"); n != 0 {
-			t.Errorf("%d rows of a check whose zone does not exist", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 2 OR bucket_key = 'i'")
 	})
 }
 
@@ -129,9 +127,7 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
 		d, store := stand(t, on, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), other("a"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("a"), other("a")))
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
 		if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
@@ -142,9 +138,7 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 		if err != nil || decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrNotFound) {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'a'"); n != 2 {
-			t.Errorf("%d rows, want those of zone 1 alone", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'a'")
 	})
 }
 
@@ -186,9 +180,7 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("a"), user("b")))
 		d.Hold(t, user("not asked for"))
 		var checks []service.Check
 		for i := range 300 {
@@ -238,9 +230,7 @@ func TestADirtyReadLeavesTheNextTransactionAsItWas(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("there"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("there")))
 		making(t, d, user("in the making"))
 		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
 		seen := func() int {

@@ -30,19 +30,13 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := dbtest.Portable(t, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
-			store := portable(t, d, session.Options{})
+			d, store := form{}.stand(t, session.Options{}, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
 			reset := service.Bucket{ZoneID: 2, Key: "203.0.113.9"}
-			decision, err := ask(t.Context(), store, check(user("alice"), reset))
-			if err != nil {
-				t.Fatal(err)
-			}
+			decision := decided(t, store, user("alice"), reset)
 			d.LeaveUnaudited()
 			dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = ?, counted = FALSE WHERE zone_id = 2", test.said)
 			// A later attempt in the bucket whose shard has committed must not be reset again.
-			if _, err := ask(t.Context(), store, check(reset)); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, reset)
 			// However late it comes: the outcome is decided.
 			d.Age(t, user("alice"), 2*time.Hour)
 			d.Age(t, reset, 2*time.Hour)
@@ -66,16 +60,12 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 // TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated has more txns than one transaction settles.
 func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, failures())
-	store := portable(t, d, session.Options{LockWait: time.Second})
+	d, store := form{}.stand(t, session.Options{LockWait: time.Second}, failures())
 	checks := make([]service.Check, mostSettled)
 	for i := range checks {
 		checks[i] = check(user(fmt.Sprint("a-", i)), user(fmt.Sprint("b-", i)))[0]
 	}
-	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-	if err != nil {
-		t.Fatal(err)
-	}
+	decisions := decide(t, store, checks)
 	reports := make([]service.Report, len(decisions))
 	for i, decision := range decisions {
 		reports[i] = service.Report{TxnID: decision.Verdicts[i%2].TxnID, Outcome: service.OutcomeSuccess}
@@ -119,13 +109,9 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := dbtest.Portable(t, failures())
-			store := portable(t, d, session.Options{})
-			decision, err := ask(t.Context(), store, check(user("alice")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			cut := portable(t, d, session.Options{MaxConns: 2})
+			d, store := form{}.stand(t, session.Options{}, failures())
+			decision := decided(t, store, user("alice"))
+			cut := form{}.connect(t, d, session.Options{MaxConns: 2})
 			editLane(t, cut, func(packet string) string { return strings.Replace(packet, test.at, test.instead, 1) })
 			report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
 			if _, err := cut.ReportAll(t.Context(), report); !errors.Is(err, test.want) {
@@ -148,14 +134,10 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 
 func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, zone(1, 100, time.Hour))
-	store := portable(t, d, session.Options{MaxConns: session.LeastMaxConns})
+	d, store := form{}.stand(t, session.Options{MaxConns: session.LeastMaxConns}, zone(1, 100, time.Hour))
 	reports := make([]service.Report, 60)
 	for i := range reports {
-		decision, err := ask(t.Context(), store, check(user(fmt.Sprint(i))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		decision := decided(t, store, user(fmt.Sprint(i)))
 		reports[i] = service.Report{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}
 	}
 	if err := store.onLane(t.Context(), func(_ context.Context, conn *session.Conn) (clean bool, err error) {
@@ -168,7 +150,5 @@ func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 	if err := errors.Join(append(receipts, err)...); err != nil {
 		t.Error(err)
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != len(reports) {
-		t.Errorf("%d outcomes are recorded, want %d", n, len(reports))
-	}
+	d.WantCount(t, len(reports), "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'")
 }

@@ -3,11 +3,8 @@ package db
 import (
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
@@ -37,19 +34,13 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 		if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
 			t.Errorf("got %v after %v, want ErrBusy", err, time.Since(asked))
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted"); n != 0 {
-			t.Errorf("%d txns are changed", n)
-		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted")
+		wantHolderAlone(t, d)
 		release()
 		if receipts, err := store.ReportAll(t.Context(), reports); err != nil || errors.Join(receipts...) != nil {
 			t.Errorf("after release: %v, %v", receipts, err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 3 {
-			t.Errorf("%d txns are successes, want 3", n)
-		}
+		d.WantCount(t, 3, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted")
 	})
 }
 
@@ -61,10 +52,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 		d, store := f.stand(t, session.Options{}, failures())
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(buckets...)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			decisions := decide(t, store, check(buckets...))
 			// As if others had been given the ids between.
 			first := decisions[0].Verdicts[0].TxnID
 			for i := len(buckets) - 1; i > 0; i-- {
@@ -85,130 +73,30 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 	})
 }
 
-func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
+// TestAnOutcomeIsTakenWhateverHappenedMeanwhile reports the last txn of a check of three buckets.
+func TestAnOutcomeIsTakenWhateverHappenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, session.Options{}, failures())
-		var all []service.Decision
-		for call := range 2 {
-			var checks []service.Check
-			for i := range 20 {
-				checks = append(checks, check(user(fmt.Sprint(call, "-a-", i)), user(fmt.Sprint(call, "-b-", i)))...)
-			}
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, decisions...)
-		}
-		for i, want := range []int{2, 4, 6} {
-			report := service.Report{TxnID: all[7*i].Verdicts[i%2].TxnID, Outcome: service.OutcomeSuccess}
-			if receipts, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
-				t.Fatal(receipts, err)
-			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success'"); n != want {
-				t.Errorf("after report %d, %d txns are successes, want %d", i, n, want)
-			}
-		}
-	})
-}
-
-func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, session.Options{}, failures())
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"), user("c"))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		gone := decisions[0].Verdicts[1].TxnID
-		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", gone)
-		receipts, err := store.ReportAll(t.Context(), []service.Report{
-			{TxnID: decisions[0].Verdicts[2].TxnID, Outcome: service.OutcomeSuccess}, {TxnID: gone, Outcome: service.OutcomeSuccess},
-		})
-		if err != nil || receipts[0] != nil || !errors.Is(receipts[1], service.ErrNotFound) {
-			t.Errorf("got %v, %v", receipts, err)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 2 {
-			t.Errorf("%d txns are successes, want the 2 that are left", n)
-		}
-	})
-}
-
-func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 5, time.Hour))
-		conn := sqlSession(t, d)
-		first, err := call(conn, user("alice"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := fmt.Sprint(first.txnID)
-		report := func(id, outcome string) string {
-			return "CALL report_outcomes('[{\"txn_id\":" + id + ",\"outcome\":" + outcome + "}]')"
-		}
-		for _, statement := range []string{
-			report(id+".4", `"success"`), report(`"`+id+`abc"`, `"success"`), report("-"+id, `"success"`), report("true", `"success"`),
-			report("18446744073709551616", `"success"`), report("99999999999999999999", `"success"`), report("null", `"success"`),
-			report("[]", `"success"`),
-			report(id, `"süccess"`), report(id, `"success "`), report(id, `"SUCCESS"`), report(id, `"succ\\u00adess"`), report(id, "null"),
-			"CALL report_outcome(" + id + ", 'süccess')", "CALL report_outcome(" + id + ", 'success ')", "CALL report_outcome(NULL, 'success')",
+		for name, c := range map[string]struct {
+			do   func(d *dbtest.Database, sibling uint64)
+			left int // txns that the outcome speaks for
+		}{
+			"a sibling was deleted": {func(d *dbtest.Database, sibling uint64) {
+				d.LeaveUnaudited()
+				dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", sibling)
+			}, 2},
+			"the zone was deleted": {func(d *dbtest.Database, _ uint64) { d.DeleteZone(t, 1) }, 3},
+			"the zone is being edited": {func(d *dbtest.Database, _ uint64) {
+				sqlSession(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
+			}, 3},
 		} {
-			_, err := conn.ExecContext(t.Context(), statement)
-			var refused *mysql.MySQLError
-			if !errors.As(err, &refused) || refused.Number != 45400 {
-				t.Errorf("%s: %v, want 45400", statement, err)
+			d, store := f.stand(t, session.Options{LockWait: time.Second}, failures())
+			verdicts := decided(t, store, user("a"), user("b"), user("c")).Verdicts
+			c.do(d, verdicts[1].TxnID)
+			report(t, store, verdicts[2].TxnID, service.OutcomeSuccess)
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success'"); n != c.left {
+				t.Errorf("%s: %d txns are successes, want %d", name, n, c.left)
 			}
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL"); n != 0 {
-			t.Errorf("%d outcomes were recorded", n)
-		}
-		// The highest id fails no other report.
-		reports := []service.Report{
-			{TxnID: first.txnID, Outcome: service.OutcomeFailure},
-			{TxnID: math.MaxUint64, Outcome: service.OutcomeFailure},
-		}
-		if errs, err := connect(t, d, session.Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil ||
-			!errors.Is(errs[1], service.ErrNotFound) {
-			t.Errorf("got %v, %v", errs, err)
-		}
-	})
-}
-
-func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, session.Options{}, failures())
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.DeleteZone(t, 1)
-		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
-		if err != nil || receipts[0] != nil {
-			t.Errorf("got %v, %v", receipts, err)
-		}
-	})
-}
-
-func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, session.Options{LockWait: time.Second}, failures())
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dba := sqlSession(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
-		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
-		if err != nil || receipts[0] != nil {
-			t.Errorf("while the zone is being edited: %v, %v", receipts, err)
-		}
-		dbtest.Exec(t, dba, "COMMIT")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 2 {
-			t.Errorf("%d places are given back, want both", n)
 		}
 	})
 }
@@ -222,10 +110,7 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, resetting)
 		var last service.Decision
 		for range 9 {
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("m"))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			decisions := decide(t, store, check(user("m")))
 			last = decisions[0]
 		}
 		d.LeaveUnaudited()
@@ -235,73 +120,11 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 			"SELECT UTC_TIMESTAMP(6), 1, CONCAT('k', i), 0, 0, 1 FROM other")
 		end := holdOpen(t, d, "READ COMMITTED",
 			"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (UTC_TIMESTAMP(6), 1, 'n', 0, 0, 1)")
-		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: last.TxnID(), Outcome: service.OutcomeSuccess}})
-		if err != nil || receipts[0] != nil {
-			t.Errorf("a report: %v, %v", receipts, err)
-		}
+		report(t, store, last.TxnID(), service.OutcomeSuccess)
 		if err := store.Release(t.Context(), user("m"), "ann", "a test"); err != nil {
 			t.Errorf("a release: %v", err)
 		}
 		end()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'm' AND counted"); n != 0 {
-			t.Errorf("%d txns count, want none", n)
-		}
-	})
-}
-
-// TestAnIDThatWasRecordedTwiceFailsNoOtherReport has what a session could do
-// before insert_id was refused.
-func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 9, time.Hour))
-		conn := sqlSession(t, d)
-		first, err := call(conn, user("alice"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := call(conn, user("bob"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.LeaveUnaudited()
-		dbtest.Exec(t, conn, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-			"VALUES (?, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND, 1, 'mallory', FALSE, FALSE, TRUE)", first.txnID)
-		answer, _, err := answerTo(conn, fmt.Sprintf(`CALL report_outcomes('[{"txn_id":%d,"outcome":"failure"},{"txn_id":%d,"outcome":"success"}]')`,
-			first.txnID, other.txnID))
-		if want := "report_no=0 status=recorded outcome=failure \nreport_no=1 status=recorded outcome=success \n"; err != nil || answer != want {
-			t.Errorf("answered %q, %v, want %q", answer, err, want)
-		}
-		for key, want := range map[string]service.Outcome{"alice": "failure", "bob": "success", "mallory": ""} {
-			if got := d.Txns(t, user(key))[0].Outcome; got != want {
-				t.Errorf("%s: outcome %q, want %q", key, got, want)
-			}
-		}
-	})
-}
-
-func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 1000, time.Hour))
-		// Three checks of two buckets each, their rows mixed and far apart: one INSERT
-		// is as good as several sessions.
-		for i, id := range []int{1, 2, 3, 300, 4000, 60000} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
-				"check_buckets) "+
-				"VALUES (?, '2026-01-02 03:04:05.678901', 1, ?, FALSE, FALSE, TRUE, ?, 2)", id, fmt.Sprint("key-", id), i%3)
-		}
-		conn := sqlSession(t, d, "SET SESSION group_concat_max_len = 4")
-		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
-			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
-		}
-		for id, want := range map[int]service.Outcome{
-			1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success",
-			60000: "success",
-		} {
-			if got := d.Txns(t, user(fmt.Sprint("key-", id)))[0].Outcome; got != want {
-				t.Errorf("txn %d: outcome %q, want %q", id, got, want)
-			}
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'm' AND counted")
 	})
 }

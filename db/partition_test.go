@@ -39,8 +39,7 @@ func TestAPartitionedHistoryIsPruned(t *testing.T) {
 // partitions. All but the last are too old for a check.
 func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]int {
 	t.Helper()
-	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-	dbtest.Migrate(t, d.DSN)
+	d := migrated(t, server)
 	for _, z := range []service.Zone{zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour), zone(3, 2*mostListed, time.Hour)} {
 		d.SetZone(t, z)
 	}
@@ -98,15 +97,16 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		{"a full page of a bucket", store.lookUps.Conns.DB, page("bob", 1)},
 		{"a key without rows", store.lookUps.Conns.DB, page("nobody", 50)},
 	}
+	const keys = "SHOW SESSION STATUS LIKE 'Handler_read_key'" // of the only session of a pool
 	// The least of some rounds: the first one opens the tables.
 	least := map[string]int{}
 	for round := range 5 {
 		for _, step := range steps {
-			before := lookedUp(t, step.by)
+			before := counter(t, step.by, keys)
 			if err := step.do(); err != nil {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			n := lookedUp(t, step.by) - before
+			n := counter(t, step.by, keys) - before
 			if round == 0 {
 				least[step.name] = n
 			}
@@ -114,14 +114,4 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		}
 	}
 	return least
-}
-
-// lookedUp returns how often the only session of a pool has looked a key up.
-func lookedUp(t *testing.T, session *sql.DB) (n int) {
-	t.Helper()
-	var name string
-	if err := session.QueryRow("SHOW SESSION STATUS LIKE 'Handler_read_key'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

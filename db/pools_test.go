@@ -48,5 +48,9 @@ func TestRunnersAndCallersDoNotTakeEachOthersConnections(t *testing.T) {
 		if _, others := store.Pools(); others.WaitCount != 1 || others.WaitDuration == 0 || others.MaxOpenConnections != 4 {
 			t.Errorf("the use is told as %+v", others)
 		}
+		byDefault := connect(t, engine.Database(t), session.Options{})
+		if checks, others := byDefault.Pools(); checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7+3 {
+			t.Errorf("by default %+v and %+v", checks, others)
+		}
 	})
 }

@@ -10,24 +10,11 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
 	"velocityd/db/records"
+	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
-
-// portable connects to a database with the portable tables, as an engine without procedures. On
-// MySQL it takes the form of TiDB.
-func portable(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
-	tb.Helper()
-	var version string
-	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		tb.Fatal(err)
-	}
-	if engine.Of(version, "") == engine.MySQL && o.Engine == "" {
-		o.Engine = engine.TiDB
-	}
-	return connect(tb, d, o)
-}
 
 // portableBench is a bench on portable tables, with a DBA who keeps by statements what triggers
 // keep on MySQL.
@@ -35,7 +22,7 @@ type portableBench struct{ explainedBench }
 
 func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
 	tb.Helper()
-	store := portable(tb, d, session.Options{LockWait: time.Minute})
+	store := form{}.connect(tb, d, session.Options{LockWait: time.Minute})
 	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store), tb}}
 }
 
@@ -104,16 +91,12 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t)
-	var version string
-	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
-	if engine.Of(version, "") != engine.TiDB {
+	if !d.IsTiDB(t) {
 		t.Skip("the variable is TiDB's")
 	}
 	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
 	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
-	err := portable(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+	err := form{}.connect(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		var r session.Reading
 		r.SQL("SELECT @@tidb_lock_unchanged_keys")
 		r.Each(1, func(row []driver.Value) error {
@@ -127,4 +110,70 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// form is a kind of database that carries out the rules: an engine with procedures and triggers,
+// or MySQL with the portable tables, which have none.
+type form struct {
+	engine *dbtest.Engine // nil for the portable tables
+}
+
+// eachForm runs test on every engine, and on the portable tables.
+func eachForm(t *testing.T, test func(t *testing.T, f form)) {
+	t.Helper()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) { test(t, form{engine}) })
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		test(t, form{})
+	})
+}
+
+func (f form) database(tb testing.TB, zones ...service.Zone) *dbtest.Database {
+	tb.Helper()
+	if f.engine == nil {
+		return dbtest.Portable(tb, zones...)
+	}
+	return f.engine.Database(tb, zones...)
+}
+
+func (f form) connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
+	tb.Helper()
+	if f.engine == nil {
+		var version, comment string
+		if err := d.SQL.QueryRow("SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
+			tb.Fatal(err)
+		}
+		if o.Engine = engine.Of(version, comment); o.Engine == engine.MySQL {
+			o.Engine = engine.TiDB
+		}
+	}
+	return connect(tb, d, o)
+}
+
+func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+	tb.Helper()
+	d := f.database(tb, zones...)
+	return d, f.connect(tb, d, o)
+}
+
+// TestPortableOverridesThatExpiredLeaveTheirAudit runs all tasks of a store on an engine without triggers.
+func TestPortableOverridesThatExpiredLeaveTheirAudit(t *testing.T) {
+	t.Parallel()
+	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
+	dbtest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at, created_at) VALUES
+		(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY, UTC_TIMESTAMP()),
+		(1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR, UTC_TIMESTAMP())`)
+	if err := store.Retention().Finish(t.Context(), func(run retention.Run) {
+		if run.Err != nil {
+			t.Errorf("%s: %v", run.Task, run.Err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if all, fresh := d.Count(t, "SELECT COUNT(*) FROM zone_override"),
+		d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE bucket_key = 'fresh'"); all != 1 || fresh != 1 {
+		t.Error("the expired override is left, or the fresh one gone")
+	}
+	d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override' AND action = 'delete' "+
+		"AND principal = 'velocityd retention'")
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/prover"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -20,19 +19,9 @@ import (
 // eachProven runs a test on each engine, and on the portable tables, with a store.
 func eachProven(t *testing.T, test func(*testing.T, *dbtest.Database, *Store)) {
 	t.Helper()
-	on := func(t *testing.T, d *dbtest.Database, kind engine.Engine) {
-		t.Helper()
-		store, err := Open(session.Options{DSN: d.DSN, MaxConns: session.LeastMaxConns, Engine: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer store.Close()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns})
 		test(t, d, store)
-	}
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) { on(t, e.Database(t), "") })
-	t.Run("portable", func(t *testing.T) {
-		t.Parallel()
-		on(t, dbtest.Portable(t), engine.TiDB)
 	})
 }
 
@@ -212,9 +201,7 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 	}
 	buckets = []service.Bucket{{ZoneID: buckets[0].ZoneID, Key: "carol"}}
 	try("released")
-	if err := store.Release(t.Context(), buckets[0], "ann", "test"); err != nil {
-		t.Fatal(err)
-	}
+	release(t, store, buckets[0])
 }
 
 // keepTables returns a function that makes tables as they are now.

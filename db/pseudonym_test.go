@@ -3,6 +3,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,9 +86,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 		} {
 			dbtest.Exec(t, d.SQL, statement)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym); n != 2 {
-			t.Errorf("%d txns under the pseudonym, want 2", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym)
 	})
 }
 
@@ -99,7 +98,11 @@ func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
 		one := service.Check{
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
-		for name, checks := range map[string][]service.Check{"lone": {one}, "batch": {one, one}} {
+		good := service.Check{Buckets: []service.Bucket{user(pseudonym)}, KeyRules: []service.KeyRule{hiding().Keys}}
+		second := service.Check{Buckets: append(good.Buckets, one.Buckets...), KeyRules: append(good.KeyRules, one.KeyRules...)}
+		for name, checks := range map[string][]service.Check{
+			"lone": {one}, "batch": {one, one}, "second bucket": {second}, "behind a good one": {good, one}, "many": slices.Repeat([]service.Check{one}, 20),
+		} {
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(err, service.ErrStaleKey) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -162,6 +165,73 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
 			t.Errorf("%d txns under clear keys", n)
+		}
+	})
+}
+
+func TestGoAndSQLKnowEachOthersSecretsAndKeepNone(t *testing.T) {
+	t.Parallel()
+	const first, second = "c0ffee-c0ffee", "decaf-decaf"
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree}, zone(2, 9, time.Hour))
+		store, procedures := connect(t, d, session.Options{}), newSQLStore(t, d, false)
+		for i, try := range []struct {
+			store  service.CheckStore
+			secret string
+			counts int
+		}{
+			{store, first, 1}, {procedures, first, 1}, {procedures, second, 2}, {store, second, 2}, {store, first, 2}, {procedures, "", 3},
+		} {
+			checks := attempt("attempt "+string(rune('a'+i)), user("a"), service.Bucket{ZoneID: 2, Key: "x"})
+			checks[0].SecretHash = try.secret
+			decision, err := ask(t.Context(), try.store, checks)
+			if err != nil || decision.Blocked || decision.Verdicts[0].Velocity != try.counts || decision.Verdicts[1].Velocity != i+1 {
+				t.Errorf("try %d: got %+v, %v", i, decision, err)
+			}
+		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL AND counted AND zone_id = 1")
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL")
+		for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_audit"} {
+			rows, err := dbtest.Texts(d.SQL, "SELECT * FROM "+table)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if text := strings.Join(row, "|"); strings.Contains(text, first) || strings.Contains(text, second) {
+					t.Errorf("%s holds a caller's hash: %q", table, text)
+				}
+			}
+		}
+	})
+}
+
+func TestTheKeyOfImprintsIsMadeAnewAfterTheWindow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree})
+		const keys = "SELECT HEX(imprint_key) FROM zone_bucket_lock WHERE zone_id = 1"
+		for name, store := range map[string]service.CheckStore{
+			"go": connect(t, d, session.Options{}), "sql": newSQLStore(t, d, false),
+		} {
+			checks := check(user(name))
+			checks[0].SecretHash = "c0ffee-c0ffee"
+			key := func() string {
+				decideOne(t, store, checks)
+				rows, err := dbtest.Texts(d.SQL, keys+" AND bucket_key = '"+name+"'")
+				if err != nil || len(rows) != 1 || len(rows[0][0]) != 32 {
+					t.Fatalf("%s: got %q, %v", name, rows, err)
+				}
+				return rows[0][0]
+			}
+			before := key()
+			if again := key(); again != before {
+				t.Errorf("%s: the key changed while its imprints count", name)
+			}
+			d.Age(t, user(name), time.Hour)
+			dbtest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET imprint_until = imprint_until - INTERVAL 1 HOUR WHERE bucket_key = ?", name)
+			if again := key(); again == before {
+				t.Errorf("%s: the key is the same though no imprint counts", name)
+			}
 		}
 	})
 }

@@ -8,12 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
 	"velocityd/db/engine"
-	"velocityd/db/session"
 	"velocityd/migrations"
 )
 
@@ -21,11 +19,7 @@ import (
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
-	p, err := OpenProbe(session.Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p := probe(t, clusterDSN(t))
 	// The probe waits for a shard for some hundred milliseconds, which a busy machine may need.
 	dbtest.Eventually(t, "a whole cluster is ready", func() bool { return proved(p) == nil && len(p.Lost()) == 0 })
 	found, err := p.Inspect(t.Context())
@@ -56,11 +50,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 //nolint:paralleltest // it takes away what other tests need
 func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	pool := overCluster(t)
-	p, err := OpenProbe(session.Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p := probe(t, clusterDSN(t))
 	restore := func() {
 		if _, err := migrations.Up(context.Background(), migrations.Vitess, clusterDSN(t)); err != nil {
 			t.Error(err)
@@ -84,22 +74,14 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 
 func TestClusterAProbeOfAShardedKeyspaceSaysWhatToName(t *testing.T) {
 	t.Parallel()
-	p, err := OpenProbe(session.Options{DSN: clusterDSN(t) + engine.BucketsSuffix, ConnectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p := probe(t, clusterDSN(t)+engine.BucketsSuffix)
 	wantUnready(t, "the DSN names the buckets", proved(p), "name the unsharded one")
 }
 
 // With one of two shards an instance is ready, and names the other. With none of them it is not.
 func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
-	p, err := OpenProbe(session.Options{DSN: c.DSN(), ConnectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = p.Close() }()
+	p := probe(t, c.DSN())
 	await := func(what string, isReady bool, lost ...string) {
 		t.Helper()
 		var last error
@@ -110,7 +92,7 @@ func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
 		})
 	}
 	await("all shards work", true)
-	low, high := primaryOf(t, c, "-80", ""), primaryOf(t, c, "80-", "")
+	low, high := c.PrimaryOf(t, "-80", ""), c.PrimaryOf(t, "80-", "")
 	for _, step := range []struct {
 		what    string
 		tablet  *vitess.Tablet

@@ -1,8 +1,6 @@
 package db
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,47 +14,6 @@ import (
 
 // These tests use the procedures as an SQL client does: any session, any
 // language, no service in between.
-
-func TestTextbookUseWorksFromAnySQLClient(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'login per user', 5, 60)")
-		rows, err := d.SQL.Query("CALL check_velocity(1, '1_42')")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		columns, err := rows.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := []string{
-			"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-			"would_block", "velocity", "reason", "override_id", "reset_after",
-		}
-		if !slices.Equal(columns, want) {
-			t.Errorf("columns %v, want %v", columns, want)
-		}
-		got := make([]sql.RawBytes, len(columns))
-		places := make([]any, len(columns))
-		for i := range got {
-			places[i] = &got[i]
-		}
-		if !rows.Next() {
-			t.Fatal("no row")
-		}
-		if err := rows.Scan(places...); err != nil {
-			t.Fatal(err)
-		}
-		if line := fmt.Sprintf("%s", got[:8]); line != "[0 1 1 1_42 5 60 4 0]" {
-			t.Errorf("answered %s", line)
-		}
-		if rows.Next() || rows.NextResultSet() || rows.Err() != nil {
-			t.Error("more than one row or result set", rows.Err())
-		}
-	})
-}
 
 func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
@@ -156,9 +113,7 @@ func TestABucketThatACheckNamesTwiceIsCountedOnce(t *testing.T) {
 				t.Fatalf("%q, %v, want c once", rows, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE check_buckets <=> IF(bucket_key = 'c', NULL, 2)"); n != 4 {
-			t.Errorf("%d txns, want a, b and twice c", n)
-		}
+		d.WantCount(t, 4, "SELECT COUNT(*) FROM zone_txn WHERE check_buckets <=> IF(bucket_key = 'c', NULL, 2)")
 	})
 }
 
@@ -201,9 +156,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
-			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, checks)
 		}
 		d.SetZone(t, zone(1, rate, 365*24*time.Hour))
 		for _, statement := range []string{
@@ -211,33 +164,11 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
 		} {
 			conn := sqlSession(t, d)
-			before := handlerReads(t, conn)
+			before := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'")
 			dbtest.Exec(t, conn, statement)
-			if read := handlerReads(t, conn) - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
+			if read := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
 				t.Errorf("%s: read %d entries of a history of %d", statement, read, 2*flood)
 			}
 		}
 	})
-}
-
-// handlerReads is how many index entries and rows a session has read.
-func handlerReads(t *testing.T, conn *sql.Conn) (total int) {
-	t.Helper()
-	rows, err := conn.QueryContext(context.Background(), "SHOW SESSION STATUS LIKE 'Handler_read%'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
-			t.Fatal(err)
-		}
-		total += n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return total
 }

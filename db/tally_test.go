@@ -3,7 +3,6 @@ package db
 import (
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,10 +63,7 @@ func (s *tallied) turn(t *testing.T, by time.Duration) {
 
 func (s *tallied) check(t *testing.T, how int) service.Verdict {
 	t.Helper()
-	decision, err := ask(t.Context(), s.ask[how], check(s.bucket))
-	if err != nil {
-		t.Fatal(err)
-	}
+	decision := decided(t, s.ask[how], s.bucket)
 	return decision.Verdicts[0]
 }
 
@@ -85,12 +81,7 @@ func (s *tallied) wantVelocity(t *testing.T, want int) (isTold bool) {
 // read returns how many index entries and rows the session of the batches has read so far.
 func (s *tallied) read(t *testing.T) int {
 	t.Helper()
-	var name string
-	var n int
-	if err := s.store.lanes.QueryRow("SHOW SESSION STATUS LIKE 'Handler_read_next'").Scan(&name, &n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return counter(t, s.store.lanes, "SHOW SESSION STATUS LIKE 'Handler_read_next'")
 }
 
 func TestATallySparesTheCount(t *testing.T) {
@@ -120,9 +111,7 @@ func TestATallyThatManyTxnsHaveLeftBehindIsMadeAnew(t *testing.T) {
 			s.check(t, bySQLAlone)
 		}
 		s.wantVelocity(t, manyTxns+1-1+mostListed+1)
-		if n := s.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tallied_at = UTC_TIMESTAMP(6)"); n != 1 {
-			t.Error("its txns were not counted again")
-		}
+		s.WantCount(t, 1, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tallied_at = UTC_TIMESTAMP(6)")
 	})
 }
 
@@ -234,28 +223,24 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 			ways = append(ways, inBatches{connect(t, d, session.Options{LockWait: 20 * time.Second})})
 		}
 		var allowed atomic.Int64
-		var group sync.WaitGroup
-		for i := range callers {
-			group.Go(func() {
-				way := ways[(1+i)%len(ways)]
-				checks := slices.Repeat(check(user("hot")), each)
-				if i%len(ways) == len(ways)-1 {
-					checks = checks[:1] // SQL's, alone
+		atOnce(callers, func(i int) {
+			way := ways[(1+i)%len(ways)]
+			checks := slices.Repeat(check(user("hot")), each)
+			if i%len(ways) == len(ways)-1 {
+				checks = checks[:1] // SQL's, alone
+			}
+			for range calls {
+				decisions, err := way.CheckAll(t.Context(), service.Call{Checks: checks})
+				if err != nil {
+					t.Error(err)
 				}
-				for range calls {
-					decisions, err := way.CheckAll(t.Context(), service.Call{Checks: checks})
-					if err != nil {
-						t.Error(err)
-					}
-					for _, decision := range decisions {
-						if decision.Err == nil && !decision.Blocked {
-							allowed.Add(1)
-						}
+				for _, decision := range decisions {
+					if decision.Err == nil && !decision.Blocked {
+						allowed.Add(1)
 					}
 				}
-			})
-		}
-		group.Wait()
+			}
+		})
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally > ?", rate/2); n != 1 || allowed.Load() != rate {
 			t.Errorf("allowed %d, want %d, with %d tallies, want 1", allowed.Load(), rate, n)
 		}
@@ -289,24 +274,6 @@ func TestATallyThatCanNotBeTrueIsNotBelieved(t *testing.T) {
 		}
 		s.wantVelocity(t, manyTxns+1-10+2)
 	})
-}
-
-func TestATallyTellsOnlyWhatItCovers(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	good := tally{count: 5, from: now.Add(-time.Hour), until: now, countedAt: now.Add(-oldestTally)}
-	short, ahead, old := good, good, good
-	short.from = short.from.Add(time.Microsecond) // of a narrower window
-	ahead.until = now.Add(time.Microsecond)       // the clock was set back
-	old.countedAt = old.countedAt.Add(-time.Microsecond)
-	for name, c := range map[string]struct {
-		tally
-		want bool
-	}{"good": {good, true}, "short": {short, false}, "ahead": {ahead, false}, "old": {old, false}, "none": {}} {
-		if got := c.suffices(now, now.Add(-time.Hour)); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
 }
 
 // countUses counts the packets that tell a velocity by a tally. It changes none.

@@ -38,14 +38,10 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 
 func TestClusterTimelinesAskForBothShardsInEachZone(t *testing.T) {
 	t.Parallel()
-	m, err := session.NewShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, keys := range newTimeline(nil, 1, firstLived).keys {
 		shards := map[int]bool{}
 		for _, key := range keys {
-			shards[m.Of(service.Bucket{Key: key})] = true
+			shards[twoShards().Of(service.Bucket{Key: key})] = true
 		}
 		if len(shards) != 2 {
 			t.Errorf("%q lie on %d shards, want 2", keys, len(shards))

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,32 +116,28 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 	})
 }
 
-func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
+// TestTheMostLiveCredentialsHoldInARace adds six at once, of one name and where there is room for one more.
+func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{MaxConns: 32, LockWait: 20 * time.Second})
-		var wait sync.WaitGroup
-		var mu sync.Mutex
-		made, refused := 0, 0
-		for range 6 {
-			wait.Go(func() {
-				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("shop")), "dba")
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					made++
-				case errors.Is(err, service.ErrConflict):
-					refused++
-				default:
+		race := func(want int, names string) {
+			t.Helper()
+			var made atomic.Int64
+			atOnce(6, func(i int) {
+				name := strings.ReplaceAll(names, "%", strconv.Itoa(i))
+				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
+				if err == nil {
+					made.Add(1)
+				} else if !errors.Is(err, service.ErrConflict) {
 					t.Error(err)
 				}
 			})
+			if made.Load() != int64(want) {
+				t.Errorf("of six named %s at once %d were made, want %d", names, made.Load(), want)
+			}
 		}
-		wait.Wait()
-		if made != access.MaxLiveOfName || refused != 4 {
-			t.Errorf("of six at once %d were made, and %d refused", made, refused)
-		}
+		race(access.MaxLiveOfName, "shop")
 		add(t, store, callerOf("Shop")) // another name
 		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE name = 'shop' LIMIT 1")
 		add(t, store, callerOf("shop"))
@@ -148,37 +145,15 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 			t.Fatal(err)
 		}
 		add(t, store, callerOf("shop"))
-	})
-}
-
-func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
-	t.Parallel()
-	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, session.Options{MaxConns: 32, LockWait: 20 * time.Second})
-		rows := make([]string, access.MaxLiveCredentials-1)
+		rows := make([]string, access.MaxLiveCredentials-1-len(live(t, store)))
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+strings.Join(rows,
-			","))
-		errs := make(chan error, 6)
-		for i := range cap(errs) {
-			go func() {
-				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
-				errs <- err
-			}()
-		}
-		made := 0
-		for range cap(errs) {
-			switch err := <-errs; {
-			case err == nil:
-				made++
-			case !errors.Is(err, service.ErrConflict):
-				t.Error(err)
-			}
-		}
-		if made != 1 || len(live(t, store)) != access.MaxLiveCredentials {
-			t.Errorf("%d were made, and %d are live", made, len(live(t, store)))
+		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+
+			strings.Join(rows, ","))
+		race(1, "late%")
+		if n := len(live(t, store)); n != access.MaxLiveCredentials {
+			t.Errorf("%d are live", n)
 		}
 	})
 }
@@ -272,11 +247,7 @@ func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		probe, err := OpenProbe(session.Options{DSN: d.ServiceAccount(t).DSN, ConnectTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dbtest.AtEnd(t, func() { _ = probe.Close() })
+		probe := probe(t, d.ServiceAccount(t).DSN)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := probe.ProveCredentials(ctx); err != nil {
@@ -335,9 +306,7 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 				}
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM access_token"); n != 2 {
-			t.Errorf("%d rows, want the two good ones", n)
-		}
+		d.WantCount(t, 2, "SELECT COUNT(*) FROM access_token")
 	})
 }
 
@@ -353,10 +322,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			{Buckets: []service.Bucket{at(3, "d")}},
 			{Buckets: []service.Bucket{at(2, "e"), at(3, "e")}},
 		}
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
-		if err != nil {
-			t.Fatal(err)
-		}
+		decisions := decide(t, store, checks)
 		wanted := map[uint64][]int64{}
 		var ids []uint64
 		for i, d := range decisions {

@@ -54,6 +54,17 @@ func rollUp(tb testing.TB, store *Store) {
 	}
 }
 
+// ageTotals removes totals that are too old.
+func ageTotals(t *testing.T, store *Store) {
+	t.Helper()
+	if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
+		_, err := totals.Age().Run(t.Context(), conn, "")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -62,13 +73,12 @@ func TestStoreKeepsTotals(t *testing.T) {
 			return totalsBench{b, b.store.Totals}
 		})
 	})
-}
-
-func TestPortableStoreKeepsTotals(t *testing.T) {
-	t.Parallel()
-	servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
-		b := newPortableBench(t, dbtest.Portable(t))
-		return portableTotals{b, b.store.Totals}
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
+			b := newPortableBench(t, dbtest.Portable(t))
+			return portableTotals{b, b.store.Totals}
+		})
 	})
 }
 
@@ -79,24 +89,16 @@ func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
 		var first service.Decision
 		for range 2 {
-			d, err := ask(t.Context(), store, check(user("alice")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := decided(t, store, user("alice"))
 			if !d.Blocked {
 				first = d
 			}
 		}
 		d.Age(t, user("alice"), 3*time.Hour) // not final for a day, because the zone counts blocked attempts in rows
 		rollUp(t, store)
-		if _, err := ask(t.Context(), store, check(user("bob"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("bob"))
 		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
-		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: first.TxnID(), Outcome: service.OutcomeFailure}}); err != nil ||
-			errs[0] != nil {
-			t.Fatal(err, errs)
-		}
+		report(t, store, first.TxnID(), service.OutcomeFailure)
 		rollUp(t, store)
 		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM zone_bucket_total " +
 			"WHERE bucket_key = 'alice'"
@@ -114,9 +116,7 @@ func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		if got := text(t, d, hour); got != "6 5 1 1 1" {
 			t.Errorf("the zone's hour: %s", got)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'"); n != 4 {
-			t.Errorf("%d rows, want hour, day, month and all", n)
-		}
+		d.WantCount(t, 4, "SELECT COUNT(*) FROM zone_bucket_total WHERE bucket_key = 'alice'")
 	})
 }
 
@@ -137,9 +137,7 @@ func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
 		p := dbtest.Through(t, d.DSN)
 		store, broken := connect(t, d, session.Options{}), connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		for range 3 {
-			if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user("alice"), user("bob"))
 		}
 		for _, key := range []string{"alice", "bob"} {
 			d.Age(t, user(key), 150*time.Minute)
@@ -171,9 +169,7 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, zone(1, 9, time.Hour))
 		attempt := func() {
-			if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user("alice"))
 		}
 		attempt()
 		d.Age(t, user("alice"), 10*time.Minute)
@@ -200,22 +196,12 @@ func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
 		for _, days := range []int{service.DayTotalsDays + 1, service.HourTotalsDays + 1, 1} {
 			key := strconv.Itoa(days)
-			if _, err := ask(t.Context(), store, check(user(key))); err != nil {
-				t.Fatal(err)
-			}
+			decided(t, store, user(key))
 			d.Age(t, user(key), time.Duration(days)*24*time.Hour)
 		}
-		age := func() {
-			if err := store.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
-				_, err := totals.Age().Run(t.Context(), conn, "")
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		age()
+		ageTotals(t, store)
 		rollUp(t, store)
-		age()
+		ageTotals(t, store)
 		const spans = "SELECT GROUP_CONCAT(CONCAT(bucket_key, ' ', span) ORDER BY CAST(bucket_key AS SIGNED), span) FROM zone_bucket_total"
 		if got := text(t, d, spans); got != "1 all,1 month,1 day,1 hour,36 all,36 month,36 day,401 all,401 month" {
 			t.Errorf("left are %s", got)
@@ -228,9 +214,7 @@ func TestARollUpWaitsForNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		conn := sqlSession(t, d)
 		dbtest.Exec(t, conn, "START TRANSACTION")
@@ -247,20 +231,71 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
-		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
-		if err := narrow.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
-			_, err := totals.Age().Run(t.Context(), conn, "")
-			return err
-		}); err != nil {
-			t.Error(err)
-		}
+		ageTotals(t, narrow)
 		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
 			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
+			b := newBench(t, engine.Database(t))
+			return totalsBench{b, b.store.Totals}
+		})
+	})
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
+			b := newPortableBench(t, dbtest.Portable(t))
+			return portableTotals{b, b.store.Totals}
+		})
+	})
+}
+
+func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		begin, at := past(t, d)
+		var days []uint64
+		for id := uint64(3); id < 3*pastTxns; id += 3 * 24 * 60 * 60 / 500 {
+			days = append(days, id)
+		}
+		mark(t, d, at, days...)
+		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
+		for _, q := range []service.ZoneReportQuery{
+			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41))},
+			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41)), MostRows: 50},
+			{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10))},
+		} {
+			report, err := store.ZoneReport(t.Context(), service.Zone{ID: 2, Rate: 5, Window: time.Minute}, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, attempts := 0, int64(0)
+			for id := uint64(3 * pastTxns); id >= 3; id -= 3 {
+				if instant := at(id); instant.Before(q.Since.Time) || !instant.Before(q.Until.Time) || want == q.MostRows &&
+					q.MostRows > 0 || (id/3-1)%2 == 0 {
+					continue
+				}
+				want, attempts = want+1, attempts+1
+			}
+			if report.Rows != want || report.Total.Attempts != attempts || report.IsCut != (q.MostRows > 0) {
+				t.Errorf("%+v: looked at %d, cut %v, counted %d; want %d, %d", q, report.Rows, report.IsCut, report.Total.Attempts, want, attempts)
+			}
+		}
+		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
+		q := service.ZoneReportQuery{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)), MostRows: 1}
+		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
+		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) || !report.From.Before(at(3*pastTxns)) {
+			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From.Time, report.Rows, err)
 		}
 	})
 }

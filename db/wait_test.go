@@ -10,6 +10,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
@@ -85,17 +86,13 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("err = %v, want ErrBusy", err)
 			}
-			if open, _ := d.Transactions(t); open != 1 {
-				t.Errorf("%d transactions open, want the holder's alone", open)
-			}
+			wantHolderAlone(t, d)
 			release()
 			if decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil || decisions[0].Blocked {
 				t.Errorf("after release: %+v, %v", decisions, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 4 {
-			t.Errorf("recorded %d txns, want 4: those that timed out left some", n)
-		}
+		d.WantCount(t, 4, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 
@@ -133,9 +130,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || !errors.Is(decisions[1].Err, service.ErrBusy) {
 			t.Errorf("held ones alone: %+v, %v", decisions, err)
 		}
-		if open, _ := d.Transactions(t); open != 1 {
-			t.Errorf("%d transactions open, want the holder's alone", open)
-		}
+		wantHolderAlone(t, d)
 		d.Audit(t, zone(1, 100, time.Hour))
 	})
 }
@@ -231,5 +226,40 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 			errors.Is(err, service.ErrAway) {
 			t.Errorf("err = %v, want ErrBusy and no more: nothing was sent, and the engine is there", err)
 		}
+	})
+}
+
+// hurry puts a circuit in front of a store, so that its callers need not wait for the engine
+// longer than patience. Zone 1 is answered without the database.
+func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{IsStraight: true, Circuit: queue.CircuitOptions{After: patience}})
+	allow := zone(1, 5, time.Hour)
+	allow.OnFailure = service.OnFailureAllow
+	c.Circuit.Remember([]service.Zone{allow})
+	return c
+}
+
+func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
+		dsn, g := dbtest.Gated(t, d)
+		store := connect(t, &dbtest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
+		// Nobody answers, so that this ends by patience alone, on any machine.
+		decision, err := ask(t.Context(), hurry(store, time.Millisecond), check(user("alice")))
+		if err != nil || !decision.Degraded {
+			t.Errorf("got %+v, %v, want an answer without the database", decision, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := ask(ctx, store, check(user("alice"))); !errors.Is(err, service.ErrBusy) || ctx.Err() == nil {
+			t.Errorf("a caller who must wait did not: %v", err)
+		}
+		close(g.Opened)
+		decision, err = ask(t.Context(), store, check(user("alice")))
+		if err != nil || decision.TxnID() == 0 {
+			t.Errorf("once the engine answers: %+v, %v", decision, err)
+		}
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn")
 	})
 }

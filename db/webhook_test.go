@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/courier"
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -38,6 +42,15 @@ func (i *inbox) send(_ context.Context, _ webhook.Webhook, secret string, e even
 	return nil
 }
 
+// hook adds a webhook for the events of buckets.
+func hook(t *testing.T, store *Store, url string) {
+	t.Helper()
+	hook := webhook.Webhook{URL: url, Types: []event.Type{"bucket.*"}}
+	if _, err := store.Records.AddWebhook(t.Context(), hook, webhook.NewSecret(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // deliver makes all events older than the lag, and takes a turn.
 func (i *inbox) deliver(t *testing.T, d *dbtest.Database, s *Store) {
 	t.Helper()
@@ -60,9 +73,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		ctx, box := t.Context(), &inbox{refuses: true}
 		lock := func(key string) {
 			t.Helper()
-			if _, err := store.CheckAll(ctx, service.Call{Checks: slices.Repeat(check(user(key)), 2)}); err != nil {
-				t.Fatal(err)
-			}
+			decide(t, store, slices.Repeat(check(user(key)), 2))
 		}
 		lock("before")
 		made, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
@@ -74,9 +85,7 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 		if err := store.Release(ctx, user("alice"), "ann", "test"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Records.PutZone(ctx, zone(2, 5, time.Minute), service.Match{}, "ann"); err != nil { // not asked for
-			t.Fatal(err)
-		}
+		put(t, store, zone(2, 5, time.Minute), "ann") // not asked for
 		box.deliver(t, d, store)
 		if want := "bob bucket.locked"; strings.Join(box.got, ", ") != want || box.secret != "whsec_x" {
 			t.Fatalf("got %v, want %s", box.got, want)
@@ -139,18 +148,12 @@ func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, second := t.Context(), f.connect(t, d, session.Options{})
-		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
-			t.Fatal(err)
-		}
+		hook(t, store, "https://hooks.example.com/")
 		keys := []string{"alice", "bob"}
 		for range 2 {
 			for _, key := range keys {
-				if _, err := store.CheckAll(ctx, service.Call{Checks: check(user(key))}); err != nil {
-					t.Fatal(err)
-				}
-				if err := store.Release(ctx, user(key), "ann", "test"); err != nil {
-					t.Fatal(err)
-				}
+				decide(t, store, check(user(key)))
+				release(t, store, user(key))
 			}
 		}
 		box, beside := &inbox{}, &inbox{}
@@ -202,9 +205,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, box := t.Context(), &inbox{}
-		if _, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}}, "whsec_x", "ann"); err != nil {
-			t.Fatal(err)
-		}
+		hook(t, store, "https://hooks.example.com/")
 		late, err := d.SQL.BeginTx(ctx, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -212,9 +213,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 		defer func() { _ = late.Rollback() }()
 		dbtest.Exec(t, late, "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data) "+
 			"VALUES (UTC_TIMESTAMP(6), 'bucket.released', 1, 'late', '{}')")
-		if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("bob"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, store, check(user("bob")))
 		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
 		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
@@ -263,12 +262,8 @@ SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'), COALESCE(JSON_UNQUOTE
  ORDER BY id`); err != nil || !slices.Equal(got, want) {
 			t.Errorf("zone_audit has %q, %v; want %q", got, err, want)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE CONCAT_WS('', state_before, state_after) LIKE '%whsec%'"); n != 0 {
-			t.Errorf("%d rows show the secret", n)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_event"); n != 0 {
-			t.Errorf("%d events of webhooks", n)
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_audit WHERE CONCAT_WS('', state_before, state_after) LIKE '%whsec%'")
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_event")
 	})
 }
 
@@ -276,24 +271,103 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
-		if _, err := store.Records.AddWebhook(t.Context(), webhook.Webhook{URL: "https://hooks.example.com/"}, "whsec_hidden", "ann"); err != nil {
-			t.Fatal(err)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM read_webhook"); n != 1 {
-			t.Errorf("the view has %d rows", n)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'read_webhook' "+
-			"AND column_name = 'secret'"); n != 0 {
-			t.Error("the view shows the secret")
-		}
+		hook(t, store, "https://hooks.example.com/")
+		d.WantCount(t, 1, "SELECT COUNT(*) FROM read_webhook")
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'read_webhook' "+
+			"AND column_name = 'secret'")
 		narrow := connect(t, d.ServiceAccount(t), session.Options{})
 		box := &inbox{}
-		if _, err := narrow.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil {
-			t.Fatal(err)
-		}
+		decide(t, narrow, check(user("alice"), user("bob")))
 		box.deliver(t, d, narrow)
 		if len(box.got) != 2 || ends(t, narrow) != 0 {
 			t.Errorf("with the rights of the service: %v", box.got)
 		}
 	})
+}
+
+// TestAReceiverThatHangsDelaysNoOther holds the answer of the first receiver until the second one has events that came later.
+func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
+		ctx := t.Context()
+		hangs, letGo, got := make(chan struct{}), make(chan struct{}), make(chan string, 16)
+		goOn := sync.OnceFunc(func() { close(letGo) })
+		defer goOn()
+		var once sync.Once
+		for _, take := range []http.HandlerFunc{
+			func(_ http.ResponseWriter, r *http.Request) {
+				once.Do(func() { close(hangs) })
+				select {
+				case <-letGo:
+				case <-r.Context().Done():
+				}
+			},
+			func(_ http.ResponseWriter, r *http.Request) {
+				var e event.Event
+				if err := json.UnmarshalRead(r.Body, &e); err != nil {
+					t.Error(err)
+				}
+				got <- e.Key
+			},
+		} {
+			receiver := httptest.NewServer(take)
+			t.Cleanup(receiver.Close)
+			hook(t, store, receiver.URL)
+		}
+		lock := func(key string) {
+			t.Helper()
+			decide(t, store, check(user(key)))
+			dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+		}
+		post, done := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}), make(chan error, 1)
+		lock("alice")
+		go func() {
+			runs, err := store.Deliverer(post.Send).Turn(ctx)
+			for _, run := range runs {
+				if err == nil {
+					err = run.Err
+				}
+			}
+			done <- err
+		}()
+		await := func(key string) {
+			t.Helper()
+			for {
+				select {
+				case came := <-got:
+					if came == key {
+						return
+					}
+				case err := <-done:
+					t.Fatalf("the run has ended before %s came: %v", key, err)
+				}
+			}
+		}
+		<-hangs
+		await("alice")
+		for _, key := range strings.Fields("bob carol") {
+			lock(key)
+			await(key)
+		}
+		goOn()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		wantAllReceived(t, store)
+	})
+}
+
+// wantAllReceived wants both webhooks to have received everything.
+func wantAllReceived(t *testing.T, store *Store) {
+	t.Helper()
+	list, err := store.Outbox.Webhooks(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, w := range list {
+		if s := w.State; s.Waiting+s.Dead != 0 || s.Error != "" || s.SucceededAt.IsZero() {
+			t.Errorf("webhook %d: %+v", w.ID, s)
+		}
+	}
 }

@@ -53,9 +53,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 				}
 			},
 			"a release": func() {
-				if err := editor.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "alice"}, "test", "test"); err != nil {
-					t.Fatal(err)
-				}
+				release(t, editor, service.Bucket{ZoneID: 2, Key: "alice"})
 			},
 		} {
 			change()
@@ -99,9 +97,7 @@ func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON "+database+".zone_audit FROM "+account)
 		store, editor := f.connect(t, narrow, session.Options{}), f.connect(t, d, session.Options{})
 		first := renewed(t, store, records.ZoneList{})
-		if _, err := editor.Records.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
-			t.Fatal(err)
-		}
+		put(t, editor, zone(2, 6, time.Hour), "test")
 		renewed(t, store, first)
 	})
 }

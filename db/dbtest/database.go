@@ -162,3 +162,11 @@ func (d *Database) Count(tb testing.TB, query string, args ...any) int {
 	}
 	return n
 }
+
+// WantCount wants the one number that a query answers with.
+func (d *Database) WantCount(tb testing.TB, want int, query string, args ...any) {
+	tb.Helper()
+	if n := d.Count(tb, query, args...); n != want {
+		tb.Errorf("%s: %d, want %d", query, n, want)
+	}
+}

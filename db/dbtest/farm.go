@@ -144,8 +144,14 @@ func (e *Engine) Kind(tb testing.TB) string {
 // Folder returns a folder in which a server of this kind can start at once.
 func (e *Engine) Folder(tb testing.TB) string {
 	tb.Helper()
+	return Folder(tb, localdb.Engine(e.Kind(tb)))
+}
+
+// Folder returns a folder that an engine has initialised and left in good order.
+func Folder(tb testing.TB, kind localdb.Engine) string {
+	tb.Helper()
 	dir := tb.TempDir()
-	initialise(tb, localdb.Engine(e.Kind(tb)), dir)
+	initialise(tb, kind, dir)
 	return dir
 }
 

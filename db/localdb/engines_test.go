@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/internal/nightly"
 )
@@ -39,51 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	code := m.Run()
-	templates.Range(func(_, tmpl any) bool { return os.RemoveAll(tmpl.(*template).dir) == nil }) //nolint:forcetypeassert // usedFolder's
-	os.Exit(code)
-}
-
-// template is a folder that an engine has initialised and left in good order. Copying
-// it is quicker than making another.
-type template struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-// templates are made once for all tests of the package, a *template for each
-// localdb.Binary: initialising takes seconds.
-var templates sync.Map //nolint:gochecknoglobals // see above
-
-func (tmpl *template) make(b localdb.Binary) {
-	if tmpl.dir, tmpl.err = os.MkdirTemp("", "localdb-test-"); tmpl.err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	s, err := localdb.Start(ctx, localdb.Options{Dir: tmpl.dir, Binary: b})
-	if err != nil {
-		tmpl.err = err
-		return
-	}
-	tmpl.err = s.Stop(ctx)
-}
-
-// usedFolder names a folder of the test's own on which the engine has run before.
-func usedFolder(t *testing.T, b localdb.Binary) string {
-	t.Helper()
-	made, _ := templates.LoadOrStore(b, &template{})
-	tmpl := made.(*template) //nolint:forcetypeassert // see templates
-	tmpl.once.Do(func() { tmpl.make(b) })
-	if tmpl.err != nil {
-		t.Fatalf("make template: %v", tmpl.err)
-	}
-	dir := newFolder(t)
-	if err := os.CopyFS(dir, os.DirFS(tmpl.dir)); err != nil {
-		t.Fatalf("copy template: %v", err)
-	}
-	return dir
+	dbtest.Main(m)
 }
 
 // holdServer starts a server on dir, prints its process id and waits for the end of its
@@ -212,21 +169,6 @@ func query(t *testing.T, s *localdb.Server, statement string) string {
 		t.Fatalf("%s: %v", statement, err)
 	}
 	return value
-}
-
-// eventually polls until the claim holds.
-func eventually(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("never: %s", claim)
-		}
-	}
 }
 
 // newFolder names a folder that does not exist yet.

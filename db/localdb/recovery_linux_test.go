@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 )
 
@@ -71,7 +72,7 @@ func alive(pid int) bool {
 
 func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
+		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
 		wantErr(t, err, localdb.ErrInUse, o.Dir, strconv.Itoa(other.Process.Pid))
@@ -87,15 +88,15 @@ func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		other := startOther(t, usedFolder(t, b), b)
+		other := startOther(t, dbtest.Folder(t, b.Engine), b)
 		other.kill(t)
-		eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
+		dbtest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
 }
 
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
+		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 		case !errors.Is(err, context.DeadlineExceeded):
 			t.Fatalf("Start: %v", err)
 		}
-		eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
+		dbtest.Eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
 		start(t, o)
 	})
 }

@@ -107,12 +107,8 @@ func TestLockRowsThatLeaveLetNoCheckPassTwice(t *testing.T) {
 		asking.Wait()
 		close(asked)
 		cleaning.Wait()
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE NOT blocked"); n != keys {
-			t.Errorf("%d attempts passed, want one for each of %d keys", n, keys)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != keys*callers {
-			t.Errorf("%d attempts are recorded of %d", n, keys*callers)
-		}
+		d.WantCount(t, keys, "SELECT COUNT(*) FROM zone_txn WHERE NOT blocked")
+		d.WantCount(t, keys*callers, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 
@@ -239,9 +235,7 @@ func TestAChangeOfPartitionsGivesUpAfterASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 		finish(t, d, "")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'old'"); n != 0 {
-			t.Error("the old partition is there when nobody reads it any more")
-		}
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'old'")
 	})
 }
 
@@ -271,9 +265,7 @@ func TestALastPartitionWithManyRowsIsLeftToAPerson(t *testing.T) {
 		}
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn LIMIT 1")
 		dbtest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 10_000 {
-			t.Errorf("%d rows are left", n)
-		}
+		d.WantCount(t, 10_000, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 

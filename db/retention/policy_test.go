@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
 	"velocityd/db/retention"
@@ -182,19 +184,7 @@ func holdsPolicy(t *testing.T, seed uint64, d *dbtest.Database, isPartitioned bo
 
 func idsIn(t *testing.T, on *sql.DB) (ids []uint64) {
 	t.Helper()
-	rows, err := on.Query("SELECT id FROM zone_txn ORDER BY id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id uint64
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	if err := rows.Err(); err != nil {
+	if err := sqlx.NewDb(on, "mysql").Select(&ids, "SELECT id FROM zone_txn ORDER BY id"); err != nil {
 		t.Fatal(err)
 	}
 	return ids

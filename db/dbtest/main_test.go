@@ -1,5 +1,0 @@
-package dbtest
-
-import "testing"
-
-func TestMain(m *testing.M) { Main(m) }

@@ -1,9 +1,0 @@
-package session
-
-import (
-	"testing"
-
-	"velocityd/db/dbtest"
-)
-
-func TestMain(m *testing.M) { dbtest.Main(m) }
