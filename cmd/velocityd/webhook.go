@@ -24,7 +24,6 @@ type webhookCmd struct {
 	Remove     webhookRemoveCmd     `cmd:"" help:"Send no more events to a webhook, and forget its deliveries."`
 }
 
-// Help is the longer explanation of the command.
 func (webhookCmd) Help() string {
 	return `A webhook gets each event as a POST, signed as Standard Webhooks says, from one instance among all ('velocityd serve'). Events of one bucket come in order. What is not answered by 2xx within 10 seconds is tried again for a day and a half; then it is dead, kept, and can be sent again. Receivers with addresses inside your network need 'serve --webhook-hosts'. With --url the token needs the scope admin.
 
@@ -42,7 +41,6 @@ type webhookAddCmd struct {
 	ask.Flags   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (webhookAddCmd) Help() string {
 	return `The secret that signs the events is printed once, alone on standard output.`
 }
@@ -166,10 +164,6 @@ type webhookResendCmd struct {
 
 // Run has dead deliveries tried again.
 func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
