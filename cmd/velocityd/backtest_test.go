@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"velocityd/client"
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/backtest"
@@ -110,26 +108,19 @@ func TestABacktestThatIsInterruptedEndsAtOnceAndSaysSo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var stdout, stderr bytes.Buffer
 	line := []byte("2026-11-22T10:00:02Z gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n")
-	args := []string{"backtest", "--sshd", "-", "--rate", "5", "--window", "1m", "--json"}
-	code := run(ctx, args, &shell.Process{
-		LookupEnv: environment{}.lookup, Stdin: &endless{line: line, after: 500, then: cancel}, Stdout: &stdout, Stderr: &stderr,
-	})
+	input := &endless{line: line, after: 500, then: cancel}
+	r := commandIn(ctx, nil, input, "backtest", "--sshd", "-", "--rate", "5", "--window", "1m", "--json")
 	var got backtest.Result
-	err := json.Unmarshal(stdout.Bytes(), &got)
+	err := json.Unmarshal([]byte(r.stdout), &got)
 	told := fmt.Sprintf("interrupted: the result is that of the first %d attempt", got.Attempts)
-	if err != nil || code != exitError || !got.IsCut || got.Attempts == 0 || !strings.Contains(stderr.String(), told) {
-		t.Errorf("exit code %d, %v: %+v\n%s", code, err, got, &stderr)
+	if err != nil || r.code != exitError || !got.IsCut || got.Attempts == 0 || !strings.Contains(r.stderr, told) {
+		t.Errorf("%v: %+v", err, r)
 	}
 	cancel()
-	stderr.Reset()
-	stdout.Reset()
-	code = run(ctx, []string{"backtest", "--zone", "1", "--dsn", "root@tcp(127.0.0.1:1)/none"}, &shell.Process{
-		LookupEnv: environment{}.lookup, Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-	})
-	if code != exitError || !strings.Contains(stderr.String(), "interrupted: no attempt was replayed yet") || stdout.Len() > 0 {
-		t.Errorf("before the first attempt: exit code %d, %s\n%s", code, &stdout, &stderr)
+	r = commandIn(ctx, nil, nil, "backtest", "--zone", "1", "--dsn", "root@tcp(127.0.0.1:1)/none")
+	if r.code != exitError || !strings.Contains(r.stderr, "interrupted: no attempt was replayed yet") || r.stdout != "" {
+		t.Errorf("before the first attempt: %+v", r)
 	}
 }
 

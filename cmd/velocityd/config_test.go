@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -68,23 +67,6 @@ func TestPasswordIsNeverShown(t *testing.T) {
 				t.Errorf("%s prints its configuration, or not, with a DSN that cannot or can be read: %+v", args, r)
 			}
 		}
-	}
-}
-
-func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
-	t.Parallel()
-	env := environment{"VELOCITY_LISTEN": "192.0.2.1:1", "VELOCITY_MAX_CONNS": "7", "VELOCITY_LOCK_WAIT": "", "VELOCITY_LOG_LEVEL": "debug"}
-	var grammar cli
-	parser, err := newParser(&grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse([]string{"serve", "--listen", "192.0.2.2:2"}); err != nil {
-		t.Fatal(err)
-	}
-	got := grammar.Serve.serviceFlags
-	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.Level() != slog.LevelDebug {
-		t.Errorf("got %+v", got)
 	}
 }
 

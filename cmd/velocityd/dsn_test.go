@@ -68,9 +68,7 @@ func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		folder := t.TempDir()
 		file := filepath.Join(folder, ask.CredentialName)
-		if err := os.WriteFile(file, []byte(d.DSN+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, d.DSN+"\n")
 		for _, env := range []environment{{"VELOCITY_DSN_FILE": file}, {"CREDENTIALS_DIRECTORY": folder}} {
 			mustAsk(t, start(t, env, "serve").url+"/v1/check", alice, http.StatusOK)
 			must(t, env, "check", "1", "alice")

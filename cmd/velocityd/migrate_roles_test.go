@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 )
 
@@ -15,10 +13,7 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t)
 	narrow := d.Account(t)
-	cfg, err := mysql.ParseDSN(narrow.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, narrow.DSN)
 	env, account := environment{"VELOCITY_DSN": d.DSN}, cfg.User+"@localhost"
 	planned := must(t, env, "migrate", "roles", "--analyst", account, "--dry-run")
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err == nil {

@@ -127,7 +127,7 @@ func TestFindingsStandBeforeTheQuestionOfApplyAndRestore(t *testing.T) {
 		must(t, env, "override", "set", "1", "0.0.0.0/0", "--action", "deny", "--reason", "x")
 		must(t, env, "zone", "delete", "--yes", "1")
 		deleted := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'"))
-		file := zoneFile(t, "zones: [{id: 2, rate: 0, window: 90}, {id: 3, rate: 0, window: 60}]")
+		file := fileOf(t, "zones.yaml", "zones: [{id: 2, rate: 0, window: 90}, {id: 3, rate: 0, window: 60}]")
 		for question, c := range map[string]struct{ args, finding []string }{
 			"Write 2 zones?":  {[]string{"apply", file}, []string{"zone 3: rate: 0 lets nobody pass"}},
 			"Restore zone 1?": {[]string{"restore", deleted}, []string{"zone 1: rate: 0 lets nobody pass", ": prefix: covers much of the Internet"}},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -167,14 +165,11 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var stdout, stderr bytes.Buffer
 		input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
-		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
-			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
-		})
+		r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
 		var s backtest.Result
-		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
-			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
+		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError || !strings.Contains(r.stderr, "interrupted") {
+			t.Fatalf("%+v (%v)", r, err)
 		}
 		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
 			t.Errorf("told %+v, but %d txns are recorded", s, got)

@@ -210,7 +210,7 @@ func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store a
 		return o, shell.UsageError{Err: err}
 	}
 	replace(&o.Rate, c.Rate)
-	replaceLength(&o.Window.Duration, c.Window)
+	replace(&o.Window.Duration, (*time.Duration)(c.Window))
 	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
 		now, err := engineTime(ctx, store, zone.Keys, o)
@@ -335,11 +335,5 @@ func isZero[T comparable](named *T) bool {
 func replace[T any](setting, named *T) {
 	if named != nil {
 		*setting = *named
-	}
-}
-
-func replaceLength(setting *time.Duration, named *shell.Duration) {
-	if named != nil {
-		*setting = time.Duration(*named)
 	}
 }

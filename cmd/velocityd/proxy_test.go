@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
@@ -230,10 +229,7 @@ func TestTheRecipesOfTheProxyAreSettingsThatItTakes(t *testing.T) {
 		writeFile(t, settings, strings.Replace(string(text), "/etc/velocityd/authelia.json", filepath.Join(filepath.Dir(settings), "page.json"), 1))
 		writeFile(t, filepath.Join(filepath.Dir(settings), "page.json"), `{"status":"KO","message":"Too many attempts, wait {{.RetryAfter}} s."}`)
 		grammar := &cli{}
-		parser, err := newParser(grammar, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		parser := parserOf(t, grammar, environment{})
 		if _, err := parser.Parse([]string{"proxy", "--config", settings}); err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue

@@ -34,9 +34,7 @@ func keyFolderOf(t *testing.T, keys map[string]string) string {
 
 func writeKey(t *testing.T, folder, id, secret string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, id), []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(folder, id), secret+"\n")
 }
 
 func TestFolderOfKeysIsReadStrictly(t *testing.T) {

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -39,10 +37,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		narrow := d.ServiceAccount(t)
-		cfg, err := mysql.ParseDSN(narrow.DSN)
-		if err != nil {
-			t.Fatal("parse dsn: unreadable")
-		}
+		cfg := configOf(t, narrow.DSN)
 		account := "'" + cfg.User + "'@'localhost'"
 		i := start(t, environment{"VELOCITY_DSN": narrow.DSN}, append([]string{"serve"}, slow...)...)
 		holder, err := d.SQL.Conn(t.Context())

@@ -26,30 +26,16 @@ type refusal struct {
 	reason             string // of the metric
 }
 
-// knock sends a request under an id, and returns the status. It follows no redirect.
+// knock sends a request under an id, and returns the status.
 func knock(t *testing.T, base, id string, c refusal) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, strings.NewReader(c.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Request-Id", id)
-	for i := 0; i < len(c.header); i += 2 {
-		request.Header.Set(c.header[i], c.header[i+1])
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
+	return send(t, c.method, base+c.path, c.body, append([]string{"X-Request-Id", id}, c.header...)...).status
 }
 
 // refusedOf returns how many refusals the metrics of an instance have, by reason.
 func refusedOf(t *testing.T, i *instanceUnderTest, token string) map[string]string {
 	t.Helper()
-	_, text := askWith(t, http.MethodGet, i.url+"/metrics", token, "")
+	text := send(t, http.MethodGet, i.url+"/metrics", "", "X-API-Key", token).body
 	counts := map[string]string{}
 	for _, found := range regexp.MustCompile(`velocityd_refused_total\{reason="(\w+)"\} (\d+)`).FindAllStringSubmatch(text, -1) {
 		counts[found[1]] = found[2]

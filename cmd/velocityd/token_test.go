@@ -118,18 +118,14 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "auth-1.pem")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
 	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) ||
 		!strings.Contains(got, "OU=a") {
 		t.Errorf("registered %q, %v", got, err)
 	}
-	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "no certificate")
 	for _, bad := range []string{file, file + ".gone"} {
 		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage ||
 			!strings.Contains(r.stderr, "--client-cert") {
@@ -169,14 +165,7 @@ func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, direct, "operator", "--scope", "check,zones,overrides,peek")
 	url := start(t, direct, "serve", "--require-auth").url
-	path := func(text string) string {
-		t.Helper()
-		file := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
+	path := func(text string) string { return fileOf(t, "token", text) }
 	other := access.NewToken().Reveal()
 	for name, c := range map[string]struct {
 		env  environment

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"encoding/csv"
 	"strings"
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -130,23 +127,8 @@ func TestTxnsAndEventsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
 // followed runs a command that follows until it has written two lines, and wants them to have these ids.
 func followed(t *testing.T, env environment, name, want string, args ...string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
-	defer stop()
-	out, ended := newOutput(), make(chan int)
-	go func() {
-		ended <- run(ctx, args, &shell.Process{
-			LookupEnv: env.lookup, Stdin: strings.NewReader(""), Stdout: out, Stderr: &bytes.Buffer{}, Principal: tester,
-		})
-	}()
-	for strings.Count(out.String(), "\n") < 2 && ctx.Err() == nil {
-		select {
-		case <-out.wrote:
-		case <-ctx.Done():
-		}
-	}
-	stop()
-	lines := strings.ReplaceAll(out.String(), `{"version":1,"id"`, `{"id"`)
-	if code := <-ended; code != exitFine || idsIn(t, lines) != want {
-		t.Errorf("%s %v: exit code %d, and\n%s", name, args, code, out)
+	r := commandUntil(t, env, 2, args...)
+	if lines := strings.ReplaceAll(r.stdout, `{"version":1,"id"`, `{"id"`); r.code != exitFine || idsIn(t, lines) != want {
+		t.Errorf("%s %v: %+v", name, args, r)
 	}
 }

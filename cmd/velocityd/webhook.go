@@ -106,17 +106,9 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
+			one.State.Lag.Round(time.Second), shell.InstantOr("-", one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
 	}
 	_ = w.Flush()
-}
-
-// orDash is an instant as text, or - for none.
-func orDash(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 type webhookDeliveriesCmd struct {
@@ -146,10 +138,7 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "event\ttype\tzone\tkey\ttries\tnext try\terror")
 	for _, d := range list {
-		next := "dead"
-		if !d.NextAt.IsZero() {
-			next = d.NextAt.UTC().Format(time.RFC3339)
-		}
+		next := shell.InstantOr("dead", d.NextAt.Time)
 		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, shell.Printable(d.Bucket.Key), d.Tries, next, shell.Printable(d.Error))
 	}
 	return w.Flush()

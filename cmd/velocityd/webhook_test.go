@@ -125,15 +125,12 @@ func TestAWebhookThatIsNeverCalledIsRefused(t *testing.T) {
 				"https://127.0.0.1/", "https://[::1]:8443/", "https://[::ffff:127.0.0.1]/", "https://localhost/x", "https://10.0.0.1/",
 				"http://hooks.example.com/",
 			} {
-				status, body := askWith(t, http.MethodPost, i.url+"/v1/webhooks", "", `{"url":"`+to+`"}`)
-				if status != c.status || status == http.StatusBadRequest && !strings.Contains(body, "--webhook-hosts") {
-					t.Errorf("%s of %+v: %d %s", to, c, status, body)
+				r := mustAsk(t, i.url+"/v1/webhooks", `{"url":"`+to+`"}`, c.status)
+				if c.status == http.StatusBadRequest && !strings.Contains(r.body, "--webhook-hosts") {
+					t.Errorf("%s of %+v: %s", to, c, r.body)
 				}
 			}
-			status, body := askWith(t, http.MethodPost, i.url+"/v1/webhooks", "", `{"url":"https://hooks.example.com/"}`)
-			if status != http.StatusCreated {
-				t.Errorf("a public receiver of %+v: %d %s", c, status, body)
-			}
+			mustAsk(t, i.url+"/v1/webhooks", `{"url":"https://hooks.example.com/"}`, http.StatusCreated)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM webhook"); n != 15 {
 			t.Errorf("%d webhooks were added", n)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,16 +13,6 @@ import (
 	"velocityd/migrations/roles"
 	"velocityd/service"
 )
-
-// zoneFile writes a file for zone apply.
-func zoneFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "zones.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // everySetting is a zone with no setting at its default.
 func everySetting() service.Zone {
@@ -44,13 +32,13 @@ func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 		env := environment{"VELOCITY_DSN": d.DSN}
 		before := must(t, env, "zone", "show")
 		for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
-			if got := must(t, env, "zone", "apply", zoneFile(t, format)); !strings.HasPrefix(got, "nothing to do") {
+			if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
 				t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
 			}
 		}
 		must(t, env, "zone", "delete", "--yes", "1")
 		must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
-		file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
+		file := fileOf(t, "zones.yaml", strings.Replace(before, "rate: 9", "rate: 8", 1))
 		for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
 			r := command(env, answer, "zone", "apply", file)
 			if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
@@ -93,7 +81,7 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 			"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 7, 60)",
 		} {
-			r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", zoneFile(t, file))
+			r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", fileOf(t, "zones.yaml", file))
 			if r.code != exitError || !strings.Contains(r.stderr, "another program is changing this zone") ||
 				!strings.Contains(r.stderr, "the zones after it were not written either") {
 				t.Errorf("%s meanwhile: %+v", sql, r)
@@ -102,7 +90,7 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 				t.Errorf("%s meanwhile: %d zones were written", sql, n)
 			}
 		}
-		stale := zoneFile(t, must(t, env, "zone", "show", "2"))
+		stale := fileOf(t, "zones.yaml", must(t, env, "zone", "show", "2"))
 		must(t, env, "zone", "set", "2", "--rate", "8")
 		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError ||
 			!strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
@@ -176,7 +164,7 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	zone.Keys.Form = service.KeyClear
 	var text strings.Builder
 	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
-	must(t, env, "zone", "apply", "--yes", zoneFile(t, text.String()))
+	must(t, env, "zone", "apply", "--yes", fileOf(t, "zones.yaml", text.String()))
 	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a",
 		"--expires", "2030-01-01")
 	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
