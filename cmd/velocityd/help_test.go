@@ -97,3 +97,22 @@ func TestVersionAndHelpAreCommandsToo(t *testing.T) {
 		t.Errorf("version: %+v", r)
 	}
 }
+
+func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
+	t.Parallel()
+	for args, wants := range map[string][]string{
+		"--help":             {"velocity_admin:", "migrate up", "'velocity:secret@"},
+		"dev --help":         {"'outcome'", "'override'", "'bucket'"},
+		"migrate --help":     {"triggers", "log_bin_trust_function_creators = 1", "velocity_admin:"},
+		"bucket peek --help": {"Usage: velocityd bucket peek <zone> <key>"},
+		"replay --help":      {"made NOW"},
+	} {
+		r := command(nil, nil, strings.Fields(args)...)
+		text := strings.Join(strings.Fields(r.stdout), " ") // however it is wrapped
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", args, want, r.stdout)
+			}
+		}
+	}
+}
