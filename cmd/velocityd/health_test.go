@@ -15,25 +15,23 @@ import (
 
 func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-		env := environment{"VELOCITY_URL": i.url}
-		for _, of := range []string{"ready", "live"} {
-			if r := command(env, nil, "health", of); r.code != exitFine || r.stdout != of+"\n" {
-				t.Errorf("health %s: got %+v", of, r)
-			}
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	env := environment{"VELOCITY_URL": i.url}
+	for _, of := range []string{"ready", "live"} {
+		if r := command(env, nil, "health", of); r.code != exitFine || r.stdout != of+"\n" {
+			t.Errorf("health %s: got %+v", of, r)
 		}
-		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
-		t.Cleanup(func() { dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
-		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
-		if r := command(env, nil, "health"); r.code != exitError || !strings.Contains(r.stderr, "is not ready: Not ready: ") {
-			t.Errorf("without a table: got %+v", r)
-		}
-		if r := command(env, nil, "health", "live"); r.code != exitFine {
-			t.Errorf("without a table: got %+v", r)
-		}
-	})
+	}
+	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
+	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+	if r := command(env, nil, "health"); r.code != exitError || !strings.Contains(r.stderr, "is not ready: Not ready: ") {
+		t.Errorf("without a table: got %+v", r)
+	}
+	if r := command(env, nil, "health", "live"); r.code != exitFine {
+		t.Errorf("without a table: got %+v", r)
+	}
 }
 
 func TestHealthAsksByTLSAsItsVariablesSay(t *testing.T) {

@@ -53,56 +53,50 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 
 func TestMigrateStatusNamesEachText(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		env := environment{"VELOCITY_DSN": d.DSN}
-		line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
-		if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
-			t.Errorf("got %s", got)
-		}
-		d.Outdate(t, "check_velocity")
-		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
-		r := command(env, nil, "migrate", "status")
-		if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
-			!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
-			t.Errorf("got %+v", r)
-		}
-		if got := must(t, env, "migrate", "up"); !strings.Contains(got, "replaced procedure check_velocity") {
-			t.Errorf("got %s", got)
-		}
-		must(t, env, "migrate", "status")
-	})
+	d := dbtest.First(t).Database(t)
+	env := environment{"VELOCITY_DSN": d.DSN}
+	line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
+	if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
+		t.Errorf("got %s", got)
+	}
+	d.Outdate(t, "check_velocity")
+	dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+	r := command(env, nil, "migrate", "status")
+	if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
+		!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
+		t.Errorf("got %+v", r)
+	}
+	if got := must(t, env, "migrate", "up"); !strings.Contains(got, "replaced procedure check_velocity") {
+		t.Errorf("got %s", got)
+	}
+	must(t, env, "migrate", "status")
 }
 
 func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
-		for args, want := range map[string]string{
-			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
-			"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
-		} {
-			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-			if r.code != exitError || !strings.Contains(r.stderr, want) {
-				t.Errorf("%s: got %+v, want %q", args, r, want)
-			}
+	d := dbtest.First(t).Database(t)
+	dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
+	for args, want := range map[string]string{
+		"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
+		"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
+	} {
+		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
+		if r.code != exitError || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: got %+v, want %q", args, r, want)
 		}
-	})
+	}
 }
 
 func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
-		for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
-			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, "make a new database") {
-				t.Errorf("%s: got %+v", args, r)
-			}
+	d := dbtest.First(t).Database(t)
+	dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
+	for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
+		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
+		if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, "make a new database") {
+			t.Errorf("%s: got %+v", args, r)
 		}
-	})
+	}
 }
 
 // admitted is what the database says of the same.
@@ -161,20 +155,18 @@ func sshLogs(t *testing.T) map[string]string {
 
 func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
-		r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
-		var s backtest.Result
-		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError || !strings.Contains(r.stderr, "interrupted") {
-			t.Fatalf("%+v (%v)", r, err)
-		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
-			t.Errorf("told %+v, but %d txns are recorded", s, got)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
+	r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
+	var s backtest.Result
+	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError || !strings.Contains(r.stderr, "interrupted") {
+		t.Fatalf("%+v (%v)", r, err)
+	}
+	if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
+		t.Errorf("told %+v, but %d txns are recorded", s, got)
+	}
 }
 
 // endless is a log that goes on, and does something after some lines.

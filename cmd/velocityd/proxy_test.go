@@ -76,34 +76,32 @@ func proxyZones() []service.Zone {
 
 func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, proxyZones()...)
-		token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
-		file := filepath.Join(t.TempDir(), "token")
-		writeFile(t, file, token)
-		p := startProxy(t, loginApp(t), i.url, "--token-file", file)
-		for range 4 {
-			if got := logIn(t, p.url, "Mallory", "guess"); got != http.StatusUnauthorized {
-				t.Fatalf("a guess: %d", got)
-			}
+	d := dbtest.First(t).Database(t, proxyZones()...)
+	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
+	file := filepath.Join(t.TempDir(), "token")
+	writeFile(t, file, token)
+	p := startProxy(t, loginApp(t), i.url, "--token-file", file)
+	for range 4 {
+		if got := logIn(t, p.url, "Mallory", "guess"); got != http.StatusUnauthorized {
+			t.Fatalf("a guess: %d", got)
 		}
-		if got := logIn(t, p.url, "mallory", "right"); got != http.StatusOK {
-			t.Errorf("the right password: %d", got)
-		}
-		dbtest.Eventually(t, "all outcomes are recorded", func() bool {
-			return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
-				d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
-		})
-		for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
-			if got := logIn(t, p.url, "mallory", "guess"); got != want {
-				t.Errorf("a guess after that: %d, want %d", got, want)
-			}
-		}
-		if log := p.stderr.String(); strings.Contains(log, "mallory") || strings.Contains(log, `"error"`) {
-			t.Errorf("the log of the proxy:\n%s", log)
-		}
+	}
+	if got := logIn(t, p.url, "mallory", "right"); got != http.StatusOK {
+		t.Errorf("the right password: %d", got)
+	}
+	dbtest.Eventually(t, "all outcomes are recorded", func() bool {
+		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
+			d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
 	})
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
+		if got := logIn(t, p.url, "mallory", "guess"); got != want {
+			t.Errorf("a guess after that: %d, want %d", got, want)
+		}
+	}
+	if log := p.stderr.String(); strings.Contains(log, "mallory") || strings.Contains(log, `"error"`) {
+		t.Errorf("the log of the proxy:\n%s", log)
+	}
 }
 
 func TestTheProxyFollowsItsPolicyWhileTheServiceIsAway(t *testing.T) {
