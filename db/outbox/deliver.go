@@ -225,7 +225,7 @@ UPDATE webhook
        succeeded_at = IF(?, UTC_TIMESTAMP(6), succeeded_at),
        failed_at = IF(? <> '', UTC_TIMESTAMP(6), failed_at),
        error = ?
- WHERE id = ?`, r.position, r.sent() > 0, why, shortened(why), r.Webhook.ID); err != nil {
+ WHERE id = ?`, r.position, r.sent() > 0, why, service.Shortened(why, longestError), r.Webhook.ID); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -244,7 +244,7 @@ UPDATE webhook_delivery
        next_at = ?,
        error = ?
  WHERE webhook_id = ?
-   AND event_id = ?`, result.Tries, next, shortened(result.Error), r.Webhook.ID, result.EventID)
+   AND event_id = ?`, result.Tries, next, service.Shortened(result.Error, longestError), r.Webhook.ID, result.EventID)
 	default:
 		_, err = tx.ExecContext(ctx, `
 INSERT INTO webhook_delivery (webhook_id, event_id, tries, next_at, error)
@@ -252,15 +252,7 @@ SELECT id, ?, ?, ?, ?
   FROM webhook
  WHERE id = ?
     ON DUPLICATE KEY UPDATE tries = VALUES(tries), next_at = VALUES(next_at), error = VALUES(error)`,
-			result.EventID, result.Tries, next, shortened(result.Error), r.Webhook.ID)
+			result.EventID, result.Tries, next, service.Shortened(result.Error, longestError), r.Webhook.ID)
 	}
 	return err
-}
-
-// shortened cuts a text at longestError characters.
-func shortened(text string) string {
-	if runes := []rune(text); len(runes) > longestError {
-		return string(runes[:longestError])
-	}
-	return text
 }
