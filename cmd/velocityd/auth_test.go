@@ -42,14 +42,6 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 	if r := command(env, nil, "serve", "--listen", "0.0.0.0:0"); r.code != exitError {
 		t.Errorf("with a revoked token: %+v", r)
 	}
-	if r := command(env, nil, "serve", "--require-auth", "--insecure-no-auth"); r.code != exitUsage ||
-		!strings.Contains(r.stderr, "contradict") {
-		t.Errorf("both flags: %+v", r)
-	}
-	if r := command(env, nil, "serve", "--trusted-proxies", "10.0.0.0/8,proxy.example"); r.code != exitUsage ||
-		!strings.Contains(r.stderr, "proxy.example") {
-		t.Errorf("a proxy by its name: %+v", r)
-	}
 }
 
 func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -41,8 +40,7 @@ func TestNegativeNumbersAreValuesOfTheirFlags(t *testing.T) {
 func TestPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-pa55"
-	log := filepath.Join(t.TempDir(), "log")
-	writeFile(t, log, stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
+	log := fileOf(t, "log", stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
 	for _, dsn := range []string{
 		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nobody listens
 		"velocity:" + secret + "@unix(/nonexistent/sock)/velocityd",            // nor there
@@ -66,28 +64,6 @@ func TestPasswordIsNeverShown(t *testing.T) {
 			if strings.HasPrefix(args, "serve") && strings.Contains(r.stderr, "configuration") != (r.code == exitError) {
 				t.Errorf("%s prints its configuration, or not, with a DSN that cannot or can be read: %+v", args, r)
 			}
-		}
-	}
-}
-
-func TestSizesOfTheCoalescerThatMakeNoSenseAreRefused(t *testing.T) {
-	t.Parallel()
-	const dsn = "u:p@tcp(127.0.0.1:1)/d"
-	for _, c := range []struct{ args, want string }{
-		{"--coalesce maybe", "--coalesce"},
-		{"--coalesce=", "--coalesce"},
-		{"--lanes=-1", "--lanes"},
-		{"--lanes 33", "--max-conns (32)"},
-		{"--lanes 2 --max-conns 3", "--lanes"},
-		{"--max-conns 2", "--max-conns"},
-		{"--lanes few", "--lanes"},
-		{"--queue 0", "--queue"},
-		{"--queue=-5", "--queue"},
-		{"--queue 100001", "--queue"},
-	} {
-		r := command(environment{"VELOCITY_DSN": dsn}, nil, append([]string{"serve"}, strings.Fields(c.args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "'velocityd serve --help'") {
-			t.Errorf("serve %s: got %+v, want code 2 and %q", c.args, r, c.want)
 		}
 	}
 }

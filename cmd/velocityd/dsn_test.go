@@ -7,11 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/db/dbtest"
-	"velocityd/service"
 	"velocityd/trusted"
 )
 
@@ -59,24 +57,6 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 		if r := command(nil, nil, "serve", "--dsn-file", path); r.code != exitUsage || !strings.Contains(r.stderr, path) {
 			t.Errorf("%s: %+v", path, r)
 		}
-	}
-}
-
-func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
-	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	folder := t.TempDir()
-	file := filepath.Join(folder, ask.CredentialName)
-	writeFile(t, file, d.DSN+"\n")
-	for _, env := range []environment{{"VELOCITY_DSN_FILE": file}, {"CREDENTIALS_DIRECTORY": folder}} {
-		mustAsk(t, start(t, env, "serve").url+"/v1/check", alice, http.StatusOK)
-		must(t, env, "check", "1", "alice")
-		must(t, env, "zone", "list")
-		must(t, env, "migrate", "status")
-		must(t, env, "bucket", "peek", "1", "alice")
-	}
-	if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != 4 {
-		t.Errorf("%d txns in that database, want 4", got)
 	}
 }
 

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -31,23 +28,6 @@ func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
 	}
 	if r := command(env, nil, "health", "live"); r.code != exitFine {
 		t.Errorf("without a table: got %+v", r)
-	}
-}
-
-func TestHealthAsksByTLSAsItsVariablesSay(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	served := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
-	served.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)}}
-	served.StartTLS()
-	t.Cleanup(served.Close)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	writeFile(t, ca, authority.PEM)
-	if r := command(environment{"VELOCITY_URL": served.URL, "VELOCITY_CA": ca}, nil, "health", "live"); r.code != exitFine {
-		t.Errorf("got %+v", r)
-	}
-	if r := command(environment{"VELOCITY_URL": served.URL}, nil, "health", "live"); r.code != exitError || !strings.Contains(r.stderr, "certificate") {
-		t.Errorf("without the authority: got %+v", r)
 	}
 }
 

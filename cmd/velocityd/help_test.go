@@ -79,25 +79,6 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	}
 }
 
-func TestVersionAndHelpAreCommandsToo(t *testing.T) {
-	t.Parallel()
-	for _, c := range [][2]string{
-		{"version", "--version"},
-		{"help", "--help"},
-		{"help zone", "zone --help"},
-		{"help zone set", "zone set --help"},
-		{"help replay", "replay -h"},
-	} {
-		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
-		if got != want || got.code != exitFine || got.stdout == "" {
-			t.Errorf("%s: got %+v, want %+v", c[0], got, want)
-		}
-	}
-	if r := command(nil, nil, "version"); r.stdout != "velocityd "+version()+"\n" {
-		t.Errorf("version: %+v", r)
-	}
-}
-
 func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
 	t.Parallel()
 	for args, wants := range map[string][]string{

@@ -45,7 +45,7 @@ func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_DSN": dbtest.First(t).Database(t).DSN}
 	dir := t.TempDir()
-	must(t, env, "import", "ratelimit", configFile(t, messages), "--out", dir)
+	must(t, env, "import", "ratelimit", fileOf(t, "ratelimit.yaml", messages), "--out", dir)
 	must(t, env, "zone", "apply", "--yes", filepath.Join(dir, "zones.yaml"))
 	gates := filepath.Join(dir, "gates.yaml")
 	must(t, env, "gate", "lint", gates)

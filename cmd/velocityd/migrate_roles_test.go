@@ -44,17 +44,3 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 		t.Errorf("another role: %s", other)
 	}
 }
-
-func TestMigrateRolesSaysHowItIsUsed(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"":                                    "name at least one account",
-		"--analyst a'b":                       `--analyst: "a'b" is no account`,
-		"--service-edits-zones --analyst bob": "--service-edits-zones needs --service",
-	} {
-		r := command(environment{"VELOCITY_DSN": "root@unix(/nowhere)/v"}, nil, append([]string{"migrate", "roles"}, strings.Fields(args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: %+v, want %q", args, r, want)
-		}
-	}
-}

@@ -72,56 +72,27 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 	must(t, env, "migrate", "status")
 }
 
-func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
+func TestASchemaThatNoCommandCanUseIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
-	for args, want := range map[string]string{
-		"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
-		"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
+	const ofBefore = "make a new database"
+	for state, wants := range map[string]map[string]string{
+		"version = 3, dirty = 1": {
+			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
+			"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
+		},
+		"version = 116": {
+			"migrate status": ofBefore, "migrate up": ofBefore, "migrate down --yes --all": ofBefore, "check 1 alice": ofBefore, "doctor": ofBefore,
+		},
 	} {
-		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-		if r.code != exitError || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: got %+v, want %q", args, r, want)
+		d := dbtest.First(t).Database(t)
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET "+state)
+		for args, want := range wants {
+			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
+			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, want) {
+				t.Errorf("%s of a schema of %s: got %+v, want %q", args, state, r, want)
+			}
 		}
 	}
-}
-
-func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
-	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
-	for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
-		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-		if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, "make a new database") {
-			t.Errorf("%s: got %+v", args, r)
-		}
-	}
-}
-
-// admitted is what the database says of the same.
-func admitted(t *testing.T, d *dbtest.Database, zone int64) map[string]int {
-	t.Helper()
-	rows, err := d.SQL.Query("SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = ? GROUP BY bucket_key", zone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	counts := map[string]int{}
-	for rows.Next() {
-		var key string
-		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			counts[key] = n
-		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return counts
 }
 
 // sshLogs returns logs to replay: one of this test's own making and, where it
@@ -182,12 +153,4 @@ func (e *endless) Read(p []byte) (int, error) {
 		e.then()
 	}
 	return copy(p, e.line), nil
-}
-
-func TestArgumentsThatAreNotUTF8AreRefused(t *testing.T) {
-	t.Parallel()
-	r := command(environment{}, nil, "check", "1", "\xff", "--url", "http://127.0.0.1:1")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "argument 3") {
-		t.Errorf("got %+v", r)
-	}
 }

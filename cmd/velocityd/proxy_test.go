@@ -25,8 +25,7 @@ import (
 // is ready.
 func startProxy(t *testing.T, app, of string, args ...string) *instanceUnderTest {
 	t.Helper()
-	settings := filepath.Join(t.TempDir(), "proxy.yaml")
-	writeFile(t, settings, "upstream: "+app+"\nurl: "+of+`
+	settings := fileOf(t, "proxy.yaml", "upstream: "+app+"\nurl: "+of+`
 login: [POST /login, POST /api/login]
 user: [form:username, json:/username]
 user-zone: 1
@@ -79,9 +78,7 @@ func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
 	d := dbtest.First(t).Database(t, proxyZones()...)
 	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
-	file := filepath.Join(t.TempDir(), "token")
-	writeFile(t, file, token)
-	p := startProxy(t, loginApp(t), i.url, "--token-file", file)
+	p := startProxy(t, loginApp(t), i.url, "--token-file", fileOf(t, "token", token))
 	for range 4 {
 		if got := logIn(t, p.url, "Mallory", "guess"); got != http.StatusUnauthorized {
 			t.Fatalf("a guess: %d", got)

@@ -117,8 +117,7 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "auth-1.pem")
-	writeFile(t, file, text)
+	file := fileOf(t, "auth-1.pem", string(text))
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
 	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) ||

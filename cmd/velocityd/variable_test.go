@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -84,8 +83,7 @@ func TestEmptyEntriesOfListsAreRefused(t *testing.T) {
 	}
 	blank := command(environment{}, nil, "token", "create", "x", "--scope", "check, ")
 	inVariable := command(environment{"VELOCITY_ALLOWED_HOSTS": "a,"}, nil, "serve")
-	file := filepath.Join(t.TempDir(), "settings")
-	writeFile(t, file, "trusted-proxies: 10.0.0.1,\n")
+	file := fileOf(t, "settings", "trusted-proxies: 10.0.0.1,\n")
 	inFile := command(environment{"VELOCITY_CONFIG": file}, nil, "serve")
 	for _, r := range []result{blank, inVariable, inFile} {
 		if r.code != exitUsage || !strings.Contains(r.stderr, "is empty") {
