@@ -46,8 +46,7 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 
 func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	token := newToken(t, env, "shop", "--scope", "check,zones")
 	one := start(t, env, "serve", "--listen", "0.0.0.0:0")
 	two := start(t, env, "serve", "--require-auth", "--trusted-proxies", "10.0.0.0/8, 127.0.0.1")

@@ -147,8 +147,7 @@ func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
 // Programs write leading zeros, and kong would read an octal number.
 func TestNumbersAreDecimal(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
 	must(t, env, "zone", "delete", "--yes", "010")
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 ||

@@ -124,8 +124,7 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 
 func TestServeCountsTheClientThatTheProxyProtocolNames(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage || !strings.Contains(r.stderr, "--trusted-proxies") {
 		t.Errorf("without proxies: %+v", r)
 	}

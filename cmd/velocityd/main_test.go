@@ -20,6 +20,7 @@ import (
 
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
+	"velocityd/service"
 )
 
 // asProgram makes the test binary be velocityd itself, for tests that need a
@@ -119,6 +120,13 @@ func configOf(t *testing.T, dsn string) *mysql.Config {
 		t.Fatal("parse dsn: unreadable")
 	}
 	return cfg
+}
+
+// databaseOf returns a database of this test's own, with zones, and the environment of commands that ask it.
+func databaseOf(t *testing.T, zones ...service.Zone) (*dbtest.Database, environment) {
+	t.Helper()
+	d := dbtest.First(t).Database(t, zones...)
+	return d, environment{"VELOCITY_DSN": d.DSN}
 }
 
 // fileOf writes a file into a folder of the test, and returns its path.

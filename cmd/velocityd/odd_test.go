@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/service"
 )
 
@@ -65,9 +64,8 @@ func atTerminal(t *testing.T, env environment, answer string, args ...string) re
 
 func TestAPersonIsAskedBeforeAnOddChangeIsSaved(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
 		service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
-	env := environment{"VELOCITY_DSN": d.DSN}
 	for _, c := range []struct{ args, finding, is string }{
 		{"zone set 1 --rate 0", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND rate = 0"},
 		{"zone set 3 --rate 0 --window 60", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 3"},
@@ -98,8 +96,7 @@ func TestAPersonIsAskedBeforeAnOddChangeIsSaved(t *testing.T) {
 
 func TestAScriptIsToldOfAnOddChange(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	_, terminal := newTerminal(t) // of a person who starts a script, and does not see its stderr
 	for _, stdin := range []io.Reader{nil, strings.NewReader("n\n"), terminal} {
 		for args, finding := range map[string]string{
@@ -116,9 +113,8 @@ func TestAScriptIsToldOfAnOddChange(t *testing.T) {
 
 func TestFindingsStandBeforeTheQuestionOfApplyAndRestore(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 		service.Zone{ID: 2, Rate: 0, Window: time.Minute})
-	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "override", "set", "1", "0.0.0.0/0", "--action", "deny", "--reason", "x")
 	must(t, env, "zone", "delete", "--yes", "1")
 	deleted := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'"))

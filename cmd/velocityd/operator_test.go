@@ -53,8 +53,7 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 
 func TestMigrateStatusNamesEachText(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
 	if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
 		t.Errorf("got %s", got)

@@ -249,8 +249,7 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 
 func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, hidingZonesOf()...)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, hidingZonesOf()...)
 	i := start(t, env, append([]string{"serve"}, slow...)...)
 	for path, body := range map[string]string{
 		"/v1/check": alice, "/v1/zones/1/buckets/alice": "", "/v1/zones/1/buckets/alice/release": `{"reason":"x"}`,

@@ -46,8 +46,7 @@ func refusedOf(t *testing.T, i *instanceUnderTest, token string) map[string]stri
 // TestEachDoorLogsAndCountsItsRefusals knocks at all doors of one program with --access-log.
 func TestEachDoorLogsAndCountsItsRefusals(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
 	admin := strings.TrimSpace(must(t, env, "token", "create", "admin", "--scope", "admin"))
 	weak := strings.TrimSpace(must(t, env, "token", "create", "weak", "--scope", "report"))
 	i := start(t, env, "serve", "--require-auth", "--access-log", "--grpc-listen", "127.0.0.1:0")

@@ -35,8 +35,7 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 
 func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	const read, unread = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n",
 		"x sshd[1]: Failed password for zo\\303\\253 from 192.0.2.1 port 22 ssh2\n"
 	for _, c := range []struct {

@@ -8,15 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
 )
 
 func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
 		service.Zone{ID: 2, Rate: 5, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "check", "1", "alice", "2", "alice", "--attempt-id", "x-1")
 	must(t, env, "check", "1", "bob")
 	var row struct {
@@ -58,8 +56,7 @@ func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
 
 func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for _, key := range []string{"192.0.2.1", "192.0.2.2"} {
 		must(t, env, "check", "2", key)
 	}
@@ -91,8 +88,7 @@ func (a *answering) Read(p []byte) (int, error) {
 
 func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
 	for _, key := range []string{"alice", "bob"} {
 		must(t, env, "check", "1", key)
 		if r := command(env, nil, "check", "1", key); r.code != exitBlocked {

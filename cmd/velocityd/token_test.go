@@ -31,8 +31,7 @@ func newToken(t *testing.T, env environment, args ...string) string {
 
 func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
 		"--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
@@ -66,8 +65,7 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 
 func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	path := filepath.Join(t.TempDir(), "shop.token")
 	for _, want := range []string{"shop", path + " is there already"} {
 		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine || r.stdout != "" ||
@@ -103,8 +101,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 // A subject with parts that programs write in different ways is read from the certificate.
 func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	subject := pkix.Name{
 		CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
 		ExtraNames: []pkix.AttributeTypeAndValue{

@@ -94,8 +94,7 @@ func TestEmptyEntriesOfListsAreRefused(t *testing.T) {
 
 func TestBlanksAroundEntriesOfListsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t)
 	newToken(t, env, "spaced", "--scope", "check, report", "--zone", "1 ,2")
 	if out := must(t, env, "token", "list"); !strings.Contains(out, "check,report") || !strings.Contains(out, "1,2") {
 		t.Errorf("%s", out)

@@ -14,8 +14,7 @@ import (
 func TestInstancesAgreeAboutTheAttemptsOfAMailServer(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures}
-	d := dbtest.First(t).Database(t, zone, service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, zone, service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
 	first, second := start(t, env, "serve", "--admin-listen", "127.0.0.1:0"), start(t, env, "serve")
 	const path, tuple = "/wforce/1/2/?command=", `"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
 	allowed := func(i *instanceUnderTest) bool {

@@ -27,8 +27,7 @@ func everySetting() service.Zone {
 
 func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	before := must(t, env, "zone", "show")
 	for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
 		if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
@@ -71,8 +70,7 @@ func (r onRead) Read(p []byte) (int, error) {
 
 func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
 	const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
 	for _, sql := range []string{
 		"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",

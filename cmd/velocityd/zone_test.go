@@ -60,8 +60,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 		"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3",
 		"--ipv4-prefix=24", "--reset-on-success",
 	}
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	must(t, env, "zone", "set", "7", "--rate", "5", "--window", "60")
 	var group sync.WaitGroup
 	for _, edit := range edits {
