@@ -194,19 +194,6 @@ func TestAddressOfAService(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowedWithAnyHTTPClient(t *testing.T) {
-	t.Parallel()
-	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was followed") }))
-	url := serve(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect))
-	given := &http.Client{}
-	if _, err := connect(t, url, client.WithHTTPClient(given)).Check(t.Context(), one("alice")); err == nil {
-		t.Error("no error")
-	}
-	if given.CheckRedirect != nil {
-		t.Error("the caller's own client was changed")
-	}
-}
-
 func TestManyCallersShareOneClientAndItsConnections(t *testing.T) {
 	t.Parallel()
 	const callers, each, rate = 64, 20, 100

@@ -61,8 +61,15 @@ func TestTokenGoesToTheNamedServiceAlone(t *testing.T) {
 		}
 		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 	}))
-	if _, err := connect(t, first, client.WithToken("secret")).Zones(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
+	given := &http.Client{}
+	for _, more := range [][]client.Option{nil, {client.WithHTTPClient(given)}} {
+		_, err := connect(t, first, append(more, client.WithToken("secret"))...).Zones(t.Context())
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if given.CheckRedirect != nil {
+		t.Error("the caller's own client was changed")
 	}
 	if _, err := client.New(first, client.WithToken("sec\nret")); !errors.Is(err, service.ErrInvalid) || strings.Contains(err.Error(), "sec") {
 		t.Errorf("a token of two lines: %v", err)

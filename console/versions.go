@@ -96,9 +96,11 @@ func (v *visit) restoration() (r restoration, err error) {
 	if err != nil {
 		return r, err
 	}
-	edits, err := editsOf(entries)
-	if err != nil {
-		return r, err
+	edits := make([]service.Edit, len(entries))
+	for i, e := range entries {
+		if edits[i], err = e.Edit(); err != nil {
+			return r, fmt.Errorf("change %d: %w", e.ID, err)
+		}
 	}
 	now, err := v.api.Zone(v.r.Context(), int64(id))
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
@@ -152,33 +154,6 @@ func (v *visit) entriesSince(zone int64, change uint64) (entries []service.Audit
 		}
 	}
 	return nil, &api.Problem{Status: http.StatusConflict, Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
-}
-
-// editsOf returns the edits of entries of the audit, with the states that were before. One that has made something has a
-// state after it without settings.
-func editsOf(entries []service.AuditEntry) (edits []service.Edit, err error) {
-	for _, e := range entries {
-		edit := service.Edit{ID: e.ID}
-		switch isNew := len(e.Before) == 0; {
-		case e.OverrideID != 0 && isNew:
-			edit.OverrideAfter = &service.Override{ID: e.OverrideID}
-		case e.OverrideID != 0:
-			var o service.Override
-			o, err = service.OverrideOfState(e.ZoneID, e.OverrideID, e.Before)
-			edit.OverrideBefore = &o
-		case isNew:
-			edit.ZoneAfter = &service.Zone{ID: e.ZoneID}
-		default:
-			var before service.Zone
-			before, err = service.ZoneOfState(e.ZoneID, e.Before)
-			edit.ZoneBefore = &before
-		}
-		if err != nil {
-			return nil, fmt.Errorf("change %d: %w", e.ID, err)
-		}
-		edits = append(edits, edit)
-	}
-	return edits, nil
 }
 
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.

@@ -34,7 +34,7 @@ func (s *Instance) wireChecks(file *stateFile) {
 		s.checks.Circuit.Remember(zones)
 	}}
 	s.limiter = service.NewLimiter(s.checks, service.LimiterOptions{
-		Zones: s.zones, Keys: s.keys, Timeout: s.options.CheckTimeout, Observe: s.limiterObserver(),
+		Zones: s.zones, Keys: s.keys, Timeout: s.options.CheckTimeout, Observe: s.metrics.CountChecks,
 	})
 	s.zones.recall()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/session"
 	"velocityd/doctor"
 	"velocityd/handlers"
 	"velocityd/service"
@@ -299,4 +300,11 @@ func (s *Instance) shutdown(doors []door) error {
 	defer cancel()
 	defer s.backtests.Close()
 	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.checks.Close(ctx))
+}
+
+// examine implements service.Examine. It connects as the instance does, by few separate connections.
+func (s *Instance) examine(ctx context.Context) ([]service.Diagnosis, error) {
+	options := s.options.Database
+	options.MaxConns, options.Observe = session.LeastMaxConns, nil
+	return doctor.Examine(ctx, options, s.keys.Keys())
 }

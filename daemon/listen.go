@@ -16,6 +16,7 @@ import (
 
 	"velocityd/handlers"
 	"velocityd/handlers/wire"
+	"velocityd/wforce"
 )
 
 // spareFiles are open files besides connections of callers and of the database: the
@@ -138,6 +139,11 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 	s.mountWforce(calls)
 	s.mountWforce(admin)
 	return append(doors, s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)), s.mountConsole(admin)
+}
+
+// mountWforce has api serve the door for mail servers.
+func (s *Instance) mountWforce(api *handlers.Interface) {
+	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: Hiding(s.store, s.keys)}))
 }
 
 // newDoor returns a server of api for one address and at most so many connections.

@@ -46,14 +46,6 @@ func (s *Instance) countRequest(ctx context.Context, r handlers.Observed) {
 	}
 }
 
-// limiterObserver returns the hook that counts checks, or nil without metrics.
-func (s *Instance) limiterObserver() func(time.Duration, int, []service.Decision, error) {
-	if s.metrics == nil {
-		return nil
-	}
-	return s.metrics.CountChecks
-}
-
 // coalescerObserver returns the hooks that measure and trace the lanes and the batches.
 func (s *Instance) coalescerObserver() queue.CoalescerObserver {
 	if s.tracing == nil && s.metrics == nil {

@@ -37,7 +37,8 @@ type Certificates struct {
 // LoadCertificates reads the files and puts them in force.
 func LoadCertificates(files TLSFiles) (*Certificates, error) {
 	c := &Certificates{files: files}
-	return c, c.load()
+	_, err := c.load(false)
+	return c, err
 }
 
 // Config returns the settings of TLS for a listener. Each handshake uses the
@@ -72,14 +73,14 @@ func (r contents) sum(err error) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", r.cert, r.key, r.clientCA, err))
 }
 
-// load reads the files and puts them in force. On an error, the files before stay in force.
-func (c *Certificates) load() error {
+// load reads the files and puts them in force, if they are others than before or a caller asks for it. On an error, the files
+// before stay in force.
+func (c *Certificates) load(isAsked bool) (isNew bool, err error) {
 	read, err := c.read()
-	c.tried.changes(read.sum(err))
-	if err != nil {
-		return err
+	if isNew = c.tried.changes(read.sum(err)) || isAsked; isNew && err == nil {
+		err = c.use(read)
 	}
-	return c.use(read)
+	return isNew, err
 }
 
 // use puts contents in force.
@@ -108,24 +109,20 @@ func (c *Certificates) expires() time.Time { return c.current.Load().Certificate
 // logs the certificate that it has loaded, and errors, those of unchanged files once.
 func (c *Certificates) Watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
 	poll(ctx, every(lookAgain), hangups, func(isWoken bool) {
-		if read, err := c.read(); isWoken || c.tried.changes(read.sum(err)) {
-			c.reload(ctx, logger)
+		isNew, err := c.load(isWoken)
+		switch {
+		case !isNew:
+			return
+		case err != nil:
+			logger.LogAttrs(ctx, slog.LevelError, "certificate not loaded; the one before stays in force",
+				slog.String("error", err.Error()), slog.Time("not_after", c.expires()))
+		default:
+			c.logInForce(ctx, logger)
+		}
+		if c.observe != nil {
+			c.observe(c.expires(), err)
 		}
 	})
-}
-
-// reload loads the files, and tells the log and the observer how that went.
-func (c *Certificates) reload(ctx context.Context, logger *slog.Logger) {
-	err := c.load()
-	if err != nil {
-		logger.LogAttrs(ctx, slog.LevelError, "certificate not loaded; the one before stays in force",
-			slog.String("error", err.Error()), slog.Time("not_after", c.expires()))
-	} else {
-		c.logInForce(ctx, logger)
-	}
-	if c.observe != nil {
-		c.observe(c.expires(), err)
-	}
 }
 
 // logInForce logs which certificate is in force.

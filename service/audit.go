@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -61,6 +62,55 @@ type AuditEntry struct {
 	// After of a delete. A release, an export and an erasure have their details in After.
 	Before json.RawMessage `json:"before,omitzero"`
 	After  json.RawMessage `json:"after,omitzero"`
+}
+
+// Edit returns the entry as a change of a zone or an override, or as a release. Of anything else it has id and time alone. The error
+// does NOT quote a state.
+func (e AuditEntry) Edit() (edit Edit, err error) {
+	edit.ID, edit.At = e.ID, e.At.Time
+	switch {
+	case e.Subject == "zone":
+		edit.ZoneBefore, edit.ZoneAfter, err = statesOf(e, func(state []byte) (Zone, error) { return ZoneOfState(e.ZoneID, state) })
+	case e.Subject == "override":
+		edit.OverrideBefore, edit.OverrideAfter, err = statesOf(e, func(state []byte) (Override, error) {
+			return OverrideOfState(e.ZoneID, e.OverrideID, state)
+		})
+	case e.Action == "release":
+		edit.Released, err = e.released()
+	}
+	return edit, err
+}
+
+// statesOf reads the states before and after a change: nil where there is none.
+func statesOf[T any](e AuditEntry, read func(state []byte) (T, error)) (before, after *T, err error) {
+	for _, of := range []struct {
+		state []byte
+		into  **T
+	}{{e.Before, &before}, {e.After, &after}} {
+		if len(of.state) == 0 {
+			continue
+		}
+		was, err := read(of.state)
+		if err != nil {
+			return nil, nil, err
+		}
+		*of.into = &was
+	}
+	return before, after, nil
+}
+
+// released returns the bucket of a release, or nil if its key is not there any more.
+func (e AuditEntry) released() (*Bucket, error) {
+	var state struct {
+		Key string `json:"bucket_key"`
+	}
+	if err := json.Unmarshal(e.After, &state); err != nil {
+		return nil, fmt.Errorf("release %d cannot be read", e.ID) // the text holds a key
+	}
+	if state.Key == "" {
+		return nil, nil
+	}
+	return &Bucket{ZoneID: e.ZoneID, Key: state.Key}, nil
 }
 
 // AuditSubjects returns everything that an entry can be about.

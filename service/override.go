@@ -135,6 +135,12 @@ func validateText(field, text string, most int) error {
 	return nil
 }
 
+// Shortened returns the first characters of a text, at most so many, as valid UTF-8.
+func Shortened(text string, most int) string {
+	runes := []rune(strings.ToValidUTF8(text, "?"))
+	return string(runes[:min(len(runes), most)])
+}
+
 // ValidateReason returns an ErrInvalid unless reason, why a bucket is released, says
 // something in at most MaxReasonLength characters, without control characters.
 func ValidateReason(reason string) error {

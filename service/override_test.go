@@ -102,3 +102,14 @@ func TestAReleaseNeedsAReasonOfOneLine(t *testing.T) {
 		}
 	}
 }
+
+func TestATextIsShortenedToCharactersThatAreValid(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "ann@gate": "ann@gate", "ann\xff@gate": "ann?@gate", strings.Repeat("é", 200) + "@gate": strings.Repeat("é", service.MaxNameLength),
+	} {
+		if got := service.Shortened(text, service.MaxNameLength); got != want {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}

@@ -11,6 +11,9 @@ import (
 
 // CountChecks counts a call of a Limiter, as its caller is answered: it is LimiterOptions.Observe.
 func (m *Metrics) CountChecks(took time.Duration, checks int, decisions []service.Decision, err error) {
+	if m == nil {
+		return
+	}
 	m.checkDuration.Observe(took.Seconds())
 	if err != nil {
 		m.countError(err, checks)

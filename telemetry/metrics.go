@@ -315,20 +315,13 @@ func (m *Metrics) NoteTLS(notAfter time.Time, err error) {
 		return
 	}
 	m.tlsNotAfter.Set(float64(notAfter.Unix()))
-	m.tlsLoaded.Set(1)
-	if err != nil {
-		m.tlsLoaded.Set(0)
-	}
+	m.tlsLoaded.Set(zeroOrOne(err == nil))
 }
 
 // NoteGates notes how the last attempt to load a changed file of gates ended.
 func (m *Metrics) NoteGates(err error) {
-	if m == nil {
-		return
-	}
-	m.gatesLoaded.Set(1)
-	if err != nil {
-		m.gatesLoaded.Set(0)
+	if m != nil {
+		m.gatesLoaded.Set(zeroOrOne(err == nil))
 	}
 }
 

@@ -259,6 +259,7 @@ func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
 		t.Error("a store is wrapped")
 	}
 	off.CountBatch(queue.Asked{})
+	off.CountChecks(time.Second, 1, nil, nil)
 	off.CountRequest("GET", "/", 200)
 	off.CountQueueWait(time.Second)
 	off.CountLockWaitTimeout()

@@ -11,33 +11,31 @@ import (
 // TestAuditEndsWithFour runs as the account of a DBA, who may read everything.
 func TestAuditEndsWithFour(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 3600)")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 DAY")
-		attempt := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-			"VALUES (UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 1, 'alice', 0, 0, 1)"
-		env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
-		for _, c := range []struct {
-			args, output string
-			code         int
-		}{
-			{"audit", "1 txn until ", exitFine},
-			{"audit --since 30s --json", `{"txns":`, exitFine},
-			{"audit --since yesterday", "", exitUsage},
-			{"audit --findings 0", "", exitUsage},
-			{"audit", "over_rate   txn 2 of zone 1 at ", exitFindings},
-			{"audit --json", `{"kind":"over_rate","zone_id":1,"txn_id":"2",`, exitFindings},
-			{"audit --findings 1", "there may be more", exitFindings},
-		} {
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n == 0 || n == 1 && c.code == exitFindings {
-				dbtest.Exec(t, d.SQL, attempt)
-			}
-			r := command(env, nil, strings.Fields(c.args)...)
-			if r.code != c.code || !strings.Contains(r.stdout, c.output) || strings.Contains(r.stdout, "alice") {
-				t.Errorf("%s: %+v", c.args, r)
-			}
+	d := dbtest.First(t).Database(t)
+	d.LeaveUnaudited()
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 3600)")
+	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 DAY")
+	attempt := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+		"VALUES (UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 1, 'alice', 0, 0, 1)"
+	env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
+	for _, c := range []struct {
+		args, output string
+		code         int
+	}{
+		{"audit", "1 txn until ", exitFine},
+		{"audit --since 30s --json", `{"txns":`, exitFine},
+		{"audit --since yesterday", "", exitUsage},
+		{"audit --findings 0", "", exitUsage},
+		{"audit", "over_rate   txn 2 of zone 1 at ", exitFindings},
+		{"audit --json", `{"kind":"over_rate","zone_id":1,"txn_id":"2",`, exitFindings},
+		{"audit --findings 1", "there may be more", exitFindings},
+	} {
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n == 0 || n == 1 && c.code == exitFindings {
+			dbtest.Exec(t, d.SQL, attempt)
 		}
-	})
+		r := command(env, nil, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.stdout, c.output) || strings.Contains(r.stdout, "alice") {
+			t.Errorf("%s: %+v", c.args, r)
+		}
+	}
 }

@@ -63,6 +63,21 @@ func (m *mortal) kill() {
 	_ = m.server.Stop(ctx)
 }
 
+// freeze stops the engine's process, and returns what has it go on.
+func (m *mortal) freeze(t *testing.T) (proceed func()) {
+	t.Helper()
+	process, err := os.FindProcess(m.server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proceed = sync.OnceFunc(func() { _ = process.Signal(syscall.SIGCONT) })
+	t.Cleanup(proceed)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	return proceed
+}
+
 // awayAnswer is what a caller was told.
 type awayAnswer string
 
@@ -152,22 +167,7 @@ func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *test
 func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
 	t.Helper()
 	const callers = 6
-	ended := make(chan struct{})
-	var group sync.WaitGroup
-	for n := range callers {
-		group.Go(func() {
-			for asked := 0; ; asked++ {
-				select {
-				case <-ended:
-					return
-				default:
-				}
-				zone := asked%3 + 1
-				key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
-				l.note(key, askAway(t, url, zone, key))
-			}
-		})
-	}
+	stop := l.askOn(t, url, callers, 1, 2, 3)
 	dbtest.Eventually(t, "the load is under way", func() bool { return l.count(toldAllowed) > 20*callers })
 	m.kill()
 	// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
@@ -185,8 +185,31 @@ func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
 	})
 	decided := l.count(toldAllowed)
 	dbtest.Eventually(t, "it decides for all", func() bool { return l.count(toldAllowed) > decided+20*callers })
-	close(ended)
-	group.Wait()
+	stop()
+}
+
+// askOn lets callers ask in zones, one after the other, all the time until stop is called.
+func (l awayLog) askOn(t *testing.T, url string, callers int, zones ...int) (stop func()) {
+	ended := make(chan struct{})
+	var group sync.WaitGroup
+	for n := range callers {
+		group.Go(func() {
+			for asked := 0; ; asked++ {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				zone := zones[asked%len(zones)]
+				key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
+				l.note(key, askAway(t, url, zone, key))
+			}
+		})
+	}
+	return func() {
+		close(ended)
+		group.Wait()
+	}
 }
 
 // wantAwayLog holds a log against what was told: the circuit opened and closed, and the degraded
@@ -223,15 +246,7 @@ func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *te
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 			"--check-timeout", "3s", "--lock-wait", "1s")
 		dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
-		process, err := os.FindProcess(m.server.PID())
-		if err != nil {
-			t.Fatal(err)
-		}
-		proceed := sync.OnceFunc(func() { _ = process.Signal(syscall.SIGCONT) })
-		t.Cleanup(proceed)
-		if err := process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		proceed := m.freeze(t)
 		if got := askAway(t, i.url, 2, "sent"); got != toldUndecided {
 			t.Errorf("a check that was sent: %s, want 504", got)
 		}
@@ -314,29 +329,11 @@ func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 		defer func() { _ = reader.Rollback() }()
 		dbtest.Exec(t, reader, "SELECT * FROM zone_txn ORDER BY id DESC LIMIT 10")
 		answers := awayLog{newTold[awayAnswer]()}
-		ended := make(chan struct{})
-		var group sync.WaitGroup
-		for n := range 4 {
-			group.Go(func() {
-				for asked := 0; ; asked++ {
-					select {
-					case <-ended:
-						return
-					default:
-					}
-					key := fmt.Sprintf("caller-%d-%d-in-2", n, asked)
-					answers.note(key, askAway(t, i.url, 2, key))
-				}
-			})
-		}
+		stop := answers.askOn(t, i.url, 4, 2)
 		dbtest.Eventually(t, "recording waits", func() bool { return answers.count(toldAway) > 4 })
-		process, err := os.FindProcess(m.server.PID())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = process.Signal(syscall.SIGSTOP)
+		proceed := m.freeze(t)
 		dbtest.Eventually(t, "it is away", func() bool { return answers.count(degradedAllow) > 0 })
-		_ = process.Signal(syscall.SIGCONT)
+		proceed()
 		refused := answers.count(toldAway)
 		dbtest.Eventually(t, "the engine refuses again", func() bool { return answers.count(toldAway) > refused+8 })
 		if n := len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones")); n != 1 {
@@ -344,8 +341,7 @@ func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 		}
 		_ = reader.Rollback()
 		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
-		close(ended)
-		group.Wait()
+		stop()
 	})
 }
 

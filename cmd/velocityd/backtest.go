@@ -28,7 +28,6 @@ type backtestCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (backtestCmd) Help() string {
 	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout and kind of counting, up to 31 together, in one pass. All buckets of a check are decided together; the other zones keep the settings that they had. A proposal is enforced, also in a zone that only watches.
 

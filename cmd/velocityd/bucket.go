@@ -19,7 +19,6 @@ type bucketCmd struct {
 	Release bucketReleaseCmd `cmd:"" help:"Empty buckets and end their lockouts."`
 }
 
-// Help is the longer explanation of the command.
 func (bucketCmd) Help() string {
 	return `Example:
 
@@ -80,7 +79,6 @@ type bucketPeekCmd struct {
 	bucketFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (bucketPeekCmd) Help() string {
 	return `Records nothing, counts nothing and waits for no lock. A key that was never used looks like one that has been idle for long.`
 }

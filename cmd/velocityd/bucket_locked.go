@@ -19,7 +19,6 @@ type bucketLockedCmd struct {
 	ask.Flags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (bucketLockedCmd) Help() string {
 	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the attempt with which the lockout began: 'velocityd txn explain' says why.
 

@@ -26,7 +26,6 @@ type bucketReleaseCmd struct {
 	ask.Flags     `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (bucketReleaseCmd) Help() string {
 	return `The buckets' txns in the window stop counting. A lockout ends, and the next one has the first length again. Overrides stay. zone_audit records each release, who did it and why.
 

@@ -88,48 +88,46 @@ func (b *bulk) wantRows(t *testing.T, d *dbtest.Database, where string, buckets 
 func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
 	t.Parallel()
 	const callers, lonely, conns = 40, 4, 8
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
-		d.SQL.SetMaxOpenConns(1)
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",
-			"2s")
-		var large bulk
-		var isOver atomic.Bool
-		var group, beside sync.WaitGroup
-		for n := range callers {
-			group.Go(func() { large.askLargest(t, i.url, fmt.Sprint("caller-", n)) })
-		}
-		lone := make([]bulk, lonely)
-		for n := range lone {
-			beside.Go(func() {
-				for !isOver.Load() {
-					r, err := request(i.url+"/v1/check", fmt.Sprintf(`{"zone_id":2,"bucket_key":"lone-%d"}`, n))
-					if err != nil || !lone[n].told(r.status) {
-						t.Errorf("a lone check: %d %s, %v", r.status, r.body, err)
-					}
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
+	d.SQL.SetMaxOpenConns(1)
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",
+		"2s")
+	var large bulk
+	var isOver atomic.Bool
+	var group, beside sync.WaitGroup
+	for n := range callers {
+		group.Go(func() { large.askLargest(t, i.url, fmt.Sprint("caller-", n)) })
+	}
+	lone := make([]bulk, lonely)
+	for n := range lone {
+		beside.Go(func() {
+			for !isOver.Load() {
+				r, err := request(i.url+"/v1/check", fmt.Sprintf(`{"zone_id":2,"bucket_key":"lone-%d"}`, n))
+				if err != nil || !lone[n].told(r.status) {
+					t.Errorf("a lone check: %d %s, %v", r.status, r.body, err)
 				}
-			})
-		}
-		go func() {
-			group.Wait()
-			isOver.Store(true)
-		}()
-		most := 0
-		for !isOver.Load() {
-			// Of two looks, because a server lists a session for a moment after its client has closed it.
-			most = max(most, min(len(d.Sessions(t)), len(d.Sessions(t))))
-		}
-		beside.Wait()
-		d.AwaitNone(t, "the last call")
-		if own := 1 + 1; most > conns+own { // the test's, and that of /readyz
-			t.Errorf("%d connections, want %d at most", most, conns+own)
-		}
-		large.wantRows(t, d, "zone_id = 1", service.MaxBuckets)
-		for n := range lone {
-			if lone[n].decided.Load() == 0 {
-				t.Errorf("lone caller %d was never answered", n)
 			}
-			lone[n].wantRows(t, d, fmt.Sprintf("zone_id = 2 AND bucket_key = 'lone-%d'", n), 1)
+		})
+	}
+	go func() {
+		group.Wait()
+		isOver.Store(true)
+	}()
+	most := 0
+	for !isOver.Load() {
+		// Of two looks, because a server lists a session for a moment after its client has closed it.
+		most = max(most, min(len(d.Sessions(t)), len(d.Sessions(t))))
+	}
+	beside.Wait()
+	d.AwaitNone(t, "the last call")
+	if own := 1 + 1; most > conns+own { // the test's, and that of /readyz
+		t.Errorf("%d connections, want %d at most", most, conns+own)
+	}
+	large.wantRows(t, d, "zone_id = 1", service.MaxBuckets)
+	for n := range lone {
+		if lone[n].decided.Load() == 0 {
+			t.Errorf("lone caller %d was never answered", n)
 		}
-	})
+		lone[n].wantRows(t, d, fmt.Sprintf("zone_id = 2 AND bucket_key = 'lone-%d'", n), 1)
+	}
 }

@@ -26,7 +26,6 @@ type checkCmd struct {
 	ask.Flags  `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (checkCmd) Help() string {
 	return `Exit code 0 means allowed, 3 blocked, also for an answer that the service has given without its database, by the zone's on_failure: then the answer says so, and the attempt is recorded nowhere. A zone in shadow mode never blocks: the answer says that it would. A key that begins with - must come after --.
 

@@ -20,7 +20,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell that completes: bash, zsh or fish."`
 }
 
-// Help is the longer explanation of the command.
 func (completionCmd) Help() string {
 	return `Where to put the script, for one user:
 

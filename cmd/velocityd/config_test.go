@@ -3,11 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -42,8 +40,7 @@ func TestNegativeNumbersAreValuesOfTheirFlags(t *testing.T) {
 func TestPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-pa55"
-	log := filepath.Join(t.TempDir(), "log")
-	writeFile(t, log, stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
+	log := fileOf(t, "log", stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
 	for _, dsn := range []string{
 		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nobody listens
 		"velocity:" + secret + "@unix(/nonexistent/sock)/velocityd",            // nor there
@@ -67,45 +64,6 @@ func TestPasswordIsNeverShown(t *testing.T) {
 			if strings.HasPrefix(args, "serve") && strings.Contains(r.stderr, "configuration") != (r.code == exitError) {
 				t.Errorf("%s prints its configuration, or not, with a DSN that cannot or can be read: %+v", args, r)
 			}
-		}
-	}
-}
-
-func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
-	t.Parallel()
-	env := environment{"VELOCITY_LISTEN": "192.0.2.1:1", "VELOCITY_MAX_CONNS": "7", "VELOCITY_LOCK_WAIT": "", "VELOCITY_LOG_LEVEL": "debug"}
-	var grammar cli
-	parser, err := newParser(&grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse([]string{"serve", "--listen", "192.0.2.2:2"}); err != nil {
-		t.Fatal(err)
-	}
-	got := grammar.Serve.serviceFlags
-	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.Level() != slog.LevelDebug {
-		t.Errorf("got %+v", got)
-	}
-}
-
-func TestSizesOfTheCoalescerThatMakeNoSenseAreRefused(t *testing.T) {
-	t.Parallel()
-	const dsn = "u:p@tcp(127.0.0.1:1)/d"
-	for _, c := range []struct{ args, want string }{
-		{"--coalesce maybe", "--coalesce"},
-		{"--coalesce=", "--coalesce"},
-		{"--lanes=-1", "--lanes"},
-		{"--lanes 33", "--max-conns (32)"},
-		{"--lanes 2 --max-conns 3", "--lanes"},
-		{"--max-conns 2", "--max-conns"},
-		{"--lanes few", "--lanes"},
-		{"--queue 0", "--queue"},
-		{"--queue=-5", "--queue"},
-		{"--queue 100001", "--queue"},
-	} {
-		r := command(environment{"VELOCITY_DSN": dsn}, nil, append([]string{"serve"}, strings.Fields(c.args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "'velocityd serve --help'") {
-			t.Errorf("serve %s: got %+v, want code 2 and %q", c.args, r, c.want)
 		}
 	}
 }
@@ -189,8 +147,7 @@ func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
 // Programs write leading zeros, and kong would read an octal number.
 func TestNumbersAreDecimal(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
 	must(t, env, "zone", "delete", "--yes", "010")
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 ||

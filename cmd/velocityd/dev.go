@@ -35,7 +35,6 @@ type devCmd struct {
 	serviceFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (devCmd) Help() string {
 	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 failures in 60 s; 2: login per address, 20 attempts in 60 s), and serves.
 

@@ -84,7 +84,8 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 		countByPrintedClient(t, greeting, "2")
 		// The other commands find the database by the folder.
 		must(t, env, "zone", "set", "1", "--window", "3600")
-		must(t, env, "zone", "set", "2", "--description", "mine")
+		must(t, env, "zone", "set", "1", "--description", "mine")
+		must(t, env, "zone", "delete", "--yes", "2")
 		must(t, env, "check", "1", "alice")
 		if code := first.stop(t); code != exitFine {
 			t.Errorf("exit code %d\n%s", code, first.stderr)
@@ -93,8 +94,8 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 			t.Errorf("without dev: %+v", r)
 		}
 		second := start(t, env, "dev", "--engine", "auto") // finds out whose folder it is
-		if got := must(t, env, "zone", "list"); !strings.Contains(got, "3600 s") || !strings.Contains(got, "mine") {
-			t.Errorf("zones were not kept:\n%s", got)
+		if got := must(t, env, "zone", "list"); !strings.Contains(got, "3600 s  mine") || strings.Contains(got, "\n  2 ") {
+			t.Errorf("zones were not kept, or deleted ones are back:\n%s", got)
 		}
 		mustAsk(t, second.url+"/v1/txns/1", "", http.StatusOK)
 		if r := mustAsk(t, second.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":2`) {
@@ -139,38 +140,12 @@ func TestShellLinesAreReadAsTheWordsTheyAreMadeOf(t *testing.T) {
 	}
 }
 
-func TestDevKeepsAZoneListThatIsNotEmpty(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
-		engine := on.Kind(t)
-		env := environment{"VELOCITY_DATA": on.Folder(t), "VELOCITY_ENGINE": engine}
-		first := start(t, env, "dev")
-		dsn, err := private.RunningDSN(env["VELOCITY_DATA"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool := openSQL(t, dsn)
-		if _, err := pool.ExecContext(t.Context(), "DELETE FROM zone_master WHERE id = 1"); err != nil {
-			t.Fatal(err)
-		}
-		first.stop(t)
-		second := start(t, env, "dev")
-		mustAsk(t, second.url+"/v1/zones/1", "", http.StatusNotFound)
-		mustAsk(t, second.url+"/v1/zones/2", "", http.StatusOK)
-	})
-}
-
 func openSQL(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
+	pool, err := sql.Open("mysql", dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
 }
@@ -278,12 +253,7 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pool, err := sql.Open("mysql", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer pool.Close()
-		dbtest.Exec(t, pool, "UPDATE schema_migrations SET version = 116")
+		dbtest.Exec(t, openSQL(t, dsn), "UPDATE schema_migrations SET version = 116")
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}

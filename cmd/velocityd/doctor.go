@@ -29,7 +29,6 @@ type doctorCmd struct {
 	ask.KeyFlags      `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (doctorCmd) Help() string {
 	return `Connects as the service does, with the service's own DSN, and says in sentences what it finds: whether checks can be decided, the schema and the texts of procedures, the account's rights, the server's settings, its clock, partitions, tables that grow, the indexes that decisions use, and the settings of zones. It changes nothing and records no attempt.
 

@@ -49,10 +49,7 @@ func forward(t *testing.T, socket string) string {
 
 func socketOf(t *testing.T, d *dbtest.Database) *mysql.Config {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(d.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, d.DSN)
 	if cfg.Net != "unix" {
 		t.Skip("the servers are reached by their sockets")
 	}

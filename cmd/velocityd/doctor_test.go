@@ -10,8 +10,6 @@ import (
 
 	"velocityd/doctor"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
 	"velocityd/migrations"
@@ -114,10 +112,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		narrow := d.ServiceAccount(t)
-		cfg, err := mysql.ParseDSN(narrow.DSN)
-		if err != nil {
-			t.Fatal("parse dsn: unreadable")
-		}
+		cfg := configOf(t, narrow.DSN)
 		names := strings.NewReplacer("ACCOUNT", "'"+cfg.User+"'@'localhost'", "DATABASE", cfg.DBName)
 		for _, c := range []struct {
 			state string
@@ -170,10 +165,7 @@ func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
 	narrow := d.ServiceAccount(t)
-	cfg, err := mysql.ParseDSN(narrow.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, narrow.DSN)
 	file := t.TempDir() + "/dsn"
 	writeFile(t, file, narrow.DSN+"\n")
 	i := start(t, environment{}, "serve", "--dsn-file", file)

@@ -7,11 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/db/dbtest"
-	"velocityd/service"
 	"velocityd/trusted"
 )
 
@@ -60,28 +58,6 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", path, r)
 		}
 	}
-}
-
-func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		folder := t.TempDir()
-		file := filepath.Join(folder, ask.CredentialName)
-		if err := os.WriteFile(file, []byte(d.DSN+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for _, env := range []environment{{"VELOCITY_DSN_FILE": file}, {"CREDENTIALS_DIRECTORY": folder}} {
-			mustAsk(t, start(t, env, "serve").url+"/v1/check", alice, http.StatusOK)
-			must(t, env, "check", "1", "alice")
-			must(t, env, "zone", "list")
-			must(t, env, "migrate", "status")
-			must(t, env, "bucket", "peek", "1", "alice")
-		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != 4 {
-			t.Errorf("%d txns in that database, want 4", got)
-		}
-	})
 }
 
 // TestParametersThatADSNMayCarryWork carries them all through every kind of work.

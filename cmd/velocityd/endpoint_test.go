@@ -7,58 +7,6 @@ import (
 	"velocityd/db/dbtest"
 )
 
-func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		direct := environment{"VELOCITY_DSN": d.DSN}
-		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
-		for _, step := range []struct {
-			args string
-			code int
-			want string
-		}{
-			{"zone list", exitFine, "no zones"},
-			{"override list", exitFine, "no overrides"},
-			{"zone set 1 --rate 2", exitUsage, "--window"},
-			{"zone set 1 --rate 2 --window 3600 --key-kind username --description x", exitFine, "1   2     3600 s  x            key_kind=username"},
-			{"zone set 1 --lockout 7200", exitFine, "key_kind=username"},
-			{"zone set 2 --rate 9 --window 60 --key-kind ip --ipv4-prefix 24 --mode shadow", exitFine, "mode=shadow"},
-			{"zone set 2 --rate 1000001", exitUsage, "rate"},
-			{"zone lint", exitFindings, "zone 2: mode: shadow"},
-			{"override set 1 BOB --action deny --reason guessing", exitFine, "bob             deny    never    " + tester + "  guessing"},
-			{"override set 1 bob --action limit --rate 0 --window 60 --reason changed --expires 1h", exitFine, "limit 0 in 60 s"},
-			{"override set 2 203.0.113.9 --action allow --reason ours", exitFine, "203.0.113.0/24"},
-			{"override set 2 203.0.113.0/33 --action allow --reason x", exitUsage, "203.0.113.0/24"},
-			{"override list", exitFine, "203.0.113.0/24"},
-			{"override list 1", exitFine, "changed"},
-			{"override list 9", exitError, "not found"},
-			{"override list --json", exitFine, `"zone_id":2`},
-			{"override delete 1 99", exitError, "not found"},
-			{"check 1 Alice", exitFine, "zone 1, alice: 1 of 2 left"},
-			{"check 1 bob", exitBlocked, "blocked for"},
-			{"outcome 1 success", exitFine, "txn 1: success"},
-			{"check 1 alice", exitFine, "zone 1, alice: 0 of 2 left"},
-			{"check 1 alice", exitBlocked, "blocked for 7"},
-			{"bucket peek 1 ALICE", exitFine, "locked until"},
-			{"bucket peek 2 bob", exitUsage, "bucket_key"},
-			{"bucket release 1 alice --reason proved", exitFine, "alice: 2 of 2 left"},
-			{"bucket release 9 alice --reason proved", exitError, "not found"},
-			{"zone delete 1", exitError, "nothing was changed"},
-			{"zone delete --yes 1", exitFine, "with 1 override:"},
-			{"zone delete 1", exitError, "not found"},
-		} {
-			r := command(over, nil, strings.Fields(step.args)...)
-			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
-				t.Errorf("%s: got %+v, want %d and %q", step.args, r, step.code, step.want)
-			}
-		}
-		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE principal = ?", tester); got != 9 { // the override went with its zone
-			t.Errorf("%d changes are told of %s, want 9", got, tester)
-		}
-	})
-}
-
 func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

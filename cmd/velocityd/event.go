@@ -17,7 +17,6 @@ type eventsCmd struct {
 	Follow eventsFollowCmd `cmd:"" help:"Write events as they come, a line of JSON for each, until Ctrl-C."`
 }
 
-// Help is the longer explanation of the command.
 func (eventsCmd) Help() string {
 	return `An event is written when a lockout begins or ends, a bucket is released, and a zone, an override or a token changes. Each is a line of JSON, in the form of events.schema.json (GET /v1/events/schema). With --url the token needs the scope history.
 
@@ -51,7 +50,6 @@ type eventsListCmd struct {
 	ask.Flags   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (eventsListCmd) Help() string {
 	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now, because events are committed a little after their instant.`
 }
@@ -98,7 +96,6 @@ type eventsFollowCmd struct {
 	ask.Flags   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (eventsFollowCmd) Help() string {
 	return `Events come five to seven seconds after they happened. A log shipper that reads the lines begins again with --after and the id of the last line that it has kept. With --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
 }

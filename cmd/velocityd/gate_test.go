@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,17 +23,9 @@ const gatesText = `gates:
     deny: 429
 `
 
-// gatesFile returns the path of a file of gates.
-func gatesFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "gates.yaml")
-	writeFile(t, path, []byte(text))
-	return path
-}
-
 func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 	t.Parallel()
-	path := gatesFile(t, gatesText)
+	path := fileOf(t, "gates.yaml", gatesText)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -62,8 +53,8 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	good := gatesFile(t, gatesText)
-	wrong := gatesFile(t, strings.NewReplacer("deny", "denny", "form", "forms").Replace(gatesText))
+	good := fileOf(t, "gates.yaml", gatesText)
+	wrong := fileOf(t, "gates.yaml", strings.NewReplacer("deny", "denny", "form", "forms").Replace(gatesText))
 	for _, c := range []struct {
 		env  environment
 		path string
@@ -76,7 +67,7 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 			"line 7: gate login has no member denny: did you mean deny?\n"},
 		{environment{"VELOCITY_DSN": d.DSN}, good, exitFindings, "gate login: zone 2 does not exist, so every request is refused with 400\n"},
 		{nil, good + "x", exitError, "no such file"},
-		{nil, gatesFile(t, "gates: ["), exitError, "read the gates: yaml"},
+		{nil, fileOf(t, "gates.yaml", "gates: ["), exitError, "read the gates: yaml"},
 	} {
 		r := command(c.env, nil, "gate", "lint", c.path)
 		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
@@ -111,7 +102,7 @@ func askGate(t *testing.T, url string) int {
 func TestServeFollowsItsFileOfGates(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
-	path := gatesFile(t, gatesText)
+	path := fileOf(t, "gates.yaml", gatesText)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_GATES": path}, "serve")
 	if first, second := askGate(t, i.url), askGate(t, i.url); first != 204 || second != 429 {
 		t.Errorf("%d and %d", first, second)
@@ -123,31 +114,17 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 	if status := askGate(t, i.url); status != 403 {
 		t.Errorf("with a wrong file: %d", status)
 	}
-	dbtest.Eventually(t, "the metric says so", func() bool { return strings.Contains(read(t, i.url+"/metrics"), "velocityd_gates_file_loaded 0\n") })
+	dbtest.Eventually(t, "the metric says so", func() bool {
+		return strings.Contains(mustAsk(t, i.url+"/metrics", "", 200).body, "velocityd_gates_file_loaded 0\n")
+	})
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// read returns what is answered to GET.
-func read(t *testing.T, url string) string {
-	t.Helper()
-	answer, err := http.Get(url) //nolint:gosec // a test's own service
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func TestServeCountsTheClientThatTheProxyProtocolNames(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage || !strings.Contains(r.stderr, "--trusted-proxies") {
 		t.Errorf("without proxies: %+v", r)
 	}

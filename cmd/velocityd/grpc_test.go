@@ -26,9 +26,7 @@ import (
 
 func TestEnvoyIsAnsweredOverGRPCWithTLSUntilTheServiceStops(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		answersEnvoy(t, engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
-	})
+	answersEnvoy(t, dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
 }
 
 // grpcAddress returns the address for Envoy of an instance whose log is JSON.

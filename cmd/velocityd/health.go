@@ -29,7 +29,6 @@ type healthCmd struct {
 	CA  string `name:"ca" env:"VELOCITY_CA" placeholder:"FILE" help:"With --url https://...: certificates, in PEM, of those who may sign the service's. Left out: those that this machine trusts."`
 }
 
-// Help is the longer explanation of the command.
 func (healthCmd) Help() string {
 	return `Asks GET /readyz, or /livez, for containers and scripts. No token is needed. Exit code 0 means yes, and 1 no; then the error says why. It gives up after 4 s.
 

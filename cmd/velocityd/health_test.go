@@ -1,55 +1,33 @@
 package main
 
 import (
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
 func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-		env := environment{"VELOCITY_URL": i.url}
-		for _, of := range []string{"ready", "live"} {
-			if r := command(env, nil, "health", of); r.code != exitFine || r.stdout != of+"\n" {
-				t.Errorf("health %s: got %+v", of, r)
-			}
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	env := environment{"VELOCITY_URL": i.url}
+	for _, of := range []string{"ready", "live"} {
+		if r := command(env, nil, "health", of); r.code != exitFine || r.stdout != of+"\n" {
+			t.Errorf("health %s: got %+v", of, r)
 		}
-		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
-		t.Cleanup(func() { dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
-		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
-		if r := command(env, nil, "health"); r.code != exitError || !strings.Contains(r.stderr, "is not ready: Not ready: ") {
-			t.Errorf("without a table: got %+v", r)
-		}
-		if r := command(env, nil, "health", "live"); r.code != exitFine {
-			t.Errorf("without a table: got %+v", r)
-		}
-	})
-}
-
-func TestHealthAsksByTLSAsItsVariablesSay(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	served := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }))
-	served.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)}}
-	served.StartTLS()
-	t.Cleanup(served.Close)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	writeFile(t, ca, authority.PEM)
-	if r := command(environment{"VELOCITY_URL": served.URL, "VELOCITY_CA": ca}, nil, "health", "live"); r.code != exitFine {
-		t.Errorf("got %+v", r)
 	}
-	if r := command(environment{"VELOCITY_URL": served.URL}, nil, "health", "live"); r.code != exitError || !strings.Contains(r.stderr, "certificate") {
-		t.Errorf("without the authority: got %+v", r)
+	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
+	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+	if r := command(env, nil, "health"); r.code != exitError || !strings.Contains(r.stderr, "is not ready: Not ready: ") {
+		t.Errorf("without a table: got %+v", r)
+	}
+	if r := command(env, nil, "health", "live"); r.code != exitFine {
+		t.Errorf("without a table: got %+v", r)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 
 	"github.com/alecthomas/kong"
@@ -25,12 +24,9 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	for _, setting := range service.Settings {
 		said = append(said, strings.ReplaceAll(setting.Name, "_", "-"))
 	}
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	flags := 0
-	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+	err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
 			flags++
 			if len(flag.Help) < 10 {
@@ -80,25 +76,6 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") ||
 		!strings.Contains(r.stdout, "default 1s") {
 		t.Errorf("serve --help does not tell variables and defaults:\n%s", r.stdout)
-	}
-}
-
-func TestVersionAndHelpAreCommandsToo(t *testing.T) {
-	t.Parallel()
-	for _, c := range [][2]string{
-		{"version", "--version"},
-		{"help", "--help"},
-		{"help zone", "zone --help"},
-		{"help zone set", "zone set --help"},
-		{"help replay", "replay -h"},
-	} {
-		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
-		if got != want || got.code != exitFine || got.stdout == "" {
-			t.Errorf("%s: got %+v, want %+v", c[0], got, want)
-		}
-	}
-	if r := command(nil, nil, "version"); r.stdout != "velocityd "+version()+"\n" {
-		t.Errorf("version: %+v", r)
 	}
 }
 

@@ -17,38 +17,36 @@ const beyond = 1<<53 + 1
 
 func TestIDsThatAFloatCannotHoldComeBackExactly(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
-		for _, table := range []string{"zone_txn", "zone_override"} {
-			dbtest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+	for _, table := range []string{"zone_txn", "zone_override"} {
+		dbtest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))
+	}
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	denied := mustAsk(t, i.url+"/v1/zones/2/overrides", `{"bucket_key":"eve","action":"deny"}`, http.StatusCreated).body
+	lone := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK).body
+	pair := mustAsk(t, i.url+"/v1/check", `{"attempt_id":"a","buckets":[{"zone_id":1,"bucket_key":"bob"},{"zone_id":2,"bucket_key":"eve"}]}`,
+		http.StatusOK).body
+	idsAre(t, denied, "id", beyond)
+	idsAre(t, lone, "txn_id", beyond)
+	idsAre(t, pair, "txn_id", beyond+1, beyond+2)
+	idsAre(t, pair, "override_id", beyond)
+	idsAre(t, mustAsk(t, i.url+"/v1/attempts/a", "", http.StatusOK).body, "id", beyond+1, beyond+2)
+	idsAre(t, mustAsk(t, fmt.Sprint(i.url, "/v1/txns/", beyond), "", http.StatusOK).body, "id", beyond)
+	idsAre(t, mustAsk(t, i.url+"/v1/zones/1/buckets/alice", "", http.StatusOK).body, "id", beyond)
+	for _, id := range []string{fmt.Sprint(beyond), fmt.Sprintf("%q", fmt.Sprint(beyond))} {
+		report := `[{"txn_id":` + id + `,"outcome":"success"}]`
+		idsAre(t, mustAsk(t, i.url+"/v1/outcomes", `{"reports":`+report+`}`, http.StatusOK).body, "txn_id", beyond)
+		var number, txn uint64
+		var status, outcome string
+		row := d.SQL.QueryRowContext(t.Context(), "CALL report_outcomes('"+report+"')")
+		if err := row.Scan(&number, &status, &txn, &outcome); err != nil || txn != beyond || status != "recorded" {
+			t.Errorf("report_outcomes answered %s by %q about txn %d, %v", report, status, txn, err)
 		}
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-		denied := mustAsk(t, i.url+"/v1/zones/2/overrides", `{"bucket_key":"eve","action":"deny"}`, http.StatusCreated).body
-		lone := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK).body
-		pair := mustAsk(t, i.url+"/v1/check", `{"attempt_id":"a","buckets":[{"zone_id":1,"bucket_key":"bob"},{"zone_id":2,"bucket_key":"eve"}]}`,
-			http.StatusOK).body
-		idsAre(t, denied, "id", beyond)
-		idsAre(t, lone, "txn_id", beyond)
-		idsAre(t, pair, "txn_id", beyond+1, beyond+2)
-		idsAre(t, pair, "override_id", beyond)
-		idsAre(t, mustAsk(t, i.url+"/v1/attempts/a", "", http.StatusOK).body, "id", beyond+1, beyond+2)
-		idsAre(t, mustAsk(t, fmt.Sprint(i.url, "/v1/txns/", beyond), "", http.StatusOK).body, "id", beyond)
-		idsAre(t, mustAsk(t, i.url+"/v1/zones/1/buckets/alice", "", http.StatusOK).body, "id", beyond)
-		for _, id := range []string{fmt.Sprint(beyond), fmt.Sprintf("%q", fmt.Sprint(beyond))} {
-			report := `[{"txn_id":` + id + `,"outcome":"success"}]`
-			idsAre(t, mustAsk(t, i.url+"/v1/outcomes", `{"reports":`+report+`}`, http.StatusOK).body, "txn_id", beyond)
-			var number, txn uint64
-			var status, outcome string
-			row := d.SQL.QueryRowContext(t.Context(), "CALL report_outcomes('"+report+"')")
-			if err := row.Scan(&number, &status, &txn, &outcome); err != nil || txn != beyond || status != "recorded" {
-				t.Errorf("report_outcomes answered %s by %q about txn %d, %v", report, status, txn, err)
-			}
-		}
-		idsAre(t, must(t, environment{"VELOCITY_URL": i.url}, "check", "1", "carol", "--json"), "txn_id", beyond+3)
-		if n := d.Count(t, fmt.Sprintf("SELECT COUNT(*) FROM zone_txn WHERE id = %d AND outcome = 'success'", beyond)); n != 1 {
-			t.Errorf("the outcome was recorded for another txn: %d rows", n)
-		}
-	})
+	}
+	idsAre(t, must(t, environment{"VELOCITY_URL": i.url}, "check", "1", "carol", "--json"), "txn_id", beyond+3)
+	if n := d.Count(t, fmt.Sprintf("SELECT COUNT(*) FROM zone_txn WHERE id = %d AND outcome = 'success'", beyond)); n != 1 {
+		t.Errorf("the outcome was recorded for another txn: %d rows", n)
+	}
 }
 
 // idsAre compares the ids that have this name anywhere in a JSON text, which must be strings, each once and in order.

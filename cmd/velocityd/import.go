@@ -26,7 +26,6 @@ type importRatelimitCmd struct {
 	Strict    bool     `env:"-" help:"End with exit code 4 if anything was left out."`
 }
 
-// Help is the longer explanation of the command.
 func (importRatelimitCmd) Help() string {
 	return `Each limit becomes a zone, and each list of entries a rule that names its zone. The windows of ratelimit begin with the clock's minute, hour or day; those of zones slide, so no window of that length ever has more. Settings without a counterpart are printed to standard error, with their lines.
 

@@ -43,20 +43,18 @@ descriptors:
 
 func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
-		dir := t.TempDir()
-		must(t, env, "import", "ratelimit", configFile(t, messages), "--out", dir)
-		must(t, env, "zone", "apply", "--yes", filepath.Join(dir, "zones.yaml"))
-		gates := filepath.Join(dir, "gates.yaml")
-		must(t, env, "gate", "lint", gates)
-		i := spawn(t, exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
-			"--gates", gates, "--log-format", "json"), []string{"VELOCITY_DSN=" + env["VELOCITY_DSN"]})
-		holdMessages(t, i.limits(t))
-		if code := i.stop(t); code != exitFine {
-			t.Errorf("exit code %d: %s", code, i.stderr.String())
-		}
-	})
+	env := environment{"VELOCITY_DSN": dbtest.First(t).Database(t).DSN}
+	dir := t.TempDir()
+	must(t, env, "import", "ratelimit", fileOf(t, "ratelimit.yaml", messages), "--out", dir)
+	must(t, env, "zone", "apply", "--yes", filepath.Join(dir, "zones.yaml"))
+	gates := filepath.Join(dir, "gates.yaml")
+	must(t, env, "gate", "lint", gates)
+	i := spawn(t, exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
+		"--gates", gates, "--log-format", "json"), []string{"VELOCITY_DSN=" + env["VELOCITY_DSN"]})
+	holdMessages(t, i.limits(t))
+	if code := i.stop(t); code != exitFine {
+		t.Errorf("exit code %d: %s", code, i.stderr.String())
+	}
 }
 
 // holdMessages asks a service that has the limits of messages.

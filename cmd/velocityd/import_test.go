@@ -7,17 +7,9 @@ import (
 	"testing"
 )
 
-// configFile writes a configuration of envoyproxy/ratelimit.
-func configFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "ratelimit.yaml")
-	writeFile(t, path, text)
-	return path
-}
-
 func TestAnImportMakesTwoFilesAndOverwritesNone(t *testing.T) {
 	t.Parallel()
-	config := configFile(t, "domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: x}]}\n")
+	config := fileOf(t, "ratelimit.yaml", "domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: x}]}\n")
 	args := func(dir string, more ...string) []string {
 		return append([]string{"import", "ratelimit", config, "--first-zone", "4", "--out", dir}, more...)
 	}
@@ -43,7 +35,7 @@ func TestAnImportMakesTwoFilesAndOverwritesNone(t *testing.T) {
 			t.Errorf("%s: %+v, %q, %v", there, r, text, files)
 		}
 	}
-	if r := command(nil, nil, "import", "ratelimit", configFile(t, "domain: d\ndescriptors: {}"), "--out", t.TempDir()); r.code != exitError ||
+	if r := command(nil, nil, "import", "ratelimit", fileOf(t, "ratelimit.yaml", "domain: d\ndescriptors: {}"), "--out", t.TempDir()); r.code != exitError ||
 		!strings.Contains(r.stderr, "ratelimit.yaml:2: this must be a list") {
 		t.Errorf("a fault: %+v", r)
 	}

@@ -108,8 +108,10 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 	if p.Strays, err = strayVariables(p.Environ); err != nil {
 		return fail(p, err)
 	}
-	command.BindTo(ctx, (*context.Context)(nil))
-	err = command.Run(p)
+	if ctx, err = withReason(ctx, command); err == nil {
+		command.BindTo(ctx, (*context.Context)(nil))
+		err = command.Run(p)
+	}
 	if usage := (shell.UsageError{}); errors.As(err, &usage) {
 		err = shell.UsageError{Err: err, Command: shell.CallOf(command.Selected())}
 	}

@@ -8,14 +8,19 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
+	"github.com/go-sql-driver/mysql"
+
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
+	"velocityd/service"
 )
 
 // asProgram makes the test binary be velocityd itself, for tests that need a
@@ -97,6 +102,41 @@ func (e environment) orNoRetention(name string) (string, bool) {
 // tester is who runs the commands of tests.
 const tester = "tester@host"
 
+// parserOf returns the program's parser of command lines, which fills a grammar and ends nothing.
+func parserOf(t *testing.T, grammar any, env environment) *kong.Kong {
+	t.Helper()
+	parser, err := newParser(grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser
+}
+
+// configOf returns the parts of a DSN of this test's own.
+func configOf(t *testing.T, dsn string) *mysql.Config {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	return cfg
+}
+
+// databaseOf returns a database of this test's own, with zones, and the environment of commands that ask it.
+func databaseOf(t *testing.T, zones ...service.Zone) (*dbtest.Database, environment) {
+	t.Helper()
+	d := dbtest.First(t).Database(t, zones...)
+	return d, environment{"VELOCITY_DSN": d.DSN}
+}
+
+// fileOf writes a file into a folder of the test, and returns its path.
+func fileOf(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	writeFile(t, path, text)
+	return path
+}
+
 // result is what a command came to.
 type result struct {
 	code           int
@@ -115,6 +155,11 @@ func (r result) said() string {
 func command(env environment, stdin io.Reader, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
 	defer cancel()
+	return commandIn(ctx, env, stdin, args...)
+}
+
+// commandIn carries out one command, which ctx may interrupt.
+func commandIn(ctx context.Context, env environment, stdin io.Reader, args ...string) result {
 	if stdin == nil {
 		stdin = strings.NewReader("")
 	}
@@ -123,6 +168,29 @@ func command(env environment, stdin io.Reader, args ...string) result {
 		LookupEnv: env.lookup, Environ: env.lines(), Stdin: stdin, Stdout: &stdout, Stderr: &stderr, Principal: tester,
 	})
 	return result{code, stdout.String(), stderr.String()}
+}
+
+// commandUntil carries out a command that follows, until it has written so many lines.
+func commandUntil(t *testing.T, env environment, lines int, args ...string) result {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	stdout, stderr, ended := newOutput(), newOutput(), make(chan int, 1)
+	go func() {
+		ended <- run(ctx, args, &shell.Process{
+			LookupEnv: env.lookup, Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Principal: tester,
+		})
+	}()
+	for {
+		select {
+		case code := <-ended:
+			return result{code, stdout.String(), stderr.String()}
+		case <-stdout.wrote:
+			if strings.Count(stdout.String(), "\n") >= lines {
+				stop()
+			}
+		}
+	}
 }
 
 // must carries out a command that has to succeed, and returns what it printed.
@@ -272,6 +340,29 @@ func askBy(ctx context.Context, transport *http.Transport, url, body string) (re
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	return reply{response.StatusCode, response.Header, string(text), response.Close}, err
+}
+
+// send makes a request by any method and with further headers, each a name and a value. It follows no redirect.
+func send(t *testing.T, method, url, body string, headers ...string) reply {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{response.StatusCode, response.Header, string(text), response.Close}
 }
 
 // mustAsk fails the test unless the answer has the status.

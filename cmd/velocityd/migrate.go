@@ -22,7 +22,6 @@ type migrateCmd struct {
 	Roles  migrateRolesCmd  `cmd:"" help:"Give accounts exactly the rights of their roles."`
 }
 
-// Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
 	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the schema from then on (docs/install.md calls it velocity_admin): keep it. The service should use another account, to which 'velocityd migrate roles --service' grants what it needs.
 
@@ -39,7 +38,6 @@ Example:
   VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd' velocityd migrate up`
 }
 
-// Help is the longer explanation of the command.
 func (migrateDownCmd) Help() string {
 	return `Either --steps or --all must be given. Asks first.
 
@@ -179,7 +177,6 @@ type migrateStatusCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (migrateStatusCmd) Help() string {
 	return `Ask as the account that owns the schema: others may not see all procedures, triggers and views. The exit code is 4 if there is something to do.`
 }

@@ -24,7 +24,6 @@ type migrateRolesCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (migrateRolesCmd) Help() string {
 	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and revokes what is too much. It prints each statement, and asks before it takes a right away: a program that uses the account would fail at once. Rights beyond this database, and roles of the engine, stay as they are and are named.
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 )
 
@@ -15,10 +13,7 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t)
 	narrow := d.Account(t)
-	cfg, err := mysql.ParseDSN(narrow.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, narrow.DSN)
 	env, account := environment{"VELOCITY_DSN": d.DSN}, cfg.User+"@localhost"
 	planned := must(t, env, "migrate", "roles", "--analyst", account, "--dry-run")
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err == nil {
@@ -47,19 +42,5 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 		"REVOKE SELECT ON ") ||
 		!strings.Contains(other, "UPDATE, DELETE ON `"+cfg.DBName+"`.`zone_master`") {
 		t.Errorf("another role: %s", other)
-	}
-}
-
-func TestMigrateRolesSaysHowItIsUsed(t *testing.T) {
-	t.Parallel()
-	for args, want := range map[string]string{
-		"":                                    "name at least one account",
-		"--analyst a'b":                       `--analyst: "a'b" is no account`,
-		"--service-edits-zones --analyst bob": "--service-edits-zones needs --service",
-	} {
-		r := command(environment{"VELOCITY_DSN": "root@unix(/nowhere)/v"}, nil, append([]string{"migrate", "roles"}, strings.Fields(args)...)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
-			t.Errorf("%s: %+v, want %q", args, r, want)
-		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/service"
 )
 
@@ -65,87 +64,78 @@ func atTerminal(t *testing.T, env environment, answer string, args ...string) re
 
 func TestAPersonIsAskedBeforeAnOddChangeIsSaved(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
-			service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		for _, c := range []struct{ args, finding, is string }{
-			{"zone set 1 --rate 0", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND rate = 0"},
-			{"zone set 3 --rate 0 --window 60", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 3"},
-			{"override set 2 0.0.0.0/0 --action deny --reason x", covers, "SELECT COUNT(*) FROM zone_override WHERE action = 'deny'"},
-			{"override set 2 0.0.0.0/0 --action allow --reason x", covers, "SELECT COUNT(*) FROM zone_override WHERE action = 'allow'"},
-			{"override set 1 bob --action limit --rate 0 --reason x", blocks, "SELECT COUNT(*) FROM zone_override WHERE action = 'limit'"},
-		} {
-			for _, answer := range []string{"n\n", "\n", "\x04", "y\n"} {
-				r := atTerminal(t, env, answer, strings.Fields(c.args)...)
-				_, asked, isFound := strings.Cut(r.stderr, c.finding)
-				if !isFound || !strings.Contains(asked, "Save it all the same? [y/N]") {
-					t.Errorf("%s: nobody is asked: %+v", c.args, r)
-				}
-				if isSaved := d.Count(t, c.is) == 1; isSaved != (answer == "y\n") || isSaved != (r.code == exitFine) {
-					t.Errorf("%s, answered by %q: saved: %t, %+v", c.args, answer, isSaved, r)
-				}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
+		service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for _, c := range []struct{ args, finding, is string }{
+		{"zone set 1 --rate 0", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND rate = 0"},
+		{"zone set 3 --rate 0 --window 60", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 3"},
+		{"override set 2 0.0.0.0/0 --action deny --reason x", covers, "SELECT COUNT(*) FROM zone_override WHERE action = 'deny'"},
+		{"override set 2 0.0.0.0/0 --action allow --reason x", covers, "SELECT COUNT(*) FROM zone_override WHERE action = 'allow'"},
+		{"override set 1 bob --action limit --rate 0 --reason x", blocks, "SELECT COUNT(*) FROM zone_override WHERE action = 'limit'"},
+	} {
+		for _, answer := range []string{"n\n", "\n", "\x04", "y\n"} {
+			r := atTerminal(t, env, answer, strings.Fields(c.args)...)
+			_, asked, isFound := strings.Cut(r.stderr, c.finding)
+			if !isFound || !strings.Contains(asked, "Save it all the same? [y/N]") {
+				t.Errorf("%s: nobody is asked: %+v", c.args, r)
+			}
+			if isSaved := d.Count(t, c.is) == 1; isSaved != (answer == "y\n") || isSaved != (r.code == exitFine) {
+				t.Errorf("%s, answered by %q: saved: %t, %+v", c.args, answer, isSaved, r)
 			}
 		}
-		for _, args := range []string{
-			"zone set 1 --description x", "zone set 2 --rate 6", "zone set 2 --rate 0 --mode shadow", "override set 1 ann --action deny --reason x",
-			"zone set 1 --rate 5", "zone set 1 --rate 0 --yes", "override set 2 ::/0 --action deny --reason x --yes",
-		} {
-			if r := atTerminal(t, env, "n\n", strings.Fields(args)...); r.code != exitFine || strings.Contains(r.stderr, "?") {
-				t.Errorf("%s: %+v", args, r)
-			}
+	}
+	for _, args := range []string{
+		"zone set 1 --description x", "zone set 2 --rate 6", "zone set 2 --rate 0 --mode shadow", "override set 1 ann --action deny --reason x",
+		"zone set 1 --rate 5", "zone set 1 --rate 0 --yes", "override set 2 ::/0 --action deny --reason x --yes",
+	} {
+		if r := atTerminal(t, env, "n\n", strings.Fields(args)...); r.code != exitFine || strings.Contains(r.stderr, "?") {
+			t.Errorf("%s: %+v", args, r)
 		}
-	})
+	}
 }
 
 func TestAScriptIsToldOfAnOddChange(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		_, terminal := newTerminal(t) // of a person who starts a script, and does not see its stderr
-		for _, stdin := range []io.Reader{nil, strings.NewReader("n\n"), terminal} {
-			for args, finding := range map[string]string{
-				"zone set 1 --rate 0": blocks, "override set 1 0.0.0.0/0 --action deny --reason x": covers,
-			} {
-				r := command(env, stdin, strings.Fields(args)...)
-				if r.code != exitFine || !strings.Contains(r.stderr, finding) || strings.Contains(r.stderr, "?") {
-					t.Errorf("%s: %+v", args, r)
-				}
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	_, terminal := newTerminal(t) // of a person who starts a script, and does not see its stderr
+	for _, stdin := range []io.Reader{nil, strings.NewReader("n\n"), terminal} {
+		for args, finding := range map[string]string{
+			"zone set 1 --rate 0": blocks, "override set 1 0.0.0.0/0 --action deny --reason x": covers,
+		} {
+			r := command(env, stdin, strings.Fields(args)...)
+			if r.code != exitFine || !strings.Contains(r.stderr, finding) || strings.Contains(r.stderr, "?") {
+				t.Errorf("%s: %+v", args, r)
 			}
-			must(t, env, "zone", "set", "1", "--rate", "5")
 		}
-	})
+		must(t, env, "zone", "set", "1", "--rate", "5")
+	}
 }
 
 func TestFindingsStandBeforeTheQuestionOfApplyAndRestore(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
-			service.Zone{ID: 2, Rate: 0, Window: time.Minute})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		must(t, env, "override", "set", "1", "0.0.0.0/0", "--action", "deny", "--reason", "x")
-		must(t, env, "zone", "delete", "--yes", "1")
-		deleted := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'"))
-		file := zoneFile(t, "zones: [{id: 2, rate: 0, window: 90}, {id: 3, rate: 0, window: 60}]")
-		for question, c := range map[string]struct{ args, finding []string }{
-			"Write 2 zones?":  {[]string{"apply", file}, []string{"zone 3: rate: 0 lets nobody pass"}},
-			"Restore zone 1?": {[]string{"restore", deleted}, []string{"zone 1: rate: 0 lets nobody pass", ": prefix: covers much of the Internet"}},
-		} {
-			r := command(env, strings.NewReader("n\n"), append([]string{"zone"}, c.args...)...)
-			told, _, isAsked := strings.Cut(r.stderr, question)
-			if !isAsked || r.code != exitError || strings.Count(told, "probably not meant: ") != len(c.finding) {
-				t.Errorf("%s: %+v", question, r)
-			}
-			for _, finding := range c.finding {
-				if !strings.Contains(told, finding) {
-					t.Errorf("%s without %q: %+v", question, finding, r)
-				}
-			}
-			r = command(env, nil, append([]string{"zone", c.args[0], "--yes"}, c.args[1:]...)...)
-			if r.code != exitFine || !strings.Contains(r.stderr, c.finding[0]) {
-				t.Errorf("%v with --yes: %+v", c.args, r)
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
+		service.Zone{ID: 2, Rate: 0, Window: time.Minute})
+	must(t, env, "override", "set", "1", "0.0.0.0/0", "--action", "deny", "--reason", "x")
+	must(t, env, "zone", "delete", "--yes", "1")
+	deleted := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'"))
+	file := fileOf(t, "zones.yaml", "zones: [{id: 2, rate: 0, window: 90}, {id: 3, rate: 0, window: 60}]")
+	for question, c := range map[string]struct{ args, finding []string }{
+		"Write 2 zones?":  {[]string{"apply", file}, []string{"zone 3: rate: 0 lets nobody pass"}},
+		"Restore zone 1?": {[]string{"restore", deleted}, []string{"zone 1: rate: 0 lets nobody pass", ": prefix: covers much of the Internet"}},
+	} {
+		r := command(env, strings.NewReader("n\n"), append([]string{"zone"}, c.args...)...)
+		told, _, isAsked := strings.Cut(r.stderr, question)
+		if !isAsked || r.code != exitError || strings.Count(told, "probably not meant: ") != len(c.finding) {
+			t.Errorf("%s: %+v", question, r)
+		}
+		for _, finding := range c.finding {
+			if !strings.Contains(told, finding) {
+				t.Errorf("%s without %q: %+v", question, finding, r)
 			}
 		}
-	})
+		r = command(env, nil, append([]string{"zone", c.args[0], "--yes"}, c.args[1:]...)...)
+		if r.code != exitFine || !strings.Contains(r.stderr, c.finding[0]) {
+			t.Errorf("%v with --yes: %+v", c.args, r)
+		}
+	}
 }

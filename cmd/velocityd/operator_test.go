@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -55,81 +53,45 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 
 func TestMigrateStatusNamesEachText(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		env := environment{"VELOCITY_DSN": d.DSN}
-		line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
-		if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
-			t.Errorf("got %s", got)
-		}
-		d.Outdate(t, "check_velocity")
-		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
-		r := command(env, nil, "migrate", "status")
-		if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
-			!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
-			t.Errorf("got %+v", r)
-		}
-		if got := must(t, env, "migrate", "up"); !strings.Contains(got, "replaced procedure check_velocity") {
-			t.Errorf("got %s", got)
-		}
-		must(t, env, "migrate", "status")
-	})
+	d, env := databaseOf(t)
+	line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
+	if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
+		t.Errorf("got %s", got)
+	}
+	d.Outdate(t, "check_velocity")
+	dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+	r := command(env, nil, "migrate", "status")
+	if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
+		!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
+		t.Errorf("got %+v", r)
+	}
+	if got := must(t, env, "migrate", "up"); !strings.Contains(got, "replaced procedure check_velocity") {
+		t.Errorf("got %s", got)
+	}
+	must(t, env, "migrate", "status")
 }
 
-func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
+func TestASchemaThatNoCommandCanUseIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
-		for args, want := range map[string]string{
+	const ofBefore = "make a new database"
+	for state, wants := range map[string]map[string]string{
+		"version = 3, dirty = 1": {
 			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
 			"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
-		} {
+		},
+		"version = 116": {
+			"migrate status": ofBefore, "migrate up": ofBefore, "migrate down --yes --all": ofBefore, "check 1 alice": ofBefore, "doctor": ofBefore,
+		},
+	} {
+		d := dbtest.First(t).Database(t)
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET "+state)
+		for args, want := range wants {
 			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-			if r.code != exitError || !strings.Contains(r.stderr, want) {
-				t.Errorf("%s: got %+v, want %q", args, r, want)
+			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, want) {
+				t.Errorf("%s of a schema of %s: got %+v, want %q", args, state, r, want)
 			}
 		}
-	})
-}
-
-func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
-	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
-		for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
-			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, "make a new database") {
-				t.Errorf("%s: got %+v", args, r)
-			}
-		}
-	})
-}
-
-// admitted is what the database says of the same.
-func admitted(t *testing.T, d *dbtest.Database, zone int64) map[string]int {
-	t.Helper()
-	rows, err := d.SQL.Query("SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = ? GROUP BY bucket_key", zone)
-	if err != nil {
-		t.Fatal(err)
 	}
-	defer rows.Close()
-	counts := map[string]int{}
-	for rows.Next() {
-		var key string
-		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			counts[key] = n
-		}
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return counts
 }
 
 // sshLogs returns logs to replay: one of this test's own making and, where it
@@ -163,23 +125,18 @@ func sshLogs(t *testing.T) map[string]string {
 
 func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		var stdout, stderr bytes.Buffer
-		input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
-		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &shell.Process{
-			LookupEnv: environment{}.lookup, Stdin: input, Stdout: &stdout, Stderr: &stderr,
-		})
-		var s backtest.Result
-		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
-			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
-		}
-		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
-			t.Errorf("told %+v, but %d txns are recorded", s, got)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
+	r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
+	var s backtest.Result
+	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError || !strings.Contains(r.stderr, "interrupted") {
+		t.Fatalf("%+v (%v)", r, err)
+	}
+	if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {
+		t.Errorf("told %+v, but %d txns are recorded", s, got)
+	}
 }
 
 // endless is a log that goes on, and does something after some lines.
@@ -195,12 +152,4 @@ func (e *endless) Read(p []byte) (int, error) {
 		e.then()
 	}
 	return copy(p, e.line), nil
-}
-
-func TestArgumentsThatAreNotUTF8AreRefused(t *testing.T) {
-	t.Parallel()
-	r := command(environment{}, nil, "check", "1", "\xff", "--url", "http://127.0.0.1:1")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "argument 3") {
-		t.Errorf("got %+v", r)
-	}
 }

@@ -24,7 +24,6 @@ type overrideCmd struct {
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
 
-// Help is the longer explanation of the command.
 func (overrideCmd) Help() string {
 	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
 
@@ -91,10 +90,6 @@ type overrideDeleteCmd struct {
 
 // Run removes the override and prints it.
 func (c *overrideDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -150,7 +145,6 @@ type overrideSetCmd struct {
 	SameReason    bool `env:"-" help:"For programs that share keys: of two overrides of the same action, the one that ends later stays, with its reason. One of another action stays, and the exit code is 1."`
 }
 
-// Help is the longer explanation of the command.
 func (overrideSetCmd) Help() string {
 	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone. In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets. If the override is probably not meant, such as a deny of 0.0.0.0/0, the command says so, and asks on a terminal before it saves it.
 
@@ -216,7 +210,7 @@ func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store a
 		return o, shell.UsageError{Err: err}
 	}
 	replace(&o.Rate, c.Rate)
-	replaceLength(&o.Window.Duration, c.Window)
+	replace(&o.Window.Duration, (*time.Duration)(c.Window))
 	replace(&o.PeriodAnchor, c.PeriodAnchor)
 	if c.Expires != "" {
 		now, err := engineTime(ctx, store, zone.Keys, o)
@@ -341,11 +335,5 @@ func isZero[T comparable](named *T) bool {
 func replace[T any](setting, named *T) {
 	if named != nil {
 		*setting = *named
-	}
-}
-
-func replaceLength(setting *time.Duration, named *shell.Duration) {
-	if named != nil {
-		*setting = time.Duration(*named)
 	}
 }

@@ -51,39 +51,35 @@ func TestAnOverrideEndsByTheEnginesClock(t *testing.T) {
 func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	t.Parallel()
 	const n = api.MaxPage + 1
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		var values []string
-		for i := range n {
-			values = append(values, fmt.Sprintf("(1, 'k%d', 'allow', 'x')", i))
-		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
-		env := environment{"VELOCITY_DSN": d.DSN}
-		got := must(t, env, "override", "set", "1", fmt.Sprintf("k%d", n-1), "--action", "deny", "--reason", "the last")
-		if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n ||
-			!strings.Contains(got, "the last") {
-			t.Errorf("%d lines are listed, want %d; set said\n%s", len(lines), 1+n, got)
-		}
-		if got := must(t, env, "zone", "delete", "--yes", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {
-			t.Errorf("delete said\n%s", got)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	var values []string
+	for i := range n {
+		values = append(values, fmt.Sprintf("(1, 'k%d', 'allow', 'x')", i))
+	}
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
+	env := environment{"VELOCITY_DSN": d.DSN}
+	got := must(t, env, "override", "set", "1", fmt.Sprintf("k%d", n-1), "--action", "deny", "--reason", "the last")
+	if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n ||
+		!strings.Contains(got, "the last") {
+		t.Errorf("%d lines are listed, want %d; set said\n%s", len(lines), 1+n, got)
+	}
+	if got := must(t, env, "zone", "delete", "--yes", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {
+		t.Errorf("delete said\n%s", got)
+	}
 }
 
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		d.SetOverride(t, service.Override{
-			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: service.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Reason: "old",
-		})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "expired 2026-01-02T03:04:05Z") {
-			t.Errorf("listed as\n%s", got)
-		}
-		must(t, env, "override", "set", "1", "bob", "--action", "allow", "--reason", "new") // takes its place
-		if got := must(t, env, "override", "list", "1"); strings.Contains(got, "old") || !strings.Contains(got, "new") {
-			t.Errorf("listed as\n%s", got)
-		}
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	d.SetOverride(t, service.Override{
+		ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: service.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Reason: "old",
 	})
+	env := environment{"VELOCITY_DSN": d.DSN}
+	if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "expired 2026-01-02T03:04:05Z") {
+		t.Errorf("listed as\n%s", got)
+	}
+	must(t, env, "override", "set", "1", "bob", "--action", "allow", "--reason", "new") // takes its place
+	if got := must(t, env, "override", "list", "1"); strings.Contains(got, "old") || !strings.Contains(got, "new") {
+		t.Errorf("listed as\n%s", got)
+	}
 }

@@ -9,18 +9,13 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"velocityd/cmd/velocityd/shell"
 )
 
 // TestCommandsThatPagesNameExist reads the commands in prose, tables and blocks of all pages, and holds their words and flags
 // against the grammar. Words in capitals, and those behind a command's last word, are arguments.
 func TestCommandsThatPagesNameExist(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	commands, named := commandNames(parser.Model.Node), 0
 	for page, text := range pages(t) {
 		for _, line := range commandsOf(commands, text) {
@@ -40,10 +35,7 @@ func TestCommandsThatPagesNameExist(t *testing.T) {
 
 func TestACommandThatDoesNotExistIsFound(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	commands := commandNames(parser.Model.Node)
 	for text, want := range map[string]string{
 		"by `velocityd token certificate`; x":              "certificate",

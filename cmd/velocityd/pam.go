@@ -23,7 +23,6 @@ type pamCmd struct {
 	Success pamSuccessCmd `cmd:"" help:"Report that a login has succeeded, and its earlier tries failed."`
 }
 
-// Help is the longer explanation of the command.
 func (pamCmd) Help() string {
 	return `For pam_exec(8), in the files of /etc/pam.d. docs/doors/pam.md has them for sshd. The environment tells the login by PAM_USER, PAM_RHOST, PAM_SERVICE and PAM_TYPE; all else in it is forgotten, since users can set it. Settings are flags or stand in a file (--config). The token needs the scopes check and report.
 
@@ -95,7 +94,6 @@ type pamCheckCmd struct {
 	pamFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (pamCheckCmd) Help() string {
 	return `Exit codes: 0 the login may go ahead, 3 it is blocked, 1 nobody has decided and --on-error is deny, or the user's name is none, 2 a setting is wrong. pam_exec denies by each of the last three, and syslog has the code. With pam_exec's option stdout users see why; with log=FILE the file has faults.`
 }
@@ -128,7 +126,6 @@ type pamSuccessCmd struct {
 	pamFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (pamSuccessCmd) Help() string {
 	return `Put it twice: as the last line of auth, where it marks that the password was right, and into account, where it reports. A login that passes no check, such as one by a key, reports nothing. The exit code 1 says that a report did not arrive: use it with the control 'optional'.`
 }

@@ -50,37 +50,35 @@ func pamSettings(t *testing.T, url, token string, lines ...string) []string {
 
 func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, proxyZones()...)
-		token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "pam", "--scope", "check,report")
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
-		config := pamSettings(t, i.url, token)
-		ask := func(command, step string) result {
-			return pamExec(t, step, "mallory", append([]string{command}, config...)...)
+	d := dbtest.First(t).Database(t, proxyZones()...)
+	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "pam", "--scope", "check,report")
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
+	config := pamSettings(t, i.url, token)
+	ask := func(command, step string) result {
+		return pamExec(t, step, "mallory", append([]string{command}, config...)...)
+	}
+	for range 5 {
+		if r := ask("check", "auth"); r.code != exitFine || r.stdout+r.stderr != "" {
+			t.Fatalf("within the rate: %+v", r)
 		}
-		for range 5 {
-			if r := ask("check", "auth"); r.code != exitFine || r.stdout+r.stderr != "" {
-				t.Fatalf("within the rate: %+v", r)
-			}
+	}
+	for _, step := range []string{"auth", "account", "open_session", "close_session"} {
+		if r := ask("success", step); r.code != exitFine || r.stdout+r.stderr != "" {
+			t.Errorf("success in %s: %+v", step, r)
 		}
-		for _, step := range []string{"auth", "account", "open_session", "close_session"} {
-			if r := ask("success", step); r.code != exitFine || r.stdout+r.stderr != "" {
-				t.Errorf("success in %s: %+v", step, r)
-			}
+	}
+	const count = "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = ?"
+	if successes, failures := d.Count(t, count, "success"), d.Count(t, count, "failure"); successes != 1 || failures != 4 {
+		t.Errorf("%d successes and %d failures, want 1 and 4", successes, failures)
+	}
+	for _, want := range []int{exitFine, exitBlocked} {
+		if r := ask("check", "auth"); r.code != want || (r.stdout != "") != (want == exitBlocked) {
+			t.Errorf("a try after that: %+v, want %d", r, want)
 		}
-		const count = "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = ?"
-		if successes, failures := d.Count(t, count, "success"), d.Count(t, count, "failure"); successes != 1 || failures != 4 {
-			t.Errorf("%d successes and %d failures, want 1 and 4", successes, failures)
-		}
-		for _, want := range []int{exitFine, exitBlocked} {
-			if r := ask("check", "auth"); r.code != want || (r.stdout != "") != (want == exitBlocked) {
-				t.Errorf("a try after that: %+v, want %d", r, want)
-			}
-		}
-		if r := pamExec(t, "auth", strings.Repeat("n", 300), append([]string{"check", "--on-error", "allow"}, config...)...); r.code != exitError {
-			t.Errorf("a name that is no key: %+v", r)
-		}
-	})
+	}
+	if r := pamExec(t, "auth", strings.Repeat("n", 300), append([]string{"check", "--on-error", "allow"}, config...)...); r.code != exitError {
+		t.Errorf("a name that is no key: %+v", r)
+	}
 }
 
 func TestPAMFollowsItsPolicyWithinASecond(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"strings"
 
 	"velocityd/service"
 )
@@ -20,11 +19,5 @@ func operator() string {
 	if err != nil {
 		host = "unknown"
 	}
-	return asPrincipal(name + "@" + host)
-}
-
-// asPrincipal makes text fit for zone_audit: valid UTF-8, and not too long.
-func asPrincipal(text string) string {
-	runes := []rune(strings.ToValidUTF8(text, "?"))
-	return string(runes[:min(len(runes), service.MaxNameLength)])
+	return service.Shortened(name+"@"+host, service.MaxNameLength)
 }

@@ -52,7 +52,6 @@ type proxyCmd struct {
 	logFlags         `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (proxyCmd) Help() string {
 	return `Asks the service at --url before a login reaches the application, and reports how it ended by the application's answer. A blocked user gets 429 with Retry-After. All other requests pass as they are: streams, websockets, uploads. docs/doors/proxy.md has recipes for Keycloak, Kratos, Authelia and Nextcloud.
 

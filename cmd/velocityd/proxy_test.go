@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
@@ -26,8 +25,7 @@ import (
 // is ready.
 func startProxy(t *testing.T, app, of string, args ...string) *instanceUnderTest {
 	t.Helper()
-	settings := filepath.Join(t.TempDir(), "proxy.yaml")
-	writeFile(t, settings, "upstream: "+app+"\nurl: "+of+`
+	settings := fileOf(t, "proxy.yaml", "upstream: "+app+"\nurl: "+of+`
 login: [POST /login, POST /api/login]
 user: [form:username, json:/username]
 user-zone: 1
@@ -77,34 +75,30 @@ func proxyZones() []service.Zone {
 
 func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, proxyZones()...)
-		token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
-		file := filepath.Join(t.TempDir(), "token")
-		writeFile(t, file, token)
-		p := startProxy(t, loginApp(t), i.url, "--token-file", file)
-		for range 4 {
-			if got := logIn(t, p.url, "Mallory", "guess"); got != http.StatusUnauthorized {
-				t.Fatalf("a guess: %d", got)
-			}
+	d := dbtest.First(t).Database(t, proxyZones()...)
+	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
+	p := startProxy(t, loginApp(t), i.url, "--token-file", fileOf(t, "token", token))
+	for range 4 {
+		if got := logIn(t, p.url, "Mallory", "guess"); got != http.StatusUnauthorized {
+			t.Fatalf("a guess: %d", got)
 		}
-		if got := logIn(t, p.url, "mallory", "right"); got != http.StatusOK {
-			t.Errorf("the right password: %d", got)
-		}
-		dbtest.Eventually(t, "all outcomes are recorded", func() bool {
-			return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
-				d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
-		})
-		for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
-			if got := logIn(t, p.url, "mallory", "guess"); got != want {
-				t.Errorf("a guess after that: %d, want %d", got, want)
-			}
-		}
-		if log := p.stderr.String(); strings.Contains(log, "mallory") || strings.Contains(log, `"error"`) {
-			t.Errorf("the log of the proxy:\n%s", log)
-		}
+	}
+	if got := logIn(t, p.url, "mallory", "right"); got != http.StatusOK {
+		t.Errorf("the right password: %d", got)
+	}
+	dbtest.Eventually(t, "all outcomes are recorded", func() bool {
+		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
+			d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
 	})
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
+		if got := logIn(t, p.url, "mallory", "guess"); got != want {
+			t.Errorf("a guess after that: %d, want %d", got, want)
+		}
+	}
+	if log := p.stderr.String(); strings.Contains(log, "mallory") || strings.Contains(log, `"error"`) {
+		t.Errorf("the log of the proxy:\n%s", log)
+	}
 }
 
 func TestTheProxyFollowsItsPolicyWhileTheServiceIsAway(t *testing.T) {
@@ -230,10 +224,7 @@ func TestTheRecipesOfTheProxyAreSettingsThatItTakes(t *testing.T) {
 		writeFile(t, settings, strings.Replace(string(text), "/etc/velocityd/authelia.json", filepath.Join(filepath.Dir(settings), "page.json"), 1))
 		writeFile(t, filepath.Join(filepath.Dir(settings), "page.json"), `{"status":"KO","message":"Too many attempts, wait {{.RetryAfter}} s."}`)
 		grammar := &cli{}
-		parser, err := newParser(grammar, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		parser := parserOf(t, grammar, environment{})
 		if _, err := parser.Parse([]string{"proxy", "--config", settings}); err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue

@@ -34,9 +34,7 @@ func keyFolderOf(t *testing.T, keys map[string]string) string {
 
 func writeKey(t *testing.T, folder, id, secret string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(folder, id), []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(folder, id), secret+"\n")
 }
 
 func TestFolderOfKeysIsReadStrictly(t *testing.T) {
@@ -92,8 +90,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 
 func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	d.SetZone(t, hidingZonesOf()[0])
+	d := dbtest.First(t).Database(t, hidingZonesOf()[0])
 	right, wrong := keyFolderOf(t, map[string]string{"k1": oldKey}), keyFolderOf(t, map[string]string{"k1": newKey})
 	env := func(folder string) environment {
 		return environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
@@ -125,10 +122,7 @@ func hidingZonesOf() []service.Zone {
 
 func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	for _, zone := range hidingZonesOf() {
-		d.SetZone(t, zone)
-	}
+	d := dbtest.First(t).Database(t, hidingZonesOf()...)
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	direct := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	i := start(t, direct, append([]string{"serve"}, slow...)...)
@@ -214,10 +208,7 @@ func lookUpOverrides(t *testing.T, direct, over environment) {
 
 func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	for _, zone := range hidingZonesOf() {
-		d.SetZone(t, zone)
-	}
+	d := dbtest.First(t).Database(t, hidingZonesOf()...)
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	must(t, env, "check", "1", "alice")
@@ -258,11 +249,7 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 
 func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	for _, zone := range hidingZonesOf() {
-		d.SetZone(t, zone)
-	}
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t, hidingZonesOf()...)
 	i := start(t, env, append([]string{"serve"}, slow...)...)
 	for path, body := range map[string]string{
 		"/v1/check": alice, "/v1/zones/1/buckets/alice": "", "/v1/zones/1/buckets/alice/release": `{"reason":"x"}`,

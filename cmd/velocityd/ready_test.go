@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -36,40 +34,35 @@ func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 // decided, and out of them again, under one running instance.
 func TestReadinessTellsTheTruth(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
-		narrow := d.ServiceAccount(t)
-		cfg, err := mysql.ParseDSN(narrow.DSN)
-		if err != nil {
-			t.Fatal("parse dsn: unreadable")
-		}
-		account := "'" + cfg.User + "'@'localhost'"
-		i := start(t, environment{"VELOCITY_DSN": narrow.DSN}, append([]string{"serve"}, slow...)...)
-		holder, err := d.SQL.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close()
-		run := func(statement string) func() { return func() { dbtest.Exec(t, holder, statement) } }
-		migrate := func() { must(t, environment{"VELOCITY_DSN": d.DSN}, "migrate", "up") }
-		for _, state := range []struct {
-			do, undo func()
-			want     string
-		}{
-			{run("DROP PROCEDURE judge_bucket"), migrate, "procedure judge_bucket is missing: run 'velocityd migrate up'"},
-			{
-				run("REVOKE INSERT ON zone_txn FROM " + account), run("GRANT INSERT ON zone_txn TO " + account),
-				"lacks the right INSERT on table zone_txn",
-			},
-			{run("LOCK TABLES zone_txn WRITE"), run("UNLOCK TABLES"), "table zone_txn is locked"},
-		} {
-			state.do()
-			eventuallyReady(t, i, state.want)
-			state.undo()
-			eventuallyReady(t, i, "")
-			eventuallyDecided(t, i)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+	narrow := d.ServiceAccount(t)
+	cfg := configOf(t, narrow.DSN)
+	account := "'" + cfg.User + "'@'localhost'"
+	i := start(t, environment{"VELOCITY_DSN": narrow.DSN}, append([]string{"serve"}, slow...)...)
+	holder, err := d.SQL.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	run := func(statement string) func() { return func() { dbtest.Exec(t, holder, statement) } }
+	migrate := func() { must(t, environment{"VELOCITY_DSN": d.DSN}, "migrate", "up") }
+	for _, state := range []struct {
+		do, undo func()
+		want     string
+	}{
+		{run("DROP PROCEDURE judge_bucket"), migrate, "procedure judge_bucket is missing: run 'velocityd migrate up'"},
+		{
+			run("REVOKE INSERT ON zone_txn FROM " + account), run("GRANT INSERT ON zone_txn TO " + account),
+			"lacks the right INSERT on table zone_txn",
+		},
+		{run("LOCK TABLES zone_txn WRITE"), run("UNLOCK TABLES"), "table zone_txn is locked"},
+	} {
+		state.do()
+		eventuallyReady(t, i, state.want)
+		state.undo()
+		eventuallyReady(t, i, "")
+		eventuallyDecided(t, i)
+	}
 }
 
 // eventuallyDecided asks checks in both forms until they are decided.
@@ -100,37 +93,35 @@ func entries(t *testing.T, log, message string) []map[string]any {
 
 func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-		i.awaitAddress(t)
-		logged := func(message, reason string) func() bool {
-			return func() bool {
-				for _, entry := range entries(t, i.stderr.String(), message) {
-					if strings.Contains(fmt.Sprint(entry["reason"]), reason) {
-						return true
-					}
+	d := dbtest.First(t).Database(t)
+	i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	i.awaitAddress(t)
+	logged := func(message, reason string) func() bool {
+		return func() bool {
+			for _, entry := range entries(t, i.stderr.String(), message) {
+				if strings.Contains(fmt.Sprint(entry["reason"]), reason) {
+					return true
 				}
-				return false
 			}
+			return false
 		}
-		dbtest.Eventually(t, "the warning of no zones", func() bool {
-			return len(entries(t, i.stderr.String(), "there are no zones, so every check is answered with 404")) == 1
-		})
-		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
-		dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
-		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_away TO zone_txn")
-		dbtest.Eventually(t, "the outage's end", logged("ready again", ""))
-		if after := entries(t, i.stderr.String(), "ready again")[0]["after"]; after == nil || fmt.Sprint(after) == "0" {
-			t.Errorf("it lasted %v", after)
-		}
-		if code := i.stop(t); code != exitFine || !logged("not ready", "the service is stopping")() {
-			t.Errorf("exit code %d\n%s", code, i.stderr)
-		}
-		if strings.Contains(i.stderr.String(), `"route"`) {
-			t.Error("somebody has asked")
-		}
+	}
+	dbtest.Eventually(t, "the warning of no zones", func() bool {
+		return len(entries(t, i.stderr.String(), "there are no zones, so every check is answered with 404")) == 1
 	})
+	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
+	dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
+	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_away TO zone_txn")
+	dbtest.Eventually(t, "the outage's end", logged("ready again", ""))
+	if after := entries(t, i.stderr.String(), "ready again")[0]["after"]; after == nil || fmt.Sprint(after) == "0" {
+		t.Errorf("it lasted %v", after)
+	}
+	if code := i.stop(t); code != exitFine || !logged("not ready", "the service is stopping")() {
+		t.Errorf("exit code %d\n%s", code, i.stderr)
+	}
+	if strings.Contains(i.stderr.String(), `"route"`) {
+		t.Error("somebody has asked")
+	}
 }
 
 // TestAServiceThatLacksARightSaysSo starts services whose accounts lack one from the
@@ -169,21 +160,19 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 func TestAnInstanceThatAnswersWithoutTheDatabaseIsSentRequestsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	const sendable = "/readyz?degraded=ok"
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		m := newMortal(t, engine)
-		_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
-		defer insist(t, i)
-		mustAsk(t, i.url+sendable, "", http.StatusOK)
-		m.kill()
-		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
-		mustAsk(t, i.url+sendable, "", http.StatusOK)
-		if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
-			t.Errorf("the database is away: %s", got)
-		}
-		i.cancel()
-		eventuallyStatus(t, i.url+sendable, http.StatusServiceUnavailable)
-		if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
-			t.Errorf("a draining instance: %s", got)
-		}
-	})
+	m := newMortal(t, dbtest.First(t))
+	_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
+	defer insist(t, i)
+	mustAsk(t, i.url+sendable, "", http.StatusOK)
+	m.kill()
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+	mustAsk(t, i.url+sendable, "", http.StatusOK)
+	if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
+		t.Errorf("the database is away: %s", got)
+	}
+	i.cancel()
+	eventuallyStatus(t, i.url+sendable, http.StatusServiceUnavailable)
+	if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
+		t.Errorf("a draining instance: %s", got)
+	}
 }

@@ -26,30 +26,16 @@ type refusal struct {
 	reason             string // of the metric
 }
 
-// knock sends a request under an id, and returns the status. It follows no redirect.
+// knock sends a request under an id, and returns the status.
 func knock(t *testing.T, base, id string, c refusal) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), c.method, base+c.path, strings.NewReader(c.body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("X-Request-Id", id)
-	for i := 0; i < len(c.header); i += 2 {
-		request.Header.Set(c.header[i], c.header[i+1])
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
-	return response.StatusCode
+	return send(t, c.method, base+c.path, c.body, append([]string{"X-Request-Id", id}, c.header...)...).status
 }
 
 // refusedOf returns how many refusals the metrics of an instance have, by reason.
 func refusedOf(t *testing.T, i *instanceUnderTest, token string) map[string]string {
 	t.Helper()
-	_, text := askWith(t, http.MethodGet, i.url+"/metrics", token, "")
+	text := send(t, http.MethodGet, i.url+"/metrics", "", "X-API-Key", token).body
 	counts := map[string]string{}
 	for _, found := range regexp.MustCompile(`velocityd_refused_total\{reason="(\w+)"\} (\d+)`).FindAllStringSubmatch(text, -1) {
 		counts[found[1]] = found[2]
@@ -60,70 +46,67 @@ func refusedOf(t *testing.T, i *instanceUnderTest, token string) map[string]stri
 // TestEachDoorLogsAndCountsItsRefusals knocks at all doors of one program with --access-log.
 func TestEachDoorLogsAndCountsItsRefusals(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		admin := strings.TrimSpace(must(t, env, "token", "create", "admin", "--scope", "admin"))
-		weak := strings.TrimSpace(must(t, env, "token", "create", "weak", "--scope", "report"))
-		i := start(t, env, "serve", "--require-auth", "--access-log", "--grpc-listen", "127.0.0.1:0")
-		wrong, good, less := []string{"X-Api-Key", "wrong"}, []string{"X-Api-Key", admin}, []string{"X-Api-Key", weak}
-		form := func(fields ...string) []string {
-			return append(fields, "Content-Type", "application/x-www-form-urlencoded")
+	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
+	admin := strings.TrimSpace(must(t, env, "token", "create", "admin", "--scope", "admin"))
+	weak := strings.TrimSpace(must(t, env, "token", "create", "weak", "--scope", "report"))
+	i := start(t, env, "serve", "--require-auth", "--access-log", "--grpc-listen", "127.0.0.1:0")
+	wrong, good, less := []string{"X-Api-Key", "wrong"}, []string{"X-Api-Key", admin}, []string{"X-Api-Key", weak}
+	form := func(fields ...string) []string {
+		return append(fields, "Content-Type", "application/x-www-form-urlencoded")
+	}
+	login := func(token string) string { return url.Values{"token": {token}}.Encode() }
+	const get, post, tuple = http.MethodGet, http.MethodPost, `{"login":"alice","remote":"203.0.113.9","pwhash":"1"}`
+	const mail = "/wforce/{user}/{address}/"
+	cases := []refusal{
+		{post, "/v1/check", alice, wrong, 401, "/v1/check", "unauthenticated", "unauthenticated"},
+		{get, "/v1/zones", "", wrong, 401, "/v1/zones", "unauthenticated", "unauthenticated"},
+		{get, "/v1/zones", "", less, 403, "/v1/zones", "missing_scope", "scope"},
+		{post, "/v1/outcomes", "{}", wrong, 401, "/v1/outcomes", "unauthenticated", "unauthenticated"},
+		{post, "/json", "{}", wrong, 401, "/json", "unauthenticated", "unauthenticated"},
+		{get, "/v1/gate?zone=1&key=dave", "", wrong, 400, "/v1/gate", "unauthenticated", "unauthenticated"},
+		{post, "/wforce/1/0/?command=allow", tuple, wrong, 401, mail, "unauthenticated", "unauthenticated"},
+		{post, "/wforce/1/0/?command=bid", tuple, good, 404, mail, "route_not_found", "unreadable"},
+		{post, "/wforce/1/0/?command=allow", "secret", good, 400, mail, "invalid_request", "unreadable"},
+		{post, "/wforce/1/0/?command=allow", tuple, less, 403, "/v1/check", "missing_scope", "scope"},
+		{post, "/wforce/9/0/?command=allow", tuple, good, 404, "/v1/check", "not_found", "unknown_zone"},
+		{post, "/console/login", login("wrong"), form(), 401, "/console/login", "unauthenticated", "unauthenticated"},
+		{post, "/console/login", login(admin), form("Sec-Fetch-Site", "cross-site"), 403, "/console/login", "foreign_origin", "foreign_origin"},
+		{post, "/console/logout", "", form("Origin", "https://evil.example"), 303, "/console/logout", "foreign_origin", "foreign_origin"},
+		{get, "/console/zones", "", append(good, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"), 403, "/console/*", "foreign_origin", "foreign_origin"},
+		{get, "/console/tokens", "", less, 403, "/console/tokens", "missing_scope", "scope"},
+		{get, "/console/zones", "", nil, 303, "/console/zones", "", ""},
+		{post, "/console/login", login(admin), form(), 303, "/console/login", "", ""},
+		{post, "/console/logout", "", form(), 303, "/console/logout", "", ""},
+	}
+	want := refusedOf(t, i, admin)
+	count := func(reason string) {
+		n := 0
+		_, _ = fmt.Sscan(want[reason], &n)
+		if reason != "" {
+			want[reason] = fmt.Sprint(n + 1)
 		}
-		login := func(token string) string { return url.Values{"token": {token}}.Encode() }
-		const get, post, tuple = http.MethodGet, http.MethodPost, `{"login":"alice","remote":"203.0.113.9","pwhash":"1"}`
-		const mail = "/wforce/{user}/{address}/"
-		cases := []refusal{
-			{post, "/v1/check", alice, wrong, 401, "/v1/check", "unauthenticated", "unauthenticated"},
-			{get, "/v1/zones", "", wrong, 401, "/v1/zones", "unauthenticated", "unauthenticated"},
-			{get, "/v1/zones", "", less, 403, "/v1/zones", "missing_scope", "scope"},
-			{post, "/v1/outcomes", "{}", wrong, 401, "/v1/outcomes", "unauthenticated", "unauthenticated"},
-			{post, "/json", "{}", wrong, 401, "/json", "unauthenticated", "unauthenticated"},
-			{get, "/v1/gate?zone=1&key=dave", "", wrong, 400, "/v1/gate", "unauthenticated", "unauthenticated"},
-			{post, "/wforce/1/0/?command=allow", tuple, wrong, 401, mail, "unauthenticated", "unauthenticated"},
-			{post, "/wforce/1/0/?command=bid", tuple, good, 404, mail, "route_not_found", "unreadable"},
-			{post, "/wforce/1/0/?command=allow", "secret", good, 400, mail, "invalid_request", "unreadable"},
-			{post, "/wforce/1/0/?command=allow", tuple, less, 403, "/v1/check", "missing_scope", "scope"},
-			{post, "/wforce/9/0/?command=allow", tuple, good, 404, "/v1/check", "not_found", "unknown_zone"},
-			{post, "/console/login", login("wrong"), form(), 401, "/console/login", "unauthenticated", "unauthenticated"},
-			{post, "/console/login", login(admin), form("Sec-Fetch-Site", "cross-site"), 403, "/console/login", "foreign_origin", "foreign_origin"},
-			{post, "/console/logout", "", form("Origin", "https://evil.example"), 303, "/console/logout", "foreign_origin", "foreign_origin"},
-			{get, "/console/zones", "", append(good, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"), 403, "/console/*", "foreign_origin", "foreign_origin"},
-			{get, "/console/tokens", "", less, 403, "/console/tokens", "missing_scope", "scope"},
-			{get, "/console/zones", "", nil, 303, "/console/zones", "", ""},
-			{post, "/console/login", login(admin), form(), 303, "/console/login", "", ""},
-			{post, "/console/logout", "", form(), 303, "/console/logout", "", ""},
+	}
+	for n, c := range cases {
+		id := fmt.Sprintf("knock-%d", n)
+		count(c.reason)
+		if got := knock(t, i.url, id, c); got != c.status {
+			t.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.status)
 		}
-		want := refusedOf(t, i, admin)
-		count := func(reason string) {
-			n := 0
-			_, _ = fmt.Sscan(want[reason], &n)
-			if reason != "" {
-				want[reason] = fmt.Sprint(n + 1)
-			}
-		}
-		for n, c := range cases {
-			id := fmt.Sprintf("knock-%d", n)
-			count(c.reason)
-			if got := knock(t, i.url, id, c); got != c.status {
-				t.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.status)
-			}
-			wantLines(t, i, id, c)
-		}
-		count("unauthenticated")
-		if _, err := i.limits(t).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "login"}); err == nil {
-			t.Error("Envoy is answered without a token")
-		}
-		if n := strings.Count(i.stderr.String(), `"msg":"request refused","method":"gRPC"`); n != 1 {
-			t.Errorf("%d lines of a refused call over gRPC", n)
-		}
-		if got := refusedOf(t, i, admin); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("the metrics have %v, want %v", got, want)
-		}
-		if strings.Contains(i.stderr.String(), "secret") || strings.Contains(i.stderr.String(), "alice") {
-			t.Error("the log has what a caller wrote")
-		}
-	})
+		wantLines(t, i, id, c)
+	}
+	count("unauthenticated")
+	if _, err := i.limits(t).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "login"}); err == nil {
+		t.Error("Envoy is answered without a token")
+	}
+	if n := strings.Count(i.stderr.String(), `"msg":"request refused","method":"gRPC"`); n != 1 {
+		t.Errorf("%d lines of a refused call over gRPC", n)
+	}
+	if got := refusedOf(t, i, admin); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the metrics have %v, want %v", got, want)
+	}
+	if strings.Contains(i.stderr.String(), "secret") || strings.Contains(i.stderr.String(), "alice") {
+		t.Error("the log has what a caller wrote")
+	}
 }
 
 // wantLines waits for the line of a request, and looks for the one of its refusal, which comes later.

@@ -29,7 +29,6 @@ type replayCmd struct {
 	ask.Flags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (replayCmd) Help() string {
 	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have been then. Beside these answers stands what the zone would have done at the times of the log.
 

@@ -28,7 +28,6 @@ type reportCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (reportCmd) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
 

@@ -19,7 +19,6 @@ type retainCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (retainCmd) Help() string {
 	return `Removes the rows that the policy (table retention_policy) no longer keeps, makes partitions ahead, and does whatever else one instance among all does again and again, until nothing is left to do. It is for cron, where no instance does it by itself (serve --retention off). It takes the service's DSN.
 

@@ -64,22 +64,20 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 
 func TestOneOfTwoServingInstancesCarriesOutRetention(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}
-		first, second := start(t, env, "serve"), start(t, env, "serve")
-		dbtest.Eventually(t, "all tasks have ended", func() bool {
-			return d.Count(t, "SELECT COUNT(*) > 6 AND SUM(ended_at IS NULL) = 0 FROM retention_task") == 1
-		})
-		for _, i := range []*instanceUnderTest{first, second} {
-			r, err := request(i.url+"/v1/retention", "")
-			if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "partitions_ahead") || strings.Contains(r.body, `"error"`) {
-				t.Errorf("got %d %s, %v", r.status, r.body, err)
-			}
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() "+
-			"AND table_name = 'zone_txn'"); n < 2 {
-			t.Errorf("got %d partitions, want some ahead", n)
-		}
+	d := dbtest.First(t).Database(t)
+	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}
+	first, second := start(t, env, "serve"), start(t, env, "serve")
+	dbtest.Eventually(t, "all tasks have ended", func() bool {
+		return d.Count(t, "SELECT COUNT(*) > 6 AND SUM(ended_at IS NULL) = 0 FROM retention_task") == 1
 	})
+	for _, i := range []*instanceUnderTest{first, second} {
+		r, err := request(i.url+"/v1/retention", "")
+		if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "partitions_ahead") || strings.Contains(r.body, `"error"`) {
+			t.Errorf("got %d %s, %v", r.status, r.body, err)
+		}
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() "+
+		"AND table_name = 'zone_txn'"); n < 2 {
+		t.Errorf("got %d partitions, want some ahead", n)
+	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
 )
@@ -249,10 +247,7 @@ func maskAnswer(t *testing.T, as, owner *dbtest.Database, text string) string {
 	t.Helper()
 	var names []string
 	for i, d := range []*dbtest.Database{as, owner} {
-		cfg, err := mysql.ParseDSN(d.DSN)
-		if err != nil {
-			t.Fatal("parse dsn: unreadable")
-		}
+		cfg := configOf(t, d.DSN)
 		names = append(names, cfg.User, []string{"<account>", "<owner>"}[i], cfg.DBName, "<database>")
 	}
 	text = strings.NewReplacer(names...).Replace(text)

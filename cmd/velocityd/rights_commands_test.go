@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
 )
@@ -27,7 +25,7 @@ const admin roles.Role = "admin"
 func roleCommands(t *testing.T) []roleCommand {
 	t.Helper()
 	dir := t.TempDir()
-	zones, log, gates := filepath.Join(dir, "zones.yaml"), filepath.Join(dir, "auth.log"), gatesFile(t, rightsGates)
+	zones, log, gates := filepath.Join(dir, "zones.yaml"), filepath.Join(dir, "auth.log"), fileOf(t, "gates.yaml", rightsGates)
 	writeFile(t, zones, "zones:\n  - {id: 7, rate: 5, window: 60}\n")
 	writeFile(t, log, "Nov 22 10:00:01 host sshd[100]: Failed password for root from 203.0.113.9 port 4431 ssh2\n")
 	return []roleCommand{
@@ -124,10 +122,7 @@ func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
 // databaseCommands are those that take a DSN, such as "zone set".
 func databaseCommands(t *testing.T) (names []string) {
 	t.Helper()
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	for _, leaf := range parser.Model.Leaves(false) {
 		for _, group := range leaf.AllFlags(false) {
 			for _, flag := range group {
@@ -153,18 +148,5 @@ func runAs(t *testing.T, d, as *dbtest.Database, args string) result {
 	// What is followed comes when it has an age.
 	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE")
 	dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
-	ctx, stop := context.WithTimeout(t.Context(), patience)
-	defer stop()
-	stdout, stderr, ended := newOutput(), newOutput(), make(chan int, 1)
-	go func() {
-		ended <- run(ctx, strings.Fields(args), &shell.Process{LookupEnv: env.lookup, Stdout: stdout, Stderr: stderr, Principal: tester})
-	}()
-	for {
-		select {
-		case code := <-ended:
-			return result{code, stdout.String(), stderr.String()}
-		case <-stdout.wrote:
-			stop()
-		}
-	}
+	return commandUntil(t, env, 1, strings.Fields(args)...)
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-sql-driver/mysql"
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/api"
@@ -64,7 +63,7 @@ func newRightsWorld(t *testing.T, engine *dbtest.Engine, role roles.Role) *right
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
-	w.service = start(t, environment{"VELOCITY_DSN": w.narrow.DSN}, append([]string{"serve", "--gates", gatesFile(t, rightsGates)}, slow...)...)
+	w.service = start(t, environment{"VELOCITY_DSN": w.narrow.DSN}, append([]string{"serve", "--gates", fileOf(t, "gates.yaml", rightsGates)}, slow...)...)
 	return w
 }
 
@@ -264,10 +263,7 @@ func describedOperations(t *testing.T) (names []string) {
 // revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it back.
 func revoke(t *testing.T, d, narrow *dbtest.Database, privilege, object string) (restore func()) {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(narrow.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, narrow.DSN)
 	on, account := privilege+" ON "+cfg.DBName+"."+object, "'"+cfg.User+"'@'localhost'"
 	if strings.HasPrefix(object, "PROCEDURE ") {
 		on = privilege + " ON PROCEDURE " + cfg.DBName + "." + strings.TrimPrefix(object, "PROCEDURE ")

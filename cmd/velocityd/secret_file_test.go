@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
-
-	"velocityd/cmd/velocityd/shell"
 )
 
 // TestEveryFileOfSecretsIsRefusedWhenOthersReadIt knows each flag by its name: a new one gets a command here.
@@ -32,10 +30,7 @@ func TestEveryFileOfSecretsIsRefusedWhenOthersReadIt(t *testing.T) {
 		"key-hmac-file":    "serve --dsn " + dsn + " --key-hmac-file " + folder,
 		"token-file":       "check 1 alice --url http://127.0.0.1:1 --token-file " + file,
 	}
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	isSecret := regexp.MustCompile(`(^|-)(dsn|key|token|secret|password|hmac)-(file|key)$|-key$`)
 	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, isFlag := node.(*kong.Flag); isFlag && isSecret.MatchString(flag.Name) && commands[flag.Name] == "" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"velocityd/cmd/velocityd/ask"
@@ -179,10 +177,7 @@ func withToken(t *testing.T, target, token string) string {
 // passwordDSN makes an account with every right on the database, and returns the DSN with its password.
 func passwordDSN(t *testing.T, d *dbtest.Database) string {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(d.DSN)
-	if err != nil {
-		t.Fatal("parse dsn: unreadable")
-	}
+	cfg := configOf(t, d.DSN)
 	cfg.User, cfg.Passwd = "keeper", hiddenWord
 	dbtest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+hiddenWord+"'")
 	dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'keeper'@'localhost'")
@@ -264,25 +259,6 @@ func askEverything(t *testing.T, url string) string {
 		}
 	}
 	return problems.String()
-}
-
-func send(t *testing.T, method, url, body string) reply {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return reply{response.StatusCode, response.Header, text.String(), response.Close}
 }
 
 // askWhileHeld asks about a bucket that another session holds, and returns the answer.

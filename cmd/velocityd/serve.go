@@ -22,7 +22,6 @@ type serveCmd struct {
 	serviceFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (serveCmd) Help() string {
 	return `Any number of instances may serve from one database; they share its limits exactly.
 

@@ -98,45 +98,41 @@ func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 
 func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
-		defer release()
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		left := make(chan error)
-		go func() {
-			_, err := patient(t, i).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
-			left <- err
-		}()
-		d.AwaitWaiting(t, 1)
-		leave()
-		if err := <-left; err == nil {
-			t.Error("the caller did not leave")
-		}
-		release()
-		dbtest.Eventually(t, "the attempt is recorded", func() bool {
-			return len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})) == 1
-		})
-		if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
-			t.Errorf("the next check: %s", r.body)
-		}
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
+	release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
+	defer release()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	left := make(chan error)
+	go func() {
+		_, err := patient(t, i).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
+		left <- err
+	}()
+	d.AwaitWaiting(t, 1)
+	leave()
+	if err := <-left; err == nil {
+		t.Error("the caller did not leave")
+	}
+	release()
+	dbtest.Eventually(t, "the attempt is recorded", func() bool {
+		return len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})) == 1
 	})
+	if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
+		t.Errorf("the next check: %s", r.body)
+	}
 }
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
-		i.cancel()
-		dbtest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
-		insist(t, i)
-		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
-			t.Errorf("ended with %v, want a signal", status)
-		}
-	})
+	d := dbtest.First(t).Database(t)
+	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
+	i.cancel()
+	dbtest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
+	insist(t, i)
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
+		t.Errorf("ended with %v, want a signal", status)
+	}
 }
 
 // insist ends a process that has been told to stop by further signals.
@@ -155,25 +151,23 @@ func insist(t *testing.T, i *instanceUnderTest) {
 
 func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
-		// A caller that never ends its request is not in the service's hands.
-		conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
-			"Expect: 100-continue\r\nContent-Length: 99\r\n\r\n{")
-		// "Continue" comes when the handler begins to read the body (RFC 9110, 10.1.1).
-		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
-			t.Fatalf("no sign of the handler: %q, %v", line, err)
-		}
-		if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
-			t.Errorf("exit code %d\n%s", code, i.stderr)
-		}
-	})
+	d := dbtest.First(t).Database(t)
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
+	// A caller that never ends its request is not in the service's hands.
+	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Expect: 100-continue\r\nContent-Length: 99\r\n\r\n{")
+	// "Continue" comes when the handler begins to read the body (RFC 9110, 10.1.1).
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("no sign of the handler: %q, %v", line, err)
+	}
+	if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
+		t.Errorf("exit code %d\n%s", code, i.stderr)
+	}
 }
 
 // TestASlowHeadIsToldSoBehindAnAnsweredRequest asks the whole service: its metrics watch
@@ -214,41 +208,37 @@ func mustRead(t *testing.T, answers *bufio.Reader) int {
 
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
-		defer insist(t, i)
-		if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
-			t.Error("a ready instance sends its callers away")
-		}
-		i.cancel()
-		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
-		mustAsk(t, i.url+"/livez", "", http.StatusOK)
-		if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
-			t.Error("a draining instance keeps its callers")
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
+	defer insist(t, i)
+	if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
+		t.Error("a ready instance sends its callers away")
+	}
+	i.cancel()
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+	mustAsk(t, i.url+"/livez", "", http.StatusOK)
+	if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
+		t.Error("a draining instance keeps its callers")
+	}
 }
 
 func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "3"}, slow...)...)
-		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
-		defer release()
-		answered := make(chan error)
-		go func() {
-			_, err := request(i.url+"/v1/check", alice)
-			answered <- err
-		}()
-		d.AwaitWaiting(t, 1)
-		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
-		release()
-		if err := <-answered; err != nil {
-			t.Error(err)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "3"}, slow...)...)
+	release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
+	defer release()
+	answered := make(chan error)
+	go func() {
+		_, err := request(i.url+"/v1/check", alice)
+		answered <- err
+	}()
+	d.AwaitWaiting(t, 1)
+	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+	release()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestReadinessFollowsTheSchema(t *testing.T) {

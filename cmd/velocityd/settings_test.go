@@ -5,33 +5,19 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"velocityd/cmd/velocityd/shell"
-
 	"github.com/alecthomas/kong"
 )
-
-// settingsOf writes a file of settings and returns its path.
-func settingsOf(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "velocityd.yaml")
-	writeFile(t, path, text)
-	return path
-}
 
 // serveWith reads a command line of serve as the program does, and runs nothing.
 func serveWith(t *testing.T, env environment, args ...string) serveCmd {
 	t.Helper()
 	var grammar cli
-	parser, err := newParser(&grammar, &shell.Process{LookupEnv: env.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &grammar, env)
 	if _, err := parser.Parse(append([]string{"serve"}, args...)); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +26,7 @@ func serveWith(t *testing.T, env environment, args ...string) serveCmd {
 
 func TestAFlagWinsOverAVariableOverTheFileOverTheDefault(t *testing.T) {
 	t.Parallel()
-	file := settingsOf(t, `# comments stay
+	file := fileOf(t, "velocityd.yaml", `# comments stay
 listen: 192.0.2.1:1
 max-conns: 5
 queue: 99
@@ -80,10 +66,7 @@ func with(env environment, name, value string) environment {
 
 func TestEveryFlagOfServeCanStandInTheFile(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&cli{}, &shell.Process{LookupEnv: environment{}.lookup}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := parserOf(t, &cli{}, environment{})
 	serve := parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == "serve" })]
 	var lines []string
 	for _, flag := range serve.Flags {
@@ -101,7 +84,7 @@ func TestEveryFlagOfServeCanStandInTheFile(t *testing.T) {
 	if len(lines) < 25 {
 		t.Fatalf("serve has %d flags only", len(lines))
 	}
-	got := serveWith(t, nil, "--config", settingsOf(t, strings.Join(lines, "\n")))
+	got := serveWith(t, nil, "--config", fileOf(t, "velocityd.yaml", strings.Join(lines, "\n")))
 	if !got.RequireAuth || got.TLSKey != "192.0.2.1" || len(got.proxies()) != 1 || got.KeyHMACFile == "" || got.DSNFile == "" {
 		t.Errorf("got %+v", got)
 	}
@@ -151,7 +134,7 @@ func TestAWrongFileOfSettingsIsRefusedWithItsLine(t *testing.T) {
 		"listen: nowhere":              "it is \"nowhere\" (listen is in FILE line 1)",
 		"tls-cert: /x":                 "only one of them is set (tls-cert is in FILE line 1)",
 	} {
-		file := settingsOf(t, text)
+		file := fileOf(t, "velocityd.yaml", text)
 		r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}, nil, "serve", "--config", file)
 		want = strings.ReplaceAll(want, "FILE", file)
 		if r.code != exitUsage || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "'velocityd serve --help'") ||
@@ -163,7 +146,7 @@ func TestAWrongFileOfSettingsIsRefusedWithItsLine(t *testing.T) {
 
 func TestALineThatSomethingWinsOverIsNotBlamed(t *testing.T) {
 	t.Parallel()
-	file := settingsOf(t, "lock-wait: 2s\n")
+	file := fileOf(t, "velocityd.yaml", "lock-wait: 2s\n")
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
 	r := command(env, nil, "serve", "--config", file, "--lock-wait", "1500ms")
 	if r.code != exitUsage || !strings.Contains(r.stderr, "whole seconds") || strings.Contains(r.stderr, file) {
@@ -174,11 +157,11 @@ func TestALineThatSomethingWinsOverIsNotBlamed(t *testing.T) {
 func TestAFileOfSettingsMayBeEmptyAndMustBeThereAndTrusted(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "# nothing\n", "---\n", "{}\n"} {
-		if got := serveWith(t, nil, "--config", settingsOf(t, text)); got.Listen != "127.0.0.1:8080" {
+		if got := serveWith(t, nil, "--config", fileOf(t, "velocityd.yaml", text)); got.Listen != "127.0.0.1:8080" {
 			t.Errorf("%q: got %+v", text, got)
 		}
 	}
-	open := settingsOf(t, "queue: 5\n")
+	open := fileOf(t, "velocityd.yaml", "queue: 5\n")
 	if err := os.Chmod(open, 0o666); err != nil { //nolint:gosec // that is the fault
 		t.Fatal(err)
 	}
@@ -187,7 +170,7 @@ func TestAFileOfSettingsMayBeEmptyAndMustBeThereAndTrusted(t *testing.T) {
 		{"serve", environment{"VELOCITY_CONFIG": "/nowhere/x.yaml"}, "/nowhere/x.yaml"},
 		{"serve --config=", nil, "--config must not be empty"},
 		{"serve --config " + open, nil, "other users of this machine can change"},
-		{"serve --config " + settingsOf(t, strings.Repeat("# long\n", 10_000)), nil, "is longer than"},
+		{"serve --config " + fileOf(t, "velocityd.yaml", strings.Repeat("# long\n", 10_000)), nil, "is longer than"},
 	} {
 		wantMisuse(t, []misuse{c})
 	}
@@ -195,7 +178,7 @@ func TestAFileOfSettingsMayBeEmptyAndMustBeThereAndTrusted(t *testing.T) {
 
 func TestTheDSNOfTheEnvironmentWinsOverTheFilesOfIt(t *testing.T) {
 	t.Parallel()
-	file := settingsOf(t, "dsn-file: /nowhere/dsn\n")
+	file := fileOf(t, "velocityd.yaml", "dsn-file: /nowhere/dsn\n")
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
 	if got := serveWith(t, env, "--config", file); got.DSNFile != "" || got.DSN == "" {
 		t.Errorf("with a variable: got %+v", got.DSNFlags)

@@ -16,33 +16,32 @@ import (
 func TestALoneCheckThatWaitsStandsOnFewFrames(t *testing.T) {
 	t.Parallel()
 	const most = 24
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
-		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
-		defer release()
-		answered := make(chan reply, 1)
-		go func() {
-			r, _ := request(i.url+"/v1/check", alice)
-			answered <- r
-		}()
-		var stacks [][]string
-		dbtest.Eventually(t, "the check waits in the engine", func() bool {
-			stacks = stacksOfWaitingChecks(t)
-			return len(stacks) > 0
-		})
-		for _, stack := range stacks {
-			if len(stack) > most {
-				t.Errorf("%d frames, want at most %d:\n%s", len(stack), most, strings.Join(stack, "\n"))
-			}
-		}
-		t.Logf("%d frames:\n%s", len(stacks[0]), strings.Join(stacks[0], "\n"))
-		release()
-		if r := <-answered; r.status != http.StatusOK {
-			t.Errorf("then the check was answered with %+v", r)
-		}
+	engine := dbtest.First(t)
+	d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
+	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
+	release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
+	defer release()
+	answered := make(chan reply, 1)
+	go func() {
+		r, _ := request(i.url+"/v1/check", alice)
+		answered <- r
+	}()
+	var stacks [][]string
+	dbtest.Eventually(t, "the check waits in the engine", func() bool {
+		stacks = stacksOfWaitingChecks(t)
+		return len(stacks) > 0
 	})
+	for _, stack := range stacks {
+		if len(stack) > most {
+			t.Errorf("%d frames, want at most %d:\n%s", len(stack), most, strings.Join(stack, "\n"))
+		}
+	}
+	t.Logf("%d frames:\n%s", len(stacks[0]), strings.Join(stacks[0], "\n"))
+	release()
+	if r := <-answered; r.status != http.StatusOK {
+		t.Errorf("then the check was answered with %+v", r)
+	}
 }
 
 // stacksOfWaitingChecks returns the frames of this module of each goroutine of net/http that waits for the procedure of

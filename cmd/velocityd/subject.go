@@ -20,7 +20,6 @@ type subjectCmd struct {
 	Erase  subjectEraseCmd  `cmd:"" help:"Put random pseudonyms in the place of a key, for good."`
 }
 
-// Help is the longer explanation of the command.
 func (subjectCmd) Help() string {
 	return `A key is a person's name or address. These commands answer a request for a copy of what is recorded of a person, or for its erasure, in all zones and tables.
 
@@ -71,7 +70,6 @@ type subjectExportCmd struct {
 	subjectFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (subjectExportCmd) Help() string {
 	return `Each line is a row of a table, with all of its columns: {"table":"zone_txn","row":{…}}. Booleans are 0 and 1, times are UTC, and ids are text. The account must read all tables, as that of a DBA or of the schema's owner does. zone_audit records who exports. If the exit code is not 0, the output is not whole.`
 }
@@ -104,7 +102,6 @@ type subjectEraseCmd struct {
 	subjectFlags  `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (subjectEraseCmd) Help() string {
 	return `Attempts, lockouts, overrides, totals, the answers to attempt ids and zone_audit get a random pseudonym in the place of the key, one in each zone, and reasons that were written about it are replaced by 'erased'. Nobody can find the key from the pseudonym. Numbers stay as they are: all that counts in a window moves at once, so no check sees a part of it.
 

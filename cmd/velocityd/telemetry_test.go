@@ -224,11 +224,3 @@ func wantTraceInLog(t *testing.T, log, trace string) {
 		t.Errorf("%d lines of requests, want 5", lines)
 	}
 }
-
-func TestAVariableOfOpenTelemetryThatCannotBeObeyedIsWrongUsage(t *testing.T) {
-	t.Parallel()
-	r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/x", "OTEL_TRACES_EXPORTER": "zipkin"}, nil, "serve", "--listen", "127.0.0.1:0")
-	if r.code != exitUsage || !strings.Contains(r.stderr, "OTEL_TRACES_EXPORTER must be otlp or none") {
-		t.Errorf("exit code %d\n%s", r.code, r.stderr)
-	}
-}

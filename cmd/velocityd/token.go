@@ -30,7 +30,6 @@ type tokenCmd struct {
 	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
 }
 
-// Help is the longer explanation of the command.
 func (tokenCmd) Help() string {
 	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes under the token's name.
 
@@ -54,7 +53,6 @@ type tokenCreateCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (tokenCreateCmd) Help() string {
 	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is lost must be replaced.
 
@@ -268,7 +266,6 @@ type tokenRevokeCmd struct {
 	becauseFlag       `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (tokenRevokeCmd) Help() string {
 	return `Asks before it ends the last live token of a name: the caller is then refused within five seconds.
 
@@ -279,10 +276,6 @@ Example:
 
 // Run revokes the credential, or all of a name, and prints them.
 func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

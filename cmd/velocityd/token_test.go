@@ -31,8 +31,7 @@ func newToken(t *testing.T, env environment, args ...string) string {
 
 func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
 		"--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
@@ -66,8 +65,7 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 
 func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	path := filepath.Join(t.TempDir(), "shop.token")
 	for _, want := range []string{"shop", path + " is there already"} {
 		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine || r.stdout != "" ||
@@ -103,8 +101,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 // A subject with parts that programs write in different ways is read from the certificate.
 func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	d, env := databaseOf(t)
 	subject := pkix.Name{
 		CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
 		ExtraNames: []pkix.AttributeTypeAndValue{
@@ -117,19 +114,14 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "auth-1.pem")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := fileOf(t, "auth-1.pem", string(text))
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
 	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) ||
 		!strings.Contains(got, "OU=a") {
 		t.Errorf("registered %q, %v", got, err)
 	}
-	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "no certificate")
 	for _, bad := range []string{file, file + ".gone"} {
 		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage ||
 			!strings.Contains(r.stderr, "--client-cert") {
@@ -169,14 +161,7 @@ func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, direct, "operator", "--scope", "check,zones,overrides,peek")
 	url := start(t, direct, "serve", "--require-auth").url
-	path := func(text string) string {
-		t.Helper()
-		file := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
+	path := func(text string) string { return fileOf(t, "token", text) }
 	other := access.NewToken().Reveal()
 	for name, c := range map[string]struct {
 		env  environment

@@ -21,7 +21,6 @@ type txnCmd struct {
 	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
-// Help is the longer explanation of the command.
 func (txnCmd) Help() string {
 	return `All filters that are given hold together. With --url the token needs the scope history.
 
@@ -88,7 +87,6 @@ type txnListCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (txnListCmd) Help() string {
 	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now, because attempts are committed a little after their instant.`
 }
@@ -156,7 +154,6 @@ type txnExplainCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (txnExplainCmd) Help() string {
 	return `Decides the attempt again, by the rows that counted and by the zone, the overrides and the lockout as they were, and says in a sentence why it was decided so. Rows follow that counted, with whether their places were given back since. It also says which parts are not known any more. It records nothing and waits for no lock.
 
@@ -189,7 +186,6 @@ type txnFollowCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (txnFollowCmd) Help() string {
 	return `Attempts come five to seven seconds after they were made, so the outcome of most is not known yet. With --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
 }
@@ -228,7 +224,6 @@ type txnExportCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (txnExportCmd) Help() string {
 	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit records who exports which txns. If the exit code is not 0, the output is not whole. Where standard error is a terminal, it shows how far the export is.`
 }

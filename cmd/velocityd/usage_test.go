@@ -78,13 +78,6 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"replay x --user-zone=-1", nil, "zone_id"},
 		{"replay x --user-zone 1 --batch 1001", nil, "--batch"},
 		{"replay x --user-zone 1 --batch 0", nil, "--batch"},
-	})
-}
-
-func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
-	t.Parallel()
-	const dsn = "u:p@tcp(127.0.0.1:1)/d"
-	wantMisuse(t, []misuse{
 		{"", nil, "Usage: velocityd <command>"},
 		{"help frobnicate", nil, "frobnicate"},
 		{"help zone frobnicate", nil, "frobnicate"},
@@ -104,7 +97,49 @@ func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
 		{"zone list", environment{"VELOCITY_DSN_FILE": "/nowhere/dsn"}, "/nowhere/dsn"},
 		{"dev", environment{"VELOCITY_DSN_FILE": "/run/dsn", "HOME": "/h"}, "velocityd serve"},
 		{"migrate down --steps -1", nil, "at least 1"},
+		{"check 1 \xff --url http://127.0.0.1:1", nil, "argument 3"},
+		{"migrate roles", nil, "name at least one account"},
+		{"migrate roles --analyst a'b", nil, `--analyst: "a'b" is no account`},
+		{"migrate roles --service-edits-zones --analyst bob", nil, "--service-edits-zones needs --service"},
 	})
+	needsDSN := environment{"VELOCITY_DSN": dsn}
+	for args, want := range map[string]string{
+		"--coalesce maybe":                          "--coalesce",
+		"--coalesce=":                               "--coalesce",
+		"--lanes=-1":                                "--lanes",
+		"--lanes 33":                                "--max-conns (32)",
+		"--lanes 2 --max-conns 3":                   "--lanes",
+		"--max-conns 2":                             "--max-conns",
+		"--lanes few":                               "--lanes",
+		"--queue 0":                                 "--queue",
+		"--queue=-5":                                "--queue",
+		"--queue 100001":                            "--queue",
+		"--degraded-after 0s":                       "--degraded-after",
+		"--degraded-after=-1s":                      "--degraded-after",
+		"--degraded-after 1us":                      "--degraded-after",
+		"--degraded-after 5s":                       "--degraded-after",
+		"--degraded-after 1m":                       "--degraded-after",
+		"--require-auth --insecure-no-auth":         "contradict",
+		"--trusted-proxies 10.0.0.0/8,proxy.org":    "proxy.org",
+		"--tls-cert a":                              "--tls-cert and --tls-key",
+		"--tls-key a":                               "--tls-cert and --tls-key",
+		"--tls-client-ca a":                         "--tls-client-ca needs",
+		"--tls-cert none --tls-key none":            "no such file",
+		"--listen=":                                 "--listen must not be empty",
+		"--listen 127.0.0.1":                        "--listen takes a host and a port",
+		"--listen 127.0.0.1:":                       "--listen takes a host and a port",
+		"--listen 127.0.0.1:65536":                  "--listen takes a host and a port",
+		"--admin-listen :x":                         "--admin-listen takes a host and a port",
+		"--max-connections 0":                       "--max-connections",
+		"--max-requests-per-peer -1":                "--max-requests-per-peer",
+		"--max-body-bytes 4194303":                  "--max-body-bytes",
+		"--allowed-hosts velocityd.example.org:80":  "--allowed-hosts",
+		"--allowed-hosts https://velocityd.example": "--allowed-hosts",
+		"--allowed-hosts *.example.org":             "--allowed-hosts",
+	} {
+		wantMisuse(t, []misuse{{"serve " + args, needsDSN, want}})
+	}
+	wantMisuse(t, []misuse{{"serve", with(needsDSN, "OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER must be otlp or none"}})
 }
 
 // misuse is a command line that is wrong, and what it is answered with.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -85,10 +83,7 @@ func TestEmptyEntriesOfListsAreRefused(t *testing.T) {
 	}
 	blank := command(environment{}, nil, "token", "create", "x", "--scope", "check, ")
 	inVariable := command(environment{"VELOCITY_ALLOWED_HOSTS": "a,"}, nil, "serve")
-	file := filepath.Join(t.TempDir(), "settings")
-	if err := os.WriteFile(file, []byte("trusted-proxies: 10.0.0.1,\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := fileOf(t, "settings", "trusted-proxies: 10.0.0.1,\n")
 	inFile := command(environment{"VELOCITY_CONFIG": file}, nil, "serve")
 	for _, r := range []result{blank, inVariable, inFile} {
 		if r.code != exitUsage || !strings.Contains(r.stderr, "is empty") {
@@ -99,8 +94,7 @@ func TestEmptyEntriesOfListsAreRefused(t *testing.T) {
 
 func TestBlanksAroundEntriesOfListsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
-	env := environment{"VELOCITY_DSN": d.DSN}
+	_, env := databaseOf(t)
 	newToken(t, env, "spaced", "--scope", "check, report", "--zone", "1 ,2")
 	if out := must(t, env, "token", "list"); !strings.Contains(out, "check,report") || !strings.Contains(out, "1,2") {
 		t.Errorf("%s", out)

@@ -24,7 +24,6 @@ type webhookCmd struct {
 	Remove     webhookRemoveCmd     `cmd:"" help:"Send no more events to a webhook, and forget its deliveries."`
 }
 
-// Help is the longer explanation of the command.
 func (webhookCmd) Help() string {
 	return `A webhook gets each event as a POST, signed as Standard Webhooks says, from one instance among all ('velocityd serve'). Events of one bucket come in order. What is not answered by 2xx within 10 seconds is tried again for a day and a half; then it is dead, kept, and can be sent again. Receivers with addresses inside your network need 'serve --webhook-hosts'. With --url the token needs the scope admin.
 
@@ -42,7 +41,6 @@ type webhookAddCmd struct {
 	ask.Flags   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (webhookAddCmd) Help() string {
 	return `The secret that signs the events is printed once, alone on standard output.`
 }
@@ -108,17 +106,9 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), orDash(one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
+			one.State.Lag.Round(time.Second), shell.InstantOr("-", one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
 	}
 	_ = w.Flush()
-}
-
-// orDash is an instant as text, or - for none.
-func orDash(at time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 type webhookDeliveriesCmd struct {
@@ -148,10 +138,7 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 	w := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "event\ttype\tzone\tkey\ttries\tnext try\terror")
 	for _, d := range list {
-		next := "dead"
-		if !d.NextAt.IsZero() {
-			next = d.NextAt.UTC().Format(time.RFC3339)
-		}
+		next := shell.InstantOr("dead", d.NextAt.Time)
 		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, shell.Printable(d.Bucket.Key), d.Tries, next, shell.Printable(d.Error))
 	}
 	return w.Flush()
@@ -166,10 +153,6 @@ type webhookResendCmd struct {
 
 // Run has dead deliveries tried again.
 func (c *webhookResendCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

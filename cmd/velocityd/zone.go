@@ -26,7 +26,6 @@ type zoneCmd struct {
 	Lint    zoneLintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
 }
 
-// Help is the longer explanation of the command.
 func (zoneCmd) Help() string {
 	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
 
@@ -40,7 +39,6 @@ type zoneListCmd struct {
 	ask.Flags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneListCmd) Help() string {
 	return `The settings column names what differs from the defaults.`
 }
@@ -74,17 +72,12 @@ type zoneDeleteCmd struct {
 	becauseFlag   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneDeleteCmd) Help() string {
 	return `Asks first. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is created within their window. 'velocityd zone restore' brings a zone back.`
 }
 
 // Run removes the zone and prints it.
 func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

@@ -26,7 +26,6 @@ type zoneApplyCmd struct {
 	becauseFlag   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneApplyCmd) Help() string {
 	return `Shows first how the zones of the file differ from those that are there, and asks. A setting that the file leaves out has its default. Zones that the file does not name stay as they are.
 
@@ -40,10 +39,6 @@ Example:
 
 // Run shows the changes, asks, and makes them.
 func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	text, err := readFile(c.File, mostZoneBytes)
 	if err != nil {
 		return shell.UsageError{Err: err}

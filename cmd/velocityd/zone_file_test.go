@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,16 +13,6 @@ import (
 	"velocityd/migrations/roles"
 	"velocityd/service"
 )
-
-// zoneFile writes a file for zone apply.
-func zoneFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "zones.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // everySetting is a zone with no setting at its default.
 func everySetting() service.Zone {
@@ -39,40 +27,37 @@ func everySetting() service.Zone {
 
 func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		before := must(t, env, "zone", "show")
-		for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
-			if got := must(t, env, "zone", "apply", zoneFile(t, format)); !strings.HasPrefix(got, "nothing to do") {
-				t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
-			}
+	d, env := databaseOf(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+	before := must(t, env, "zone", "show")
+	for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
+		if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
+			t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
 		}
-		must(t, env, "zone", "delete", "--yes", "1")
-		must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
-		file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
-		for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
-			r := command(env, answer, "zone", "apply", file)
-			if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
-				!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "9 -> 8") {
-				t.Errorf("without a yes: %+v", r)
-			}
+	}
+	must(t, env, "zone", "delete", "--yes", "1")
+	must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
+	file := fileOf(t, "zones.yaml", strings.Replace(before, "rate: 9", "rate: 8", 1))
+	for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
+		r := command(env, answer, "zone", "apply", file)
+		if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
+			!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "9 -> 8") {
+			t.Errorf("without a yes: %+v", r)
 		}
-		if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
-			!strings.Contains(r.stderr, "Write 2 zones?") {
-			t.Errorf("with a yes: %+v", r)
+	}
+	if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
+		!strings.Contains(r.stderr, "Write 2 zones?") {
+		t.Errorf("with a yes: %+v", r)
+	}
+	want := strings.Replace(before, "rate: 9", "rate: 8", 1)
+	got := must(t, env, "zone", "show", "1", "2")
+	for i, line := range strings.Split(want, "\n") {
+		if have := strings.Split(got, "\n"); !strings.Contains(line, "revision") && have[i] != line {
+			t.Errorf("line %d is %q, want %q", i, have[i], line)
 		}
-		want := strings.Replace(before, "rate: 9", "rate: 8", 1)
-		got := must(t, env, "zone", "show", "1", "2")
-		for i, line := range strings.Split(want, "\n") {
-			if have := strings.Split(got, "\n"); !strings.Contains(line, "revision") && have[i] != line {
-				t.Errorf("line %d is %q, want %q", i, have[i], line)
-			}
-		}
-		if n := d.Count(t, "SELECT rate FROM zone_master WHERE id = 3"); n != 1 {
-			t.Errorf("a zone that the file does not name has rate %d now", n)
-		}
-	})
+	}
+	if n := d.Count(t, "SELECT rate FROM zone_master WHERE id = 3"); n != 1 {
+		t.Errorf("a zone that the file does not name has rate %d now", n)
+	}
 }
 
 // onRead lets somebody else change the zones while the question of a command waits.
@@ -85,32 +70,29 @@ func (r onRead) Read(p []byte) (int, error) {
 
 func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
-		env := environment{"VELOCITY_DSN": d.DSN}
-		const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
-		for _, sql := range []string{
-			"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
-			"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 7, 60)",
-		} {
-			r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", zoneFile(t, file))
-			if r.code != exitError || !strings.Contains(r.stderr, "another program is changing this zone") ||
-				!strings.Contains(r.stderr, "the zones after it were not written either") {
-				t.Errorf("%s meanwhile: %+v", sql, r)
-			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE rate = 6"); n != 0 {
-				t.Errorf("%s meanwhile: %d zones were written", sql, n)
-			}
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
+	const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
+	for _, sql := range []string{
+		"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
+		"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 7, 60)",
+	} {
+		r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", fileOf(t, "zones.yaml", file))
+		if r.code != exitError || !strings.Contains(r.stderr, "another program is changing this zone") ||
+			!strings.Contains(r.stderr, "the zones after it were not written either") {
+			t.Errorf("%s meanwhile: %+v", sql, r)
 		}
-		stale := zoneFile(t, must(t, env, "zone", "show", "2"))
-		must(t, env, "zone", "set", "2", "--rate", "8")
-		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError ||
-			!strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
-			t.Errorf("a file of an older revision: %+v", r)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE rate = 6"); n != 0 {
+			t.Errorf("%s meanwhile: %d zones were written", sql, n)
 		}
-		must(t, env, "zone", "delete", "--yes", "2")
-		must(t, env, "zone", "apply", "--yes", stale) // overwrites nothing
-	})
+	}
+	stale := fileOf(t, "zones.yaml", must(t, env, "zone", "show", "2"))
+	must(t, env, "zone", "set", "2", "--rate", "8")
+	if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError ||
+		!strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
+		t.Errorf("a file of an older revision: %+v", r)
+	}
+	must(t, env, "zone", "delete", "--yes", "2")
+	must(t, env, "zone", "apply", "--yes", stale) // overwrites nothing
 }
 
 // reserve_ttl is as long as the window by default, so it must follow a window that somebody edits.
@@ -176,7 +158,7 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	zone.Keys.Form = service.KeyClear
 	var text strings.Builder
 	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
-	must(t, env, "zone", "apply", "--yes", zoneFile(t, text.String()))
+	must(t, env, "zone", "apply", "--yes", fileOf(t, "zones.yaml", text.String()))
 	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a",
 		"--expires", "2030-01-01")
 	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
@@ -236,16 +218,14 @@ func settings(shown string) string {
 
 func TestTheDBAMayRestoreZones(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-		env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
-		must(t, env, "zone", "set", "1", "--rate", "6")
-		changed := fmt.Sprint(d.Count(t, "SELECT MAX(id) FROM zone_audit"))
-		must(t, env, "zone", "set", "1", "--rate", "7", "--description", "x")
-		if got := must(t, env, "zone", "restore", "--yes", changed); !strings.Contains(got, "7 -> 5") {
-			t.Errorf("restored: %s", got)
-		}
-	})
+	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
+	must(t, env, "zone", "set", "1", "--rate", "6")
+	changed := fmt.Sprint(d.Count(t, "SELECT MAX(id) FROM zone_audit"))
+	must(t, env, "zone", "set", "1", "--rate", "7", "--description", "x")
+	if got := must(t, env, "zone", "restore", "--yes", changed); !strings.Contains(got, "7 -> 5") {
+		t.Errorf("restored: %s", got)
+	}
 }
 
 func TestAQuestionEndsWithTheProgram(t *testing.T) {

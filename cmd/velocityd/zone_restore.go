@@ -27,7 +27,6 @@ type zoneRestoreCmd struct {
 	becauseFlag       `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneRestoreCmd) Help() string {
 	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another one was deleted. The command shows first what it is about to do, and asks.
 
@@ -41,10 +40,6 @@ Example:
 
 // Run shows what is to be restored, asks, and restores it; or lists changes.
 func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

@@ -100,7 +100,6 @@ type zoneSetCmd struct {
 	becauseFlag   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
 	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A LENGTH is seconds, or 90s, 5m, 7d.
 
@@ -116,10 +115,6 @@ func (c *zoneSetCmd) flags() zoneFlags { return zoneFlags{reflect.ValueOf(c.Sett
 
 // Run creates or changes the zone.
 func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
-	ctx, err := c.in(ctx)
-	if err != nil {
-		return err
-	}
 	if c.ID < 1 {
 		return shell.Usagef("id must be 1 or more")
 	}

@@ -14,7 +14,6 @@ type zoneShowCmd struct {
 	ask.Flags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneShowCmd) Help() string {
 	return `Prints YAML, or JSON with --json. 'velocityd zone apply' reads both.
 

@@ -35,7 +35,6 @@ type zoneTotalsCmd struct {
 	ask.Flags   `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (zoneTotalsCmd) Help() string {
 	return `An attempt is counted once in each bucket that it names. Attempts of now are counted, too. A span is final when it was counted for the second time, with the outcomes that came late. Final hours say how many buckets were asked for. The numbers outlive the txns.
 
@@ -63,7 +62,6 @@ type bucketTotalsCmd struct {
 	bucketFlags `embed:""`
 }
 
-// Help is the longer explanation of the command.
 func (bucketTotalsCmd) Help() string {
 	return `Needs a zone with totals ('velocityd zone set ID --totals'), which counts attempts from then on. Hours are kept for 35 days, days for 400, and months and the numbers of all time for ever.
 

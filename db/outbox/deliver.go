@@ -221,7 +221,7 @@ UPDATE webhook
        succeeded_at = IF(?, UTC_TIMESTAMP(6), succeeded_at),
        failed_at = IF(? <> '', UTC_TIMESTAMP(6), failed_at),
        error = ?
- WHERE id = ?`, r.position, r.sent() > 0, why, retention.Shortened(why, longestError), r.Webhook.ID); err != nil {
+ WHERE id = ?`, r.position, r.sent() > 0, why, service.Shortened(why, longestError), r.Webhook.ID); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -240,7 +240,7 @@ UPDATE webhook_delivery
        next_at = ?,
        error = ?
  WHERE webhook_id = ?
-   AND event_id = ?`, result.Tries, next, retention.Shortened(result.Error, longestError), r.Webhook.ID, result.EventID)
+   AND event_id = ?`, result.Tries, next, service.Shortened(result.Error, longestError), r.Webhook.ID, result.EventID)
 	default:
 		_, err = tx.ExecContext(ctx, `
 INSERT INTO webhook_delivery (webhook_id, event_id, tries, next_at, error)
@@ -248,7 +248,7 @@ SELECT id, ?, ?, ?, ?
   FROM webhook
  WHERE id = ?
     ON DUPLICATE KEY UPDATE tries = VALUES(tries), next_at = VALUES(next_at), error = VALUES(error)`,
-			result.EventID, result.Tries, next, retention.Shortened(result.Error, longestError), r.Webhook.ID)
+			result.EventID, result.Tries, next, service.Shortened(result.Error, longestError), r.Webhook.ID)
 	}
 	return err
 }

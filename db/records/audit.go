@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"velocityd/db/session"
@@ -37,53 +36,11 @@ func editsOf(rows []auditRow) ([]service.Edit, error) {
 	edits := make([]service.Edit, len(rows))
 	for i, row := range rows {
 		var err error
-		if edits[i], err = row.edit(); err != nil {
+		if edits[i], err = row.entry().Edit(); err != nil {
 			return nil, fmt.Errorf("change %d: %w", row.ID, err)
 		}
 	}
 	return edits, nil
-}
-
-func (r auditRow) edit() (e service.Edit, err error) {
-	e.ID, e.At = r.ID, r.At
-	switch {
-	case r.Subject == "zone":
-		e.ZoneBefore, e.ZoneAfter, err = statesOf(r, func(state []byte) (service.Zone, error) { return service.ZoneOfState(r.ZoneID, state) })
-	case r.Subject == "override":
-		e.OverrideBefore, e.OverrideAfter, err = statesOf(r, func(state []byte) (service.Override, error) {
-			return service.OverrideOfState(r.ZoneID, r.OverrideID.V, state)
-		})
-	case r.Action == "release":
-		e.Released, err = r.released()
-	}
-	return e, err
-}
-
-// statesOf reads the states before and after a change: nil where there is none.
-func statesOf[T any](r auditRow, read func(state []byte) (T, error)) (before, after *T, err error) {
-	if len(r.Before) > 0 {
-		before = new(T)
-		*before, err = read(r.Before)
-	}
-	if len(r.After) > 0 && err == nil {
-		after = new(T)
-		*after, err = read(r.After)
-	}
-	return before, after, err
-}
-
-// released returns the bucket of a release, or nil if its key is not there any more.
-func (r auditRow) released() (*service.Bucket, error) {
-	var state struct {
-		Key string `json:"bucket_key"`
-	}
-	if err := json.Unmarshal(r.After, &state); err != nil {
-		return nil, fmt.Errorf("release %d cannot be read", r.ID) // the text holds a key
-	}
-	if state.Key == "" {
-		return nil, nil
-	}
-	return &service.Bucket{ZoneID: r.ZoneID, Key: state.Key}, nil
 }
 
 // NewestChanges returns the newest changes of zones and overrides, the newest first, those of one

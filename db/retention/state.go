@@ -124,7 +124,7 @@ VALUES (?, UTC_TIMESTAMP(6))
 func end(ctx context.Context, conn *sqlx.Conn, run *Run, before string) error {
 	text, position := "", run.Position
 	if run.Err != nil {
-		text, position = Shortened(run.Err.Error(), longestNote), before
+		text, position = service.Shortened(run.Err.Error(), longestNote), before
 	}
 	_, err := conn.ExecContext(ctx, `
 UPDATE retention_task
@@ -136,12 +136,4 @@ UPDATE retention_task
        error = ?
  WHERE name = ?`, text, run.Removed, run.Backlog, position, text, run.Task)
 	return err
-}
-
-// Shortened cuts a text at so many characters.
-func Shortened(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most])
-	}
-	return text
 }

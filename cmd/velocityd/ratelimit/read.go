@@ -199,7 +199,7 @@ func (r *reader) limit(n *node, m map[string]*yaml.Node, description string) {
 	case requests > service.MaxRate:
 		r.leave(at, "a zone admits at most "+strconv.Itoa(service.MaxRate)+" attempts in its window: these descriptors are not limited")
 	default:
-		zone := service.Zone{ID: r.next, Description: shortened(description), Rate: int(requests), Window: window}
+		zone := service.Zone{ID: r.next, Description: service.Shortened(description, service.MaxDescriptionLength), Rate: int(requests), Window: window}
 		if isShadow || isQuota {
 			zone.Mode = service.ModeShadow
 		}
@@ -219,10 +219,4 @@ func windowOf(unit string) time.Duration {
 	return map[string]time.Duration{
 		"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
 	}[strings.ToLower(unit)]
-}
-
-// shortened cuts a description at the length that zones have room for.
-func shortened(text string) string {
-	letters := []rune(text)
-	return string(letters[:min(len(letters), service.MaxDescriptionLength)])
 }

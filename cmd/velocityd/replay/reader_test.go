@@ -28,82 +28,67 @@ func story(lines ...string) ([]string, *reader) {
 
 func TestReaderReadsEveryWayInWhichALoginFailsOrSucceeds(t *testing.T) {
 	t.Parallel()
-	const from = " from 203.0.113.9 port 38926 ssh2"
+	for outcome, logins := range map[string][]struct{ before, after, user string }{
+		"failure": {
+			{"Failed password for root", "", "root"},
+			{"Failed password for invalid user eve", "", "eve"},
+			{"Failed password for illegal user eve", "", "eve"},
+			{"Failed password for root", "\r\n", "root"},
+			{"Failed publickey for root", "", "root"},
+			{"Failed publickey for invalid user eve", ": ED25519 SHA256:ab/c+d", "eve"},
+			{"Failed keyboard-interactive/pam for invalid user oracle", "", "oracle"},
+			{"Failed keyboard-interactive for invalid user oracle", "", "oracle"},
+			{"Failed gssapi-with-mic for ann", "", "ann"},
+			{"Failed hostbased for ann", `: RSA SHA256:abc, client user "x", client host "y"`, "ann"},
+			{"Failed publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d", "ann"},
+			{"Failed password for invalid user ", "", ""},
+			{"Failed password for ", "", ""},
+			{"Failed password for invalid user a b  c", "", "a b  c"},
+			{"Failed password for invalid user x from 192.0.2.1 port 22", "", "x from 192.0.2.1 port 22"},
+			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2", "", "root from 192.0.2.1 port 22 ssh2"},
+			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x", "", "root from 192.0.2.1 port 22 ssh2: x"},
+			{"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x", ": RSA SHA256:abc", "root from 192.0.2.1 port 22 ssh2: RSA SHA256:x"},
+			{"Failed password for invalid user invalid user x", "", "invalid user x"},
+			{"Failed password for invalid user", "", "invalid user"},
+		},
+		"success": {
+			{"Accepted password for ann", "", "ann"},
+			{"Accepted keyboard-interactive/pam for carol", "", "carol"},
+			{"Accepted none for ann", "", "ann"},
+			{"Accepted gssapi-with-mic for ann", ": ann@EXAMPLE", "ann"},
+			{"Accepted publickey for ann", ": ED25519 SHA256:abc", "ann"},
+			{"Accepted publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d", "ann"},
+		},
+	} {
+		for _, l := range logins {
+			wantRead(t, l.before+" from 203.0.113.9 port 38926 ssh2"+l.after, l.user+" 203.0.113.9 "+outcome)
+		}
+	}
 	for message, want := range map[string]string{
-		"Failed password for root" + from: "root " +
-			"203.0.113.9 failure",
-		"Failed password for invalid user eve" + from: "eve " +
-			"203.0.113.9 failure",
-		"Failed password for illegal user eve" + from: "eve " +
-			"203.0.113.9 failure",
-		"Failed password for root" + from + "\r\n": "root " +
-			"203.0.113.9 failure",
-		"Failed password for root from 203.0.113.9 port 38926":          "root 203.0.113.9 failure",
-		"Failed password for root from 2001:db8::7 port 22 ssh2":        "root 2001:db8::7 failure",
-		"Failed password for root from ::ffff:203.0.113.9 port 22 ssh2": "root 203.0.113.9 failure",
-		"Failed password for carol from fe80::1234%lo port 48732 ssh2":  "carol fe80::1234 failure",
-		"Failed password for root from UNKNOWN port 65535 ssh2":         "root  failure",
-		"Failed publickey for root" + from: "root " +
-			"203.0.113.9 failure",
-		"Failed publickey for invalid user eve" + from +
-			": ED25519 SHA256:ab/c+d": "eve 203.0.113.9 failure",
-		"Failed keyboard-interactive/pam for invalid user oracle" +
-			from: "oracle 203.0.113.9 failure",
-		"Failed keyboard-interactive for invalid user oracle" +
-			from: "oracle 203.0.113.9 failure",
-		"Failed gssapi-with-mic for ann" + from: "ann " +
-			"203.0.113.9 failure",
-		"Failed hostbased for ann" + from + `: RSA SHA256:abc, client user "x", client host "y"`: "ann " +
-			"203.0.113.9 failure",
+		"Failed password for root from 203.0.113.9 port 38926":                                                     "root 203.0.113.9 failure",
+		"Failed password for root from 2001:db8::7 port 22 ssh2":                                                   "root 2001:db8::7 failure",
+		"Failed password for root from ::ffff:203.0.113.9 port 22 ssh2":                                            "root 203.0.113.9 failure",
+		"Failed password for carol from fe80::1234%lo port 48732 ssh2":                                             "carol fe80::1234 failure",
+		"Failed password for root from UNKNOWN port 65535 ssh2":                                                    "root  failure",
 		"error: PAM: Authentication failure for carol from 203.0.113.9":                                            "carol 203.0.113.9 failure",
 		"error: PAM: User not known to the underlying authentication module for illegal user eve from 2001:db8::7": "eve 2001:db8::7 failure",
 		"error: PAM: Have exhausted maximum number of retries for service for carol from 203.0.113.9":              "carol 203.0.113.9 failure",
 		"error: PAM: Authentication failure for carol from client.example":                                         "carol  failure",
-		"Accepted password for ann" + from: "ann " +
-			"203.0.113.9 success",
-		"Accepted keyboard-interactive/pam for carol" +
-			from: "carol 203.0.113.9 success",
-		"Accepted none for ann" + from: "ann " +
-			"203.0.113.9 success",
-		"Accepted gssapi-with-mic for ann" + from + ": ann@EXAMPLE": "ann " +
-			"203.0.113.9 success",
-		"Accepted publickey for ann" + from + ": ED25519 SHA256:abc": "ann " +
-			"203.0.113.9 success",
-		"Accepted publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d": "ann " +
-			"203.0.113.9 success",
-		"Failed publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d": "ann " +
-			"203.0.113.9 failure",
-		"Failed password for invalid user " + from: " " +
-			"203.0.113.9 failure",
-		"Failed password for " + from: " " +
-			"203.0.113.9 failure",
-		"Failed password for invalid user a b  c" + from: "a b  c " +
-			"203.0.113.9 failure",
-		"Failed password for invalid user x from 192.0.2.1 port 22" +
-			from: "x from 192.0.2.1 port 22 203.0.113.9 failure",
-		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2" +
-			from: "root from 192.0.2.1 port 22 ssh2 203.0.113.9 failure",
-		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x" +
-			from: "root from 192.0.2.1 port 22 ssh2: x 203.0.113.9 failure",
-		"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x" + from +
-			": RSA SHA256:abc": "root from 192.0.2.1 port 22 ssh2: RSA SHA256:x 203.0.113.9 failure",
-		"error: PAM: Authentication failure for illegal user a for b from 192.0.2.1 from 203.0.113.9": "a for b from 192.0.2.1 203.0.113.9 " +
-			"failure",
-		"Failed password for invalid user invalid user x" +
-			from: "invalid user x 203.0.113.9 failure",
-		"Failed password for invalid user" + from: "invalid " +
-			"user 203.0.113.9 failure",
-		"message repeated 5 times: [ Failed password for root" + from +
-			"]": "root 203.0.113.9 failure x5",
-		"message repeated 99999 times: [ Failed password for root" + from +
-			"]": "root 203.0.113.9 failure x99999",
-		"message repeated 2 times: [ Failed password for invalid user a ]" + from +
-			"]": "a ] 203.0.113.9 failure x2",
-		"message repeated 2 times: [ error: PAM: Authentication failure for carol from 203.0.113.9]": "carol 203.0.113.9 failure x2",
+		"error: PAM: Authentication failure for illegal user a for b from 192.0.2.1 from 203.0.113.9":              "a for b from 192.0.2.1 203.0.113.9 failure",
+		"message repeated 5 times: [ Failed password for root from 203.0.113.9 port 22 ssh2]":                      "root 203.0.113.9 failure x5",
+		"message repeated 99999 times: [ Failed password for root from 203.0.113.9 port 22 ssh2]":                  "root 203.0.113.9 failure x99999",
+		"message repeated 2 times: [ Failed password for invalid user a ] from 203.0.113.9 port 22 ssh2]":          "a ] 203.0.113.9 failure x2",
+		"message repeated 2 times: [ error: PAM: Authentication failure for carol from 203.0.113.9]":               "carol 203.0.113.9 failure x2",
 	} {
-		if got, r := story(stamp + message); len(got) != 1 || got[0] != want || r.skipped.Unread != 0 {
-			t.Errorf("%q:\n got %q and %d unread\nwant %q", message, got, r.skipped.Unread, want)
-		}
+		wantRead(t, message, want)
+	}
+}
+
+// wantRead fails unless a reader makes one attempt of a message.
+func wantRead(t *testing.T, message, want string) {
+	t.Helper()
+	if got, r := story(stamp + message); len(got) != 1 || got[0] != want || r.skipped.Unread != 0 {
+		t.Errorf("%q:\n got %q and %d unread\nwant %q", message, got, r.skipped.Unread, want)
 	}
 }
 
