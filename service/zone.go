@@ -96,7 +96,7 @@ type Zone struct {
 	// count, and at most a day. The last of these txns counts the others. 0 is all.
 	RecordBlocked int
 
-	// KeepDays is for how many days the zone's txns are kept at least, 0 to MaxKeepDays. The policy of the database,
+	// KeepDays is for how many days the zone's txns are kept at least, 0 to 36500. The policy of the database,
 	// for all zones, may keep them longer. It decides no check.
 	KeepDays int
 

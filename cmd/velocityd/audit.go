@@ -71,7 +71,7 @@ func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// options returns what is to be proven, or a usageError.
+// options returns what is to be proven, or a shell.UsageError.
 func (c *auditCmd) options() (o prover.Options, err error) {
 	if c.Findings < 1 {
 		return o, shell.Usagef("--findings must be 1 or more; it is %d", c.Findings)

@@ -65,7 +65,7 @@ func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// question returns the check, or a usageError.
+// question returns the check, or a shell.UsageError.
 func (c *checkCmd) question() (service.Check, error) {
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}}
 	if c.AttemptID != nil {

@@ -73,7 +73,7 @@ func (c *devCmd) Run(ctx context.Context, p *shell.Process) (err error) {
 	return err
 }
 
-// validate returns a usageError for flags that dev cannot run with.
+// validate returns a shell.UsageError for flags that dev cannot run with.
 func (c *devCmd) validate() error {
 	switch {
 	case c.DSN != "" || c.DSNFile != "":

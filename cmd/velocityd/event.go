@@ -33,7 +33,7 @@ type eventFilter struct {
 	Keys  []string     `name:"key" env:"-" sep:"none" placeholder:"KEY" help:"Only events of this bucket of the one zone, in any spelling that the zone takes; may be repeated."`
 }
 
-// query returns a query that stores take, or a usageError.
+// query returns a query that stores take, or a shell.UsageError.
 func (f eventFilter) query(order service.HistoryOrder, cursor uint64) (event.Query, error) {
 	q := event.Query{Types: f.Types, Zones: f.Zones, Keys: f.Keys, Order: order, Cursor: cursor, Limit: event.MaxPage}
 	if err := q.Validate(); err != nil {

@@ -20,7 +20,7 @@ type consoleFlags struct {
 // longestConsoleKey bounds the file of the console's key: its digits, and white space around them.
 const longestConsoleKey = 256
 
-// validate returns a usageError for settings that cannot work.
+// validate returns a shell.UsageError for settings that cannot work.
 func (f consoleFlags) validate() error {
 	if f.ConsoleZone < 0 || f.ConsoleZone > service.MaxZoneID {
 		return shell.Usagef("--console-zone must be a zone's id, or 0; it is %d", f.ConsoleZone)

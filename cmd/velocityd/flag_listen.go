@@ -30,7 +30,7 @@ type listenFlags struct {
 // anyHost in --allowed-hosts allows all names.
 const anyHost = "*"
 
-// validate returns a usageError for settings that cannot work together.
+// validate returns a shell.UsageError for settings that cannot work together.
 func (f listenFlags) validate() error {
 	switch {
 	case (f.TLSCert == "") != (f.TLSKey == ""):
@@ -63,7 +63,7 @@ func (f listenFlags) validate() error {
 	return nil
 }
 
-// validateAddress returns a usageError unless address is a host, which may be empty, and a port.
+// validateAddress returns a shell.UsageError unless address is a host, which may be empty, and a port.
 // Without a port the instance would take any free one, on all addresses.
 func validateAddress(flag, address string) error {
 	_, port, err := net.SplitHostPort(address)

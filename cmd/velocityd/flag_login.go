@@ -9,7 +9,7 @@ type loginFlags struct {
 	OnError     string `env:"VELOCITY_ON_ERROR" default:"deny" enum:"allow,deny" placeholder:"allow|deny" help:"Whether a login may pass that the service has not decided."`
 }
 
-// validate returns a usageError for zones that cannot be used together.
+// validate returns a shell.UsageError for zones that cannot be used together.
 func (f loginFlags) validate() error {
 	switch {
 	case f.UserZone == 0 && f.AddressZone == 0:

@@ -44,7 +44,7 @@ type serviceFlags struct {
 	ask.KeyFlags    `embed:""`
 }
 
-// validate returns a usageError for settings that cannot work together.
+// validate returns a shell.UsageError for settings that cannot work together.
 func (f serviceFlags) validate() error {
 	switch {
 	case f.LockWait < time.Second || f.LockWait%time.Second != 0:

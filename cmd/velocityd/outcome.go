@@ -29,7 +29,7 @@ Examples:
   velocityd outcome --attempt-id 6f1d0c52-93e4-4d7a-b1f0-2c9c8b1e5a47 success`
 }
 
-// report returns the report, or a usageError.
+// report returns the report, or a shell.UsageError.
 func (c *outcomeCmd) report() (report service.Report, err error) {
 	switch {
 	case c.AttemptID == nil && c.Outcome == nil:

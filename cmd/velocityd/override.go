@@ -182,7 +182,7 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// validate returns a usageError for flags that are wrong in every database.
+// validate returns a shell.UsageError for flags that are wrong in every database.
 func (c *overrideSetCmd) validate() error {
 	switch {
 	case c.Action == service.OverrideLimit && c.Rate == nil:
@@ -199,7 +199,7 @@ func (c *overrideSetCmd) validate() error {
 }
 
 // override returns the wanted override, its key normalised by the rule of the zone, unless a person is asked and says no.
-// Its other errors are usageErrors or those of the store.
+// Its other errors are shell.UsageErrors or those of the store.
 func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {

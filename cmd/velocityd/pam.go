@@ -52,7 +52,7 @@ func forgetEnvironment(args []string) {
 	}
 }
 
-// validate returns a usageError for settings that cannot work together.
+// validate returns a shell.UsageError for settings that cannot work together.
 func (f *pamFlags) validate() error {
 	if f.URL == "" {
 		return shell.Usagef("--url must name the service to ask, such as http://127.0.0.1:8080")
@@ -60,7 +60,7 @@ func (f *pamFlags) validate() error {
 	return f.loginFlags.validate()
 }
 
-// do lets act use the door for the login that pam_exec tells of. Errors of settings are usageErrors.
+// do lets act use the door for the login that pam_exec tells of. Errors of settings are shell.UsageErrors.
 func (f *pamFlags) do(ctx context.Context, p *shell.Process, act func(context.Context, pam.Door, pam.Login) error) error {
 	ctx, cancel := context.WithTimeout(ctx, pamDeadline)
 	defer cancel()

@@ -151,7 +151,7 @@ func (c *proxyCmd) tls(ctx context.Context, logger *slog.Logger) (*tls.Config, e
 	return certificates.Config(), nil
 }
 
-// options returns the settings of the proxy, without service and log, or a usageError.
+// options returns the settings of the proxy, without service and log, or a shell.UsageError.
 func (c *proxyCmd) options() (o proxy.Options, err error) {
 	if err := c.validate(); err != nil {
 		return o, err
@@ -235,7 +235,7 @@ func (c *proxyCmd) pages() (proxy.Pages, error) {
 	return pages, nil
 }
 
-// validate returns a usageError for settings that cannot work together.
+// validate returns a shell.UsageError for settings that cannot work together.
 func (c *proxyCmd) validate() error {
 	const mostLoginBytes = 1 << 20
 	zones := c.loginFlags.validate()

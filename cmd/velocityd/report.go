@@ -38,7 +38,7 @@ Example:
   velocityd report --zone 1 --since 24h --addresses-zone 2`
 }
 
-// query returns the question, or a usageError.
+// query returns the question, or a shell.UsageError.
 func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	q = service.ZoneReportQuery{
 		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,

@@ -33,7 +33,7 @@ func roleCommands(t *testing.T) []roleCommand {
 		{"migrate status", roles.Owner, "SELECT *", exitFine},
 		{"serve", admin, "", 0},         // TestTheServicesAccountMayDoEachOperation
 		{"dev", admin, "", 0},           // a database that it makes itself
-		{"migrate roles", admin, "", 0}, // TestMigrateRoles…
+		{"migrate roles", admin, "", 0}, // TestMigrateRolesDoesWhatItsDryRunPrints
 		{"migrate down", admin, "", 0},  // TestTheOwnersGrantsAreEnough
 		{"zone set 1 --rate 2 --window 3600 --lockout 60 --totals", roles.DBA, "INSERT zone_master", exitFine},
 		{"zone set 1 --rate 3", roles.DBA, "UPDATE zone_master", exitFine},

@@ -31,7 +31,7 @@ type clusterSecret struct {
 	http        *http.Client
 }
 
-// openClusterSecret returns the Secret of a name. Its errors are usageErrors. It asks nothing.
+// openClusterSecret returns the Secret of a name. Its errors are shell.UsageErrors. It asks nothing.
 func openClusterSecret(lookupEnv func(string) (string, bool), account, name string) (*clusterSecret, error) {
 	host, _ := lookupEnv("KUBERNETES_SERVICE_HOST")
 	port, _ := lookupEnv("KUBERNETES_SERVICE_PORT")

@@ -56,7 +56,7 @@ func before(text string) (time.Time, error) {
 	return shell.ParseMoment(text, time.Now())
 }
 
-// between returns the interval that --since and --until mean, whose end is now if it is left out, or a usageError.
+// between returns the interval that --since and --until mean, whose end is now if it is left out, or a shell.UsageError.
 func between(since, until string) (from, to time.Time, err error) {
 	q := service.HistoryQuery{Until: time.Now()}
 	if err := (txn.Interval{Since: since, Until: until}).Bound(&q, before); err != nil {
@@ -65,7 +65,7 @@ func between(since, until string) (from, to time.Time, err error) {
 	return q.Since, q.Until, nil
 }
 
-// checkedQuery returns a query that stores take, or a usageError.
+// checkedQuery returns a query that stores take, or a shell.UsageError.
 func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
 	query := filter.Query(order)
 	if err := interval.Bound(&query, before); err != nil {

@@ -61,7 +61,7 @@ func (f zoneFlags) named(name string) reflect.Value {
 	return f.Elem().Field(i).Elem()
 }
 
-// validate returns a usageError if no flag is named, and for zero values, which package service would take for
+// validate returns a shell.UsageError if no flag is named, and for zero values, which package service would take for
 // "the default".
 func (f zoneFlags) validate() error {
 	if f.Elem().IsZero() {

@@ -14,7 +14,7 @@ import (
 	"velocityd/service"
 )
 
-// LimitColumns are the columns of zone_master that a decision needs, in the order in which limitOf
+// LimitColumns are the columns of zone_master that a decision needs, in the order in which LimitOf
 // reads them.
 //
 //nolint:gochecknoglobals // made once of a table that nothing changes
@@ -24,7 +24,7 @@ var (
 	Limits       = 1 + len(zonerow.Deciding)
 )
 
-// LimitOf returns the zone whose limitColumns begin row, and the rest of the row.
+// LimitOf returns the zone whose LimitColumns begin row, and the rest of the row.
 func LimitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
 	zone.ID = session.AsInt(row[0])
 	rest, fits := zonerow.Deciding.Read(&zone, row[1:])

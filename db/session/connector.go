@@ -160,7 +160,7 @@ func (c *Connector) Close() error {
 	}
 }
 
-// connect opens one connection and proves its session. Its errors wrap errUnreached.
+// connect opens one connection and proves its session. Its errors wrap ErrUnreached.
 func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.open(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (u Use) configure(cfg *mysql.Config) {
 	if u != ForPool {
 		cfg.MultiStatements = true
 		// The engine's error says more than the driver's, which is only that the connection
-		// is bad. After it the connection is given up: see endsSession.
+		// is bad. After it the connection is given up: see EndsSession.
 		cfg.RejectReadOnly = false
 		cfg.ParseTime = false
 		// See connection.within.
@@ -110,7 +110,7 @@ func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ReadTimeout = silenceTimeout
 }
 
-// silentBound is the statement that lets a session's transactions be silent for silentTx seconds
+// silentBound is the statement that lets a session's transactions be silent for SilentTx seconds
 // at most, or nothing where batches say so each by itself. version is what the engine answers to
 // VERSION(): an engine that is forced by Options may run on another one. On Vitess the session's
 // settings have a bound. On TiDB it also says that a bucket is locked by an INSERT … ON DUPLICATE

@@ -57,7 +57,7 @@ func (f DSNFlags) Attrs() []slog.Attr {
 }
 
 // Configured returns the configured DSN, or "" if there is none. Its errors are
-// usageErrors and repeat nothing of the DSN. It connects to nothing.
+// shell.UsageErrors and repeat nothing of the DSN. It connects to nothing.
 func (f DSNFlags) Configured() (string, error) {
 	if f.DSN != "" && f.DSNFile != "" {
 		return "", shell.Usagef("both --dsn (VELOCITY_DSN) and --dsn-file (VELOCITY_DSN_FILE) are set: leave one out")

@@ -31,7 +31,7 @@ func (f *ServiceFlags) inherit(p *shell.Process) {
 	f.inherited, _ = p.LookupEnv("VELOCITY_TOKEN")
 }
 
-// Client returns a client of the service at --url. It connects to nothing. The errors are usageErrors.
+// Client returns a client of the service at --url. It connects to nothing. The errors are shell.UsageErrors.
 func (f ServiceFlags) Client(options ...client.Option) (*client.Client, error) {
 	token, err := f.token()
 	if err != nil {

@@ -15,7 +15,7 @@ type TokenFlags struct {
 	inherited string // VELOCITY_TOKEN
 }
 
-// token returns the token to ask with, or "" if there is none. Its errors are usageErrors
+// token returns the token to ask with, or "" if there is none. Its errors are shell.UsageErrors
 // and repeat nothing of the text.
 func (f TokenFlags) token() (string, error) {
 	text, source := f.inherited, "VELOCITY_TOKEN"
