@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWrongUsageIsToldWithCode2(t *testing.T) {
+func TestWrongUsageIsToldWithCode2(t *testing.T) { //nolint:funlen // a table
 	t.Parallel()
 	const dsn = "u:p@tcp(127.0.0.1:1)/d"
 	wantMisuse(t, []misuse{
