@@ -80,7 +80,7 @@ type world struct {
 // running.
 func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks []block) *world {
 	t.Helper()
-	base := engine.Empty(t)
+	base := serverOf(t, engine, page)
 	cfg, err := mysql.ParseDSN(base.DSN)
 	if err != nil || cfg.Net != "unix" {
 		t.Skip("needs the socket of a private server")
@@ -118,6 +118,16 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 			""+printedService+"\n")
 	}
 	return w
+}
+
+// serverOf returns an empty database. That of the granting page, which sets variables of its server for all sessions, is on a server
+// of the page alone.
+func serverOf(t *testing.T, engine *dbtest.Engine, page string) *dbtest.Database {
+	t.Helper()
+	if page == grantingPage {
+		return dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+	}
+	return engine.Empty(t)
 }
 
 // readSecrets learns the passwords of the accounts that the granting page makes,
