@@ -86,7 +86,7 @@ func TestAChildEndsWithTheRun(t *testing.T) {
 	}
 }
 
-func TestAProgramThatHangsIsKilledWithWhatItStarted(t *testing.T) {
+func TestHungProgramIsKilledWithItsChildren(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alive")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

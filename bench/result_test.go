@@ -175,7 +175,7 @@ func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	}
 }
 
-func TestResultsOnAnEngineAreThoseOfRivalsWithoutOne(t *testing.T) {
+func TestEngineResultsIncludeRivalsWithoutEngine(t *testing.T) {
 	t.Parallel()
 	one, other := &engine{}, &engine{}
 	m := &measured{results: []result{

@@ -21,7 +21,7 @@ func TestSecondaryIndexesAreReadFromTheTablesText(t *testing.T) {
 	}
 }
 
-func TestNumbersTakeADigitForEachPowerOfTen(t *testing.T) {
+func TestNumbersTakeOneDigitPerPowerOfTen(t *testing.T) {
 	t.Parallel()
 	for of, digits := range map[int]int{1: 1, 10: 1, 11: 2, 100: 2, 1_000_000: 6, 1_000_001: 7} {
 		query := numbers(of)

@@ -61,7 +61,7 @@ func (l lone) ReportAll(ctx context.Context, reports []service.Report) ([]error,
 	return errs, nil
 }
 
-func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
+func TestLoneChecksAndReportsKeepStoreContract(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 		m := memory.New()
@@ -248,9 +248,9 @@ func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
 	}
 }
 
-// TestAnExplanationComesBackAsTheStoreGaveIt converts the client's explanation once more: where no limit decided, the answer leaves
+// TestExplanationComesBackAsTheStoreGaveIt converts the client's explanation once more: where no limit decided, the answer leaves
 // out the zone's.
-func TestAnExplanationComesBackAsTheStoreGaveIt(t *testing.T) {
+func TestExplanationComesBackAsTheStoreGaveIt(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	c := connect(t, serve(t, newHandler(m)))

@@ -100,7 +100,7 @@ func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
 	}
 }
 
-func TestALookUpWhoseAnswerIsLostHasChangedNothing(t *testing.T) {
+func TestLookUpWithLostAnswerChangedNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc

@@ -13,8 +13,8 @@ import (
 	"velocityd/service/memory"
 )
 
-// TestAClientThatOapiCodegenMakesOfTheDocumentAsksAndReports makes it in a copy of tools/oapi, compiles and runs it.
-func TestAClientThatOapiCodegenMakesOfTheDocumentAsksAndReports(t *testing.T) {
+// TestOapiCodegenClientAsksAndReports makes it in a copy of tools/oapi, compiles and runs it.
+func TestOapiCodegenClientAsksAndReports(t *testing.T) {
 	nightly.Only(t, "compiles oapi-codegen and a client that it makes")
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "oapi")

@@ -55,7 +55,7 @@ func (p *past) attempt(t *testing.T, n int) {
 	p.moved.Add(int64(time.Minute))
 }
 
-func TestAnExportHasEachTxnOnceAndIsRecorded(t *testing.T) {
+func TestExportHasEachTxnOnceAndIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	const n = 2*service.MaxHistoryPage + 7
@@ -84,7 +84,7 @@ const (
 	problemLine = `{"problem":{"title":"Service Unavailable","status":503,"detail":"x.","code":"busy"}}` + "\n"
 )
 
-func TestAnExportThatBreaksOffEndsWithAnError(t *testing.T) {
+func TestBrokenOffExportEndsWithError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
@@ -124,7 +124,7 @@ func TestAnExportThatBreaksOffEndsWithAnError(t *testing.T) {
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-func TestAFollowerMissesAndRepeatsNothingWhenConnectionsBreakOff(t *testing.T) {
+func TestFollowerMissesAndRepeatsNothingAcrossBrokenConnections(t *testing.T) {
 	t.Parallel()
 	p := newPast(t)
 	p.attempt(t, 3)
@@ -169,7 +169,7 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (b *breaking) cut() { (*b.end.Load())() }
 
-func TestAFollowerEndsWhereAnotherTryWouldNotHelp(t *testing.T) {
+func TestFollowerEndsWhenRetryWouldNotHelp(t *testing.T) {
 	t.Parallel()
 	const revoked = "event: problem\ndata: {\"title\":\"Unauthorized\",\"status\":401,\"detail\":\"x.\",\"code\":\"unauthenticated\"}\n\n"
 	event := "id: 1\ndata: " + txnLine + "\n"

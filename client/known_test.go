@@ -24,7 +24,7 @@ func sign(t *testing.T, key []byte, user string, at time.Time) string {
 	return cookie
 }
 
-func TestAKnownClientIsKnownForItsUserAndLifeAlone(t *testing.T) {
+func TestClientIsKnownForUserAndLifetimeAlone(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
 	cookie := sign(t, signingKey(1), "alice", at)
@@ -62,7 +62,7 @@ func TestAKnownClientIsKnownForItsUserAndLifeAlone(t *testing.T) {
 	}
 }
 
-func TestEachSignatureIsAnotherClientWithAKeyThatZonesTake(t *testing.T) {
+func TestEachSignatureIsNewClientWithValidKey(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for range 100 {
@@ -79,7 +79,7 @@ func TestEachSignatureIsAnotherClientWithAKeyThatZonesTake(t *testing.T) {
 	}
 }
 
-func TestSigningAClientNeedsALongKeyAndAUser(t *testing.T) {
+func TestSigningClientNeedsLongKeyAndUser(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"short key": errorOf(client.SignClient(signingKey(1)[1:], "alice", time.Now())),

@@ -178,7 +178,7 @@ func TestASlowSharedRequestIsOvertaken(t *testing.T) {
 	})
 }
 
-func TestASharedRequestHasOneErrorForEachCheck(t *testing.T) {
+func TestSharedRequestHasOneErrorPerCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t)

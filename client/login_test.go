@@ -114,7 +114,7 @@ func TestABlockedLoginDoesNotReachTheHandler(t *testing.T) {
 	}
 }
 
-func TestALoginThatNobodyDecidesDoesNotReachTheHandler(t *testing.T) {
+func TestUndecidedLoginDoesNotReachHandler(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t, 1)
 	next := func(http.ResponseWriter, *http.Request) { t.Error("the handler is asked") }
@@ -127,7 +127,7 @@ func TestALoginThatNobodyDecidesDoesNotReachTheHandler(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsNoLoginGoesOnUnasked(t *testing.T) {
+func TestNonLoginRequestGoesOnUnasked(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t, 0)
 	h.Fail(errors.New("nobody may ask"))
@@ -139,7 +139,7 @@ func TestARequestThatIsNoLoginGoesOnUnasked(t *testing.T) {
 	}
 }
 
-func TestAPolicyLetsALoginPassWithoutAReport(t *testing.T) {
+func TestPolicyLetsLoginPassWithoutReport(t *testing.T) {
 	t.Parallel()
 	away, err := client.New("http://127.0.0.1:1", client.WithOnError(client.Allow), client.WithTimeout(time.Second))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestAPolicyLetsALoginPassWithoutAReport(t *testing.T) {
 	}
 }
 
-func TestALoginThatAPolicyBlocksIsAFailureOfTheService(t *testing.T) {
+func TestLoginBlockedByPolicyIsServiceFailure(t *testing.T) {
 	t.Parallel()
 	away, err := client.New("http://127.0.0.1:1", client.WithOnError(client.Deny))
 	if err != nil {

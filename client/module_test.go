@@ -9,8 +9,8 @@ import (
 	"velocityd/internal/nightly"
 )
 
-// TestTheClientIsAModuleThatNeedsNothingButText makes the module that other programs require, and builds and tests it apart.
-func TestTheClientIsAModuleThatNeedsNothingButText(t *testing.T) {
+// TestClientModuleNeedsNothingButText makes the module that other programs require, and builds and tests it apart.
+func TestClientModuleNeedsNothingButText(t *testing.T) {
 	nightly.Only(t, "compiles the client as a module apart")
 	t.Parallel()
 	module := filepath.Join(t.TempDir(), "module")

@@ -44,7 +44,7 @@ func TestAPolicyDecidesWithoutTheService(t *testing.T) {
 	}
 }
 
-func TestAPolicyDoesNotDecideForWhoeverCausesAnError(t *testing.T) {
+func TestPolicyDoesNotCoverErrorsOfCallers(t *testing.T) {
 	t.Parallel()
 	gone, leave := context.WithCancel(t.Context())
 	leave()

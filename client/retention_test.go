@@ -9,7 +9,7 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestTheStateOfRetentionComesThroughHTTPAsItIs(t *testing.T) {
+func TestRetentionStateComesThroughHTTPUnchanged(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	at := time.Date(2026, 3, 1, 8, 0, 0, 123000, time.UTC)

@@ -24,7 +24,7 @@ func afterwards(handler http.Handler, lose http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
+func TestCheckRetriedAfterLostAnswerIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]http.HandlerFunc{
 		"cut": cut, "undecided": problem(504, "undecided"), "internal": problem(500, "internal"),
@@ -57,7 +57,7 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 
 // One instance of several that hangs must not use up the time of a login, whether it takes the
 // connection or not.
-func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
+func TestUnansweredTryLeavesTimeForAnother(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -103,7 +103,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-func TestRetryAfterBeyondTheDeadlineEndsTheCallAtOnce(t *testing.T) {
+func TestRetryAfterBeyondDeadlineEndsCallAtOnce(t *testing.T) {
 	t.Parallel()
 	f := &faults{list: []http.HandlerFunc{problem(503, "busy", "Retry-After", "3600")}}
 	p := &pauses{}
@@ -113,7 +113,7 @@ func TestRetryAfterBeyondTheDeadlineEndsTheCallAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatMayBeCountedIsNotCalledBusy(t *testing.T) {
+func TestPossiblyCountedAttemptIsNotBusy(t *testing.T) {
 	t.Parallel()
 	f := &faults{list: []http.HandlerFunc{problem(504, "undecided"), problem(503, "busy", "Retry-After", "3600")}}
 	_, err := connect(t, serve(t, f), client.WithPause((&pauses{}).pause)).Check(t.Context(), one("alice"))
@@ -248,7 +248,7 @@ func TestCallsEndWithTheirDeadline(t *testing.T) {
 	}
 }
 
-func TestAPortThatRefusesIsAskedThreeTimesInAQuarterOfASecond(t *testing.T) {
+func TestRefusingPortIsAskedThriceWithinQuarterSecond(t *testing.T) {
 	t.Parallel()
 	p := &pauses{}
 	c := connect(t, "http://127.0.0.1:1", client.WithPause(p.pause), client.WithTimeout(time.Hour))

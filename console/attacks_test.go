@@ -21,7 +21,7 @@ func (p *place) ZoneReport(ctx context.Context, zone service.Zone, query service
 	return p.Store.ZoneReport(ctx, zone, query)
 }
 
-func TestAnAttackIsNamedAndEachNumberLeadsToItsAttempts(t *testing.T) {
+func TestAttackIsNamedAndNumbersLinkToAttempts(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
@@ -82,7 +82,7 @@ func TestAttemptsOfOtherZonesHideNoAttack(t *testing.T) {
 	}
 }
 
-func TestAPageOfPartOfItsTimeNeverSaysNo(t *testing.T) {
+func TestPageOfPartialTimeNeverSaysNo(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.spray(t)
@@ -132,7 +132,7 @@ func TestThePlaybooksThatThePageNamesExist(t *testing.T) {
 	}
 }
 
-func TestAPageOfAttacksTeachesWhereThereIsNoZone(t *testing.T) {
+func TestAttacksPageTeachesWhereNoZoneExists(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	b := p.browser(t)

@@ -69,7 +69,7 @@ func TestTheAuditTellsWhoDidWhatAndWhy(t *testing.T) {
 	}
 }
 
-func TestAZoneIsPutBackAsItWasBeforeAChange(t *testing.T) {
+func TestZoneIsPutBackAsBeforeChange(t *testing.T) {
 	t.Parallel()
 	p := audited(t)
 	b := p.browser(t)
@@ -95,7 +95,7 @@ func TestAZoneIsPutBackAsItWasBeforeAChange(t *testing.T) {
 	b.gets(t, "zones/1/versions/7", http.StatusOK, "There is nothing to do")
 }
 
-func TestADeletedZoneComesBackAndOneThatWasNotThereDoesNot(t *testing.T) {
+func TestDeletedZoneIsRestoredAbsentOneIsNot(t *testing.T) {
 	t.Parallel()
 	p := audited(t)
 	if err := p.DeleteZone(t.Context(), 1, service.Match{}, ""); err != nil {
@@ -114,7 +114,7 @@ func TestADeletedZoneComesBackAndOneThatWasNotThereDoesNot(t *testing.T) {
 	}
 }
 
-func TestAReaderWithoutTheScopeIsShownNoDeed(t *testing.T) {
+func TestReaderWithoutScopeIsShownNoDeed(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.audit = audited(t).audit

@@ -9,7 +9,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestALinkToAKeyOfAnotherZoneNamesNobodyToABoundReader(t *testing.T) {
+func TestBoundReaderCannotOpenOtherZonesKeyLink(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -30,7 +30,7 @@ func TestALinkToAKeyOfAnotherZoneNamesNobodyToABoundReader(t *testing.T) {
 	}
 }
 
-func TestAReaderBoundToAZoneGetsEachPageThatHeIsShown(t *testing.T) {
+func TestZoneBoundReaderGetsEachShownPage(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)

@@ -11,7 +11,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestAClientCertificateLogsItsPersonInWithoutAToken(t *testing.T) {
+func TestClientCertificateLogsPersonInWithoutToken(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	p := guarded(t)
@@ -39,7 +39,7 @@ func TestAClientCertificateLogsItsPersonInWithoutAToken(t *testing.T) {
 	}
 }
 
-func TestNobodyButATrustedProxySaysForWhomItAsks(t *testing.T) {
+func TestOnlyTrustedProxyNamesItsUser(t *testing.T) {
 	t.Parallel()
 	p := guarded(t) // believes no proxy
 	gateway := p.person(t, "gateway", access.ScopeHistory)

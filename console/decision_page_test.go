@@ -11,7 +11,7 @@ import (
 	"velocityd/service/explain"
 )
 
-func TestADecisionNamesThePartsThatAreNotKnownAnyMore(t *testing.T) {
+func TestDecisionNamesPartsNoLongerKnown(t *testing.T) {
 	t.Parallel()
 	c := &console{}
 	var err error

@@ -23,7 +23,7 @@ func TestADecisionSaysWhyAndWhatCounted(t *testing.T) {
 	p.browser(t).gets(t, "txns/1", http.StatusOK, "Allowed: it was attempt 1 of 1", "No earlier attempt counted")
 }
 
-func TestADecisionOutlivesItsZoneAndAMissingOneIsSaidToBeMissing(t *testing.T) {
+func TestDecisionOutlivesZoneAndMissingOneIsTold(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)

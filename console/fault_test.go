@@ -22,7 +22,7 @@ func TestEachPageCanBeParsed(t *testing.T) {
 	}
 }
 
-func TestAPageThatFailsTellsItsReaderNothingOfTheProgram(t *testing.T) {
+func TestFailedPageTellsNothingOfTheProgram(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	c := console{Options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheFilesOfUPlotAreThoseOfItsRelease(t *testing.T) {
+func TestUPlotFilesAreThoseOfItsRelease(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{ // of the package uplot 1.6.32
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -43,7 +43,7 @@ func TestFilesAreServedByTheirHashedNamesAlone(t *testing.T) {
 	}
 }
 
-func TestAFileHasItsMediaTypeWhateverTheMachineSays(t *testing.T) {
+func TestFileMediaTypeIgnoresTheMachine(t *testing.T) {
 	t.Parallel()
 	if err := mime.AddExtensionType(".js", "text/plain"); err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func TestTheFiltersInTheAddressChooseTheAttempts(t *testing.T) {
 	}
 }
 
-func TestAFilterByKeyIsSealedAndKeepsItsZone(t *testing.T) {
+func TestKeyFilterIsSealedAndKeepsItsZone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Description: "users"})
@@ -130,7 +130,7 @@ func TestOlderAttemptsComeByTheCursor(t *testing.T) {
 	}
 }
 
-func TestAnExportHoldsWhatIsFilteredAndStandsInTheAudit(t *testing.T) {
+func TestExportHoldsFilteredTxnsAndIsAudited(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})

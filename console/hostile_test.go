@@ -78,7 +78,7 @@ func TestAllQuestionsOfAPageHaveOneDeadline(t *testing.T) {
 	}
 }
 
-func TestWithoutTheDatabaseTheLogInIsShownAndPagesSaySo(t *testing.T) {
+func TestLoginShowsWithoutDatabaseAndPagesSaySo(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, before(func(w http.ResponseWriter, r *http.Request) bool {
 		return r.URL.Path != "/v1/caller" && refuse(w, service.ErrBusy)
@@ -97,7 +97,7 @@ func TestWithoutTheDatabaseTheLogInIsShownAndPagesSaySo(t *testing.T) {
 	}
 }
 
-func TestADeedLeadsToAPathBelowTheConsole(t *testing.T) {
+func TestDeedLeadsToPathBelowConsole(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
@@ -135,7 +135,7 @@ func TestPagesOfOtherOriginsEmbedNothing(t *testing.T) {
 	}
 }
 
-func TestOddPathsAndMethodsAreAnsweredInWordsOrRefused(t *testing.T) {
+func TestOddPathsAndMethodsAreExplainedOrRefused(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	b := p.browser(t)
@@ -156,7 +156,7 @@ func TestOddPathsAndMethodsAreAnsweredInWordsOrRefused(t *testing.T) {
 	}
 }
 
-func TestNoKeyAndNoNameOfAZoneIsMoreThanText(t *testing.T) {
+func TestKeysAndZoneNamesAreOnlyText(t *testing.T) {
 	t.Parallel()
 	const name, key = "users\u202e</script><b>", `"><img src=x onerror=alert(1)>'{{.}}` + "\u202e\u200b"
 	p := open(t)
@@ -174,7 +174,7 @@ func TestNoKeyAndNoNameOfAZoneIsMoreThanText(t *testing.T) {
 	}
 }
 
-func TestAnOlderBrowserSaysByOriginWhereAFormComesFrom(t *testing.T) {
+func TestOlderBrowserNamesFormSourceByOrigin(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden, "https://evil.example": http.StatusForbidden} {

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-func TestTxnIDsAreReadInTheSpellingsThatPeoplePaste(t *testing.T) {
+func TestTxnIDsAreReadInPastedSpellings(t *testing.T) {
 	t.Parallel()
 	s := newSpelling()
 	for _, text := range []string{

@@ -52,7 +52,7 @@ func (b *browser) search(t *testing.T, text string) (path, page string) {
 	return strings.TrimPrefix(last, console.Path), page
 }
 
-func TestASearchLeadsToTheDecisionOfAnIDInAnySpelling(t *testing.T) {
+func TestSearchFindsDecisionByIDInAnySpelling(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
@@ -65,7 +65,7 @@ func TestASearchLeadsToTheDecisionOfAnIDInAnySpelling(t *testing.T) {
 	}
 }
 
-func TestASearchLeadsToTheKeyAndSaysHowItWasFolded(t *testing.T) {
+func TestSearchLeadsToKeyAndTellsItsFolding(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
@@ -80,7 +80,7 @@ func TestASearchLeadsToTheKeyAndSaysHowItWasFolded(t *testing.T) {
 	}
 }
 
-func TestASearchThatMayMeanSeveralThingsShowsAll(t *testing.T) {
+func TestAmbiguousSearchShowsAllMeanings(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
@@ -134,7 +134,7 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
-func TestDeedsAreDoneFromThePageOfAKeyAndStandInTheAudit(t *testing.T) {
+func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -180,7 +180,7 @@ func TestDeedsAreDoneFromThePageOfAKeyAndStandInTheAudit(t *testing.T) {
 	}
 }
 
-func TestAFormThatIsWrongIsAnsweredInWords(t *testing.T) {
+func TestWrongFormIsAnsweredInWords(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
@@ -204,7 +204,7 @@ func TestAFormThatIsWrongIsAnsweredInWords(t *testing.T) {
 	b.gets(t, "keys/forged", http.StatusNotFound, "Search for the key again")
 }
 
-func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
+func TestReaderIsShownDeedsOfOwnScopesAlone(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -233,7 +233,7 @@ func TestAReaderIsShownTheDeedsOfHisScopesAlone(t *testing.T) {
 	caller.gets(t, "txns/1", http.StatusForbidden)
 }
 
-func TestAnAttemptThatIsForgottenIsFoundByAFarSearch(t *testing.T) {
+func TestForgottenAttemptIsFoundByFarSearch(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)

@@ -75,7 +75,7 @@ func TestTheMarkedAreReleasedUnderThePersonsName(t *testing.T) {
 	}
 }
 
-func TestALockoutThatHasBegunAnewIsLeftAlone(t *testing.T) {
+func TestRenewedLockoutIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.locking(t, 1, "alice", "bob")
@@ -96,7 +96,7 @@ func TestALockoutThatHasBegunAnewIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAllOfAZoneAreReleasedInPartsAfterTheirZoneWasTyped(t *testing.T) {
+func TestTypingZoneReleasesAllItsLockoutsInParts(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	keys := make([]string, 250)

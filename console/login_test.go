@@ -17,7 +17,7 @@ import (
 	"velocityd/service/servicetest"
 )
 
-func TestAProxyLogsItsUsersInByItsOwnToken(t *testing.T) {
+func TestProxyLogsUsersInByItsOwnToken(t *testing.T) {
 	t.Parallel()
 	p := &place{Store: memory.New(), credentials: new(servicetest.Credentials), proxies: front.ThisMachine()}
 	p.start(t, true)
@@ -38,7 +38,7 @@ func TestAProxyLogsItsUsersInByItsOwnToken(t *testing.T) {
 	}
 }
 
-func TestATokenThatEndsWhileAPageIsMadeLeadsToTheLogIn(t *testing.T) {
+func TestTokenEndingMidPageLeadsToLogIn(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, before(func(w http.ResponseWriter, r *http.Request) bool {
 		return r.URL.Path == "/v1/zones" && refuse(w, access.ErrUnauthenticated)
@@ -56,7 +56,7 @@ func (b *browser) tryLogIn(t *testing.T) *browser {
 	return b
 }
 
-func TestTheAddressDoesNotSayForLongThatALogInSucceeded(t *testing.T) {
+func TestAddressShowsLogInSuccessOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	b := p.person(t, "carol", access.ScopeAdmin).logIn(t)
@@ -65,7 +65,7 @@ func TestTheAddressDoesNotSayForLongThatALogInSucceeded(t *testing.T) {
 	}
 }
 
-func TestALogInThatItsZoneCannotDecideIsNoLogInTooMany(t *testing.T) {
+func TestUndecidedLogInIsNotOneTooMany(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) { o.LoginZone = 77 })
 	status, page := p.browser(t).post(t, "login", url.Values{"token": {"x"}})
@@ -74,7 +74,7 @@ func TestALogInThatItsZoneCannotDecideIsNoLogInTooMany(t *testing.T) {
 	}
 }
 
-func TestNobodyChoosesTheAddressThatHisLogInsAreCountedUnder(t *testing.T) {
+func TestLogInWithTwoForwardedAddressesIsRefused(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) {
 		o.LoginZone, o.Proxies = 9, front.Proxies{netip.MustParsePrefix("127.0.0.1/32")}
@@ -100,13 +100,13 @@ func (t noReports) ReportAll(context.Context, []service.Report) ([]error, error)
 	return nil, nil
 }
 
-func TestALogInByOnFailureIsNotReported(t *testing.T) {
+func TestLogInByOnFailureGoesUnreported(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) { o.LoginZone, o.Limiter, o.Outcomes = 9, degraded{}, noReports{t} })
 	p.person(t, "carol", access.ScopeAdmin).logIn(t)
 }
 
-func TestAFailedLogInWritesNoCookieAndAForeignLogOutEndsNoSession(t *testing.T) {
+func TestFailedLoginAndForeignLogoutChangeNoSession(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	b := p.person(t, "carol", access.ScopeAdmin)

@@ -10,7 +10,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestThePageOfThisMomentShowsWhatTheScopesAllow(t *testing.T) {
+func TestNowPageIsLimitedByTheReadersScopes(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.locking(t, 1, "alice")

@@ -49,7 +49,7 @@ func TestOverridesThatEndSoonestComeFirst(t *testing.T) {
 	lacks(t, strings.ReplaceAll(page, ">soon<", ""), "soon\"", "keys/soon")
 }
 
-func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
+func TestOverridePageTellsWhetherItWasMet(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
@@ -62,7 +62,7 @@ func TestThePageOfAnOverrideTellsWhetherItWasMet(t *testing.T) {
 	b.gets(t, "overrides/1/1", http.StatusOK, "<dt>Met this override</dt><dd>yes</dd>")
 }
 
-func TestADenyOfEverybodyIsAskedAboutBeforeItIsSaved(t *testing.T) {
+func TestBlanketDenyIsConfirmedBeforeSaving(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})

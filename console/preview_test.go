@@ -43,7 +43,7 @@ func previewed(t *testing.T) (*place, *studio, *browser) {
 	return p, s, p.browser(t)
 }
 
-func TestAPreviewAsksForTheRatesAroundAndFindsItsJobAgain(t *testing.T) {
+func TestPreviewAsksNearbyRatesAndRefindsItsJob(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
 	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
@@ -78,7 +78,7 @@ func result() *backtest.Result {
 	}
 }
 
-func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
+func TestPreviewShowsHarmPerRateAndSavesChoice(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
 	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
@@ -98,7 +98,7 @@ func TestAPreviewShowsWhomEachRateWouldHurtAndSavesTheChosenOne(t *testing.T) {
 	}
 }
 
-func TestAPreviewWhileAnotherIsMadeSaysSoAndKeepsTheForm(t *testing.T) {
+func TestSecondPreviewTellsOfFirstAndKeepsForm(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
 	s.err = service.ErrBusy

@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAPseudonymIsSaidToBeOneWhereverAKeyIsDrawn(t *testing.T) {
+func TestPseudonymIsLabelledWhereverKeyIsDrawn(t *testing.T) {
 	t.Parallel()
 	pseudonym := "hmac:" + "k1:" + strings.Repeat("a", 43)
 	if !service.IsPseudonym(pseudonym) {

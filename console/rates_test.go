@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRatesOfAPreviewAreFewAndHoldBothRates(t *testing.T) {
+func TestPreviewRatesAreFewAndHoldBothRates(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]int{{5, 8}, {0, 1}, {11, 11}, {20, 500}, {100, 100}, {0, 1_000_000}, {1_000_000, 3}} {
 		rates := ratesAround(pair[0], pair[1])

@@ -13,7 +13,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestEachPageAndDeedIsRefusedToThePresetsThatLackItsScope(t *testing.T) {
+func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -110,7 +110,7 @@ func requests(sealed string) []request {
 	}
 }
 
-func TestAReaderOfOneScopeGetsEachPageOfHisMenu(t *testing.T) {
+func TestReaderOfOneScopeGetsEachMenuPage(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)

@@ -13,7 +13,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestASessionEndsAfterEightHoursAndAfterThirtyIdleMinutes(t *testing.T) {
+func TestSessionLastsEightHoursOrThirtyIdleMinutes(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	idle, busy := p.person(t, "idle", access.ScopeAdmin), p.person(t, "busy", access.ScopeAdmin)
@@ -38,7 +38,7 @@ func TestASessionEndsAfterEightHoursAndAfterThirtyIdleMinutes(t *testing.T) {
 	}
 }
 
-func TestASessionHoldsOnAllInstancesWithTheKeyUntilItsTokenIsRevoked(t *testing.T) {
+func TestSessionHoldsOnInstancesWithKeyUntilRevoked(t *testing.T) {
 	t.Parallel()
 	withKey := func(key byte) func(*console.Options) {
 		return func(o *console.Options) { o.Key = bytes.Repeat([]byte{key}, 32) }
@@ -74,7 +74,7 @@ func mustParse(t *testing.T, address string) *url.URL {
 	return parsed
 }
 
-func TestTheCookieShowsNoTokenAndIsForThisOriginAlone(t *testing.T) {
+func TestCookieHidesTokenAndIsForOwnOrigin(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	token := p.credentials.AddToken(access.Caller{Name: "carol", Scopes: []access.Scope{access.ScopeAdmin}})

@@ -8,7 +8,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestTokensAreListedAndRevokedByTypingTheName(t *testing.T) {
+func TestTokensAreListedAndRevokedByTypedName(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann "+hostile, access.ScopePeek, access.ScopeHistory, access.ScopeMetrics)

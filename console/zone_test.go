@@ -34,7 +34,7 @@ func lacks(t *testing.T, page string, unwanted ...string) {
 	}
 }
 
-func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
+func TestZonesPageTellsStopsOfEachZone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Description: "login " + hostile, Rate: 1, Window: time.Hour})
@@ -47,7 +47,7 @@ func TestThePageOfZonesTellsWhatEachZoneStopped(t *testing.T) {
 	lacks(t, page, "<img")
 }
 
-func TestAZoneIsNotBlamedForWhatAnotherBlocked(t *testing.T) {
+func TestZoneIsNotBlamedForAnotherZonesBlock(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
@@ -60,7 +60,7 @@ func TestAZoneIsNotBlamedForWhatAnotherBlocked(t *testing.T) {
 	b.gets(t, "zones/2", http.StatusOK, "Stopped by this zone</dt><dd>0 · 0.0", "Blocked by any zone of the check</dt><dd>3")
 }
 
-func TestThePageOfAZoneTellsInWordsWhatItDoes(t *testing.T) {
+func TestZonePageExplainsTheZoneInWords(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{
@@ -76,7 +76,7 @@ func TestNoZonesIsToldWithWhatToDo(t *testing.T) {
 	open(t).browser(t).gets(t, "zones", http.StatusOK, "There are no zones", "velocityd zone set 1")
 }
 
-func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
+func TestZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	b := p.browser(t)
@@ -102,7 +102,7 @@ func TestAZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	}
 }
 
-func TestAFormIsNotSavedOverTheChangeOfAnother(t *testing.T) {
+func TestFormDoesNotOverwriteAnothersChange(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
@@ -122,7 +122,7 @@ func TestAFormIsNotSavedOverTheChangeOfAnother(t *testing.T) {
 	}
 }
 
-func TestAFormThatCannotBeSaysWhichFieldAndKeepsTheOthers(t *testing.T) {
+func TestWrongFormNamesItsFieldAndKeepsOthers(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
@@ -133,7 +133,7 @@ func TestAFormThatCannotBeSaysWhichFieldAndKeepsTheOthers(t *testing.T) {
 	}
 }
 
-func TestARateOfNothingIsAskedAboutBeforeItIsSaved(t *testing.T) {
+func TestRateOfZeroIsConfirmedBeforeSaving(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})

@@ -117,9 +117,9 @@ func TestARedirectIsAFailure(t *testing.T) {
 	}
 }
 
-// TestAnAnswerWithoutAnEndIsRead4096BytesFar has a receiver that stops after far more than a socket holds: a courier that reads
+// TestEndlessAnswerIsReadFor4096Bytes has a receiver that stops after far more than a socket holds: a courier that reads
 // all of it gets there.
-func TestAnAnswerWithoutAnEndIsRead4096BytesFar(t *testing.T) {
+func TestEndlessAnswerIsReadFor4096Bytes(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20
 	wrote := make(chan int, 1)
@@ -142,7 +142,7 @@ func TestAnAnswerWithoutAnEndIsRead4096BytesFar(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsEndsATryAtItsDeadline(t *testing.T) {
+func TestTryAtHungReceiverEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	to := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -172,7 +172,7 @@ func TestAnErrorHasNeitherURLNorSecret(t *testing.T) {
 	}
 }
 
-func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
+func TestErrorHoldsNothingThePeerWrote(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,7 +196,7 @@ func TestAnErrorHasNothingThatTheOtherEndWrote(t *testing.T) {
 	}
 }
 
-func TestAURLThatIsNeverCalledIsKnownByItsText(t *testing.T) {
+func TestForbiddenURLIsKnownByItsText(t *testing.T) {
 	t.Parallel()
 	c := courier.New(courier.Options{Allowed: []string{"Hooks.internal", "10.0.0.7", "::1"}})
 	for to, want := range map[string]string{

@@ -15,7 +15,7 @@ import (
 
 const gateText = "gates: {login: {buckets: [{zone: 1, key: {client: address}}], deny: 429}}\ndomains: {login: [{zone: 7, entries: [{key: user}]}]}"
 
-func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
+func TestChangedGatesFileTakesEffectUnlessWrong(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gates.yaml")
 	writeFile(t, path, []byte(gateText))
@@ -65,7 +65,7 @@ func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
 	})
 }
 
-func TestAFileOfGatesThatOthersCanWriteIsRefused(t *testing.T) {
+func TestGatesFileWritableByOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "gates.yaml")
 	writeFile(t, path, []byte(gateText))

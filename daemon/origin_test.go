@@ -10,7 +10,7 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestEveryReaderOfAttemptsLearnsTheOriginOfAddresses(t *testing.T) {
+func TestEveryReaderOfAttemptsLearnsAddressOrigins(t *testing.T) {
 	t.Parallel()
 	origins, err := geoip.Open(geoiptest.Example(t))
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestTheEndOfALockoutIsLookedForOftenEnough holds the five seconds within which its event is promised: a pause between two
+// TestLockoutEndsAreLookedForOftenEnough holds the five seconds within which its event is promised: a pause between two
 // looks leaves a second for the look.
-func TestTheEndOfALockoutIsLookedForOftenEnough(t *testing.T) {
+func TestLockoutEndsAreLookedForOftenEnough(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
 		if pause := about(eventPause)(); pause > 4*time.Second {

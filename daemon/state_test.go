@@ -103,7 +103,7 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	}
 }
 
-func TestAReadingThatIsOvertakenByANewerOneTeachesNothing(t *testing.T) {
+func TestOvertakenReadingTeachesNothing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	from := &listed{zones: spelt(), readAt: now}
@@ -155,7 +155,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 	}
 }
 
-func TestStateFolderThatCannotBeWrittenIsSaidOnce(t *testing.T) {
+func TestUnwritableStateFolderIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state")
 	m, learned, log := remembering(t, path, &listed{zones: spelt()})
@@ -195,7 +195,7 @@ func (c issued) LiveCredentials(context.Context) ([]access.Credential, time.Time
 
 func (issued) UseCredential(context.Context, uint64) error { return nil }
 
-func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing.T) {
+func TestCallersAreWrittenInBackgroundByTheEnd(t *testing.T) {
 	t.Parallel()
 	callers := issued{
 		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}}),

@@ -16,7 +16,7 @@ import (
 	"velocityd/handlers/handlerstest"
 )
 
-func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
+func TestChangedTLSFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	first, second, third := authority.Issue(t, "first"), authority.Issue(t, "second"), authority.Issue(t, "third")

@@ -15,7 +15,7 @@ func attempt(id string, buckets ...service.Bucket) []service.Check {
 	return []service.Check{{Buckets: buckets, AttemptID: id}}
 }
 
-func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
+func TestRetryAfterLostAnswerGetsFirstDecision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, p, store := through(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
@@ -76,7 +76,7 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 	})
 }
 
-func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T) {
+func TestOnlyExpiredAttemptsAreForgottenInCallersTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
@@ -114,8 +114,8 @@ func reportByID(t *testing.T, store *Store) error {
 	return receipts[0]
 }
 
-// TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor holds the row of an attempt as its check does before the COMMIT.
-func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
+// TestAttemptUnderWayIsNeitherFoundNorAwaited holds the row of an attempt as its check does before the COMMIT.
+func TestAttemptUnderWayIsNeitherFoundNorAwaited(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Minute}, failures())
@@ -138,7 +138,7 @@ func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAnAttemptIDStandsForTxnsThatNoFloatHolds(t *testing.T) {
+func TestAttemptIDNamesTxnsBeyondFloats(t *testing.T) {
 	t.Parallel()
 	const high = 1<<53 + 12
 	eachForm(t, func(t *testing.T, f form) {
@@ -190,8 +190,8 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 	})
 }
 
-// TestReportsByManyAttemptIDsAreLookedUpInParts reports more outcomes than one look-up takes, with an id twice.
-func TestReportsByManyAttemptIDsAreLookedUpInParts(t *testing.T) {
+// TestManyAttemptReportsAreLookedUpInParts reports more outcomes than one look-up takes, with an id twice.
+func TestManyAttemptReportsAreLookedUpInParts(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := f.stand(t, session.Options{}, failures())
@@ -220,7 +220,7 @@ func TestReportsByManyAttemptIDsAreLookedUpInParts(t *testing.T) {
 	})
 }
 
-func TestAForgottenAttemptStaysForgottenWhateverTheSessionsClockSays(t *testing.T) {
+func TestAForgottenAttemptStaysForgottenAtAnyClock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, failures())

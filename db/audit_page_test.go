@@ -18,8 +18,8 @@ import (
 	"velocityd/service"
 )
 
-// TestTheAuditHasEachChangeWithTheRowBeforeAndAfter reads it by the account of the service.
-func TestTheAuditHasEachChangeWithTheRowBeforeAndAfter(t *testing.T) {
+// TestAuditHasRowBeforeAndAfterEachChange reads it by the account of the service.
+func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, owner := f.stand(t, session.Options{})

@@ -13,7 +13,7 @@ import (
 	"velocityd/service/backtest"
 )
 
-func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
+func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
@@ -66,7 +66,7 @@ func TestABacktestIsLostWithItsInstanceAndForgottenAfterAWeek(t *testing.T) {
 	})
 }
 
-func TestABacktestThatIsInterruptedHasAResultUntilThen(t *testing.T) {
+func TestInterruptedBacktestHasResultSoFar(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))

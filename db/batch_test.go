@@ -48,7 +48,7 @@ func (c crowded) CheckAll(ctx context.Context, call service.Call) ([]service.Dec
 	return decisions[:len(checks)], nil
 }
 
-func TestBatchesKeepTheContractAloneAndInACrowd(t *testing.T) {
+func TestBatchesKeepTheContractAloneOrCrowded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
@@ -155,7 +155,7 @@ func answeredBuckets(txns map[uint64]service.Txn) []service.Bucket {
 	return slices.Collect(maps.Keys(buckets))
 }
 
-func TestInstantsOfABucketAreGatheredInAnyOrderOfRows(t *testing.T) {
+func TestBucketInstantsAreGatheredInAnyRowOrder(t *testing.T) {
 	t.Parallel()
 	const first, second = 0, 1
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }

@@ -75,7 +75,7 @@ func wantNothing(t *testing.T, d *dbtest.Database) {
 	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_event WHERE type LIKE 'bucket.%'")
 }
 
-func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
+func TestSilentBatchLosesItsBucketsAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, locking())
@@ -116,7 +116,7 @@ func wantSilence(t *testing.T, conn *session.Conn) {
 	}
 }
 
-func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
+func TestABatchOnAnotherConnectionRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, locking())
@@ -136,7 +136,7 @@ func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
 	})
 }
 
-func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
+func TestCutConnectionInstantlyFreesBucketsAndTellsTruth(t *testing.T) {
 	t.Parallel()
 	const first, second = "START TRANSACTION", "INSERT INTO zone_txn"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -174,8 +174,8 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 	})
 }
 
-// TestACutConnectionDoesNotSayThatTheDatabaseIsAway leaves no time for another try, which would tell.
-func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
+// TestCutConnectionDoesNotMeanDatabaseIsAway leaves no time for another try, which would tell.
+func TestCutConnectionDoesNotMeanDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		_, p, store := through(t, engine, session.Options{LockWait: time.Minute}, zone(1, 5, time.Hour))
@@ -190,7 +190,7 @@ func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
-func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
+func TestAnswerWithoutItsEndHoldsAndKeepsDeadline(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		_, p, store := through(t, engine, session.Options{MaxConns: 8}, zone(1, 50, time.Hour))

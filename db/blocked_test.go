@@ -41,7 +41,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 	})
 }
 
-func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
+func TestCountOnlyBatchWritesNeitherTxnNorSeries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		_, p, store := through(t, engine, session.Options{MaxConns: 1}, recording(1, 2), zone(2, 0, time.Hour))

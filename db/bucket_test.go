@@ -45,7 +45,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 
 // A look-up that was cut off can be asked again. Nobody must be told that something may have been
 // counted.
-func TestPeekWithoutAnAnswerInTimeIsBusyAndNotUndecided(t *testing.T) {
+func TestPeekWithoutAnAnswerInTimeIsBusy(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, zone(1, 5, time.Hour))
@@ -109,7 +109,7 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	})
 }
 
-func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
+func TestReleaseOfHeldBucketIsBusyAndUnaudited(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))

@@ -96,7 +96,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 	})
 }
 
-func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
+func TestConcurrentNewKeysInOppositeOrdersAreDecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const keys, callers, rate = 500, 8, 5
@@ -130,9 +130,9 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 	})
 }
 
-// TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate changes the zone between the look
+// TestZoneComingAndGoingNeverExceedsItsRate changes the zone between the look
 // that finds it unfit, so that no lock row is made, and the look that decides.
-func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
+func TestZoneComingAndGoingNeverExceedsItsRate(t *testing.T) {
 	t.Parallel()
 	const buckets, callers, rate = 30, 24, 3
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -54,7 +54,7 @@ func awkwardKeys() []string {
 	return keys
 }
 
-func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
+func TestClusterKeyShardIsThatOfVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
 	d, store := clusterStand(t, zone)
@@ -88,7 +88,7 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 }
 
 // A vtgate can be told to keep each transaction on one shard, and so can a session.
-func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
+func TestClusterSessionsMayAlwaysWriteToSeveralShards(t *testing.T) {
 	t.Parallel()
 	_, store := clusterStand(t)
 	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
@@ -133,9 +133,9 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	}
 }
 
-// TestClusterNoStatementOfABatchAsksAllShards asks vtgate how it would carry out every kind of
+// TestClusterBatchStatementsNeverAskAllShards asks vtgate how it would carry out every kind of
 // statement that a batch sends.
-func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
+func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 	t.Parallel()
 	_, store := clusterStand(t)
 	var checks []service.Check

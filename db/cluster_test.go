@@ -107,7 +107,7 @@ func insertTxns(zoneID int64, keys []string) string {
 	return "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " + strings.Join(rows, ", ")
 }
 
-func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
+func TestClusterInsertHasConsecutiveIDsOverShards(t *testing.T) {
 	t.Parallel()
 	const zoneID, writers, inserts, rows = 900_001, 8, 25, 20
 	pool := overCluster(t)
@@ -150,7 +150,7 @@ func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
 	}
 }
 
-func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
+func TestClusterPacketAnswersFirstIDOfEachInsert(t *testing.T) {
 	t.Parallel()
 	const zoneID = 900_002
 	pool := overCluster(t)

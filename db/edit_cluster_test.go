@@ -47,7 +47,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	}
 }
 
-func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
+func TestClusterHoldsTokenLimitsInRace(t *testing.T) {
 	t.Parallel()
 	_, store := clusterStand(t)
 	name := fmt.Sprint("racer", time.Now().UnixNano())

@@ -310,7 +310,7 @@ func TestEditsByStatementsLeaveWhatTriggersLeave(t *testing.T) {
 	}
 }
 
-func TestAZoneMayChangeItsKeysWhileItHasOverrides(t *testing.T) {
+func TestZoneWithOverridesMayChangeItsKeys(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := overridden(t, f)
@@ -388,7 +388,7 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-func TestAnEditIsRecordedWithTheReasonOfItsCallerAlone(t *testing.T) {
+func TestEditIsRecordedWithItsCallersReasonAlone(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns}) // so that a session is used again

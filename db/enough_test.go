@@ -73,7 +73,7 @@ func wantBlocked(t *testing.T, store service.CheckStore, want bool, buckets ...s
 	return decision
 }
 
-func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
+func TestALongListHidesNoOtherBucket(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))
@@ -96,7 +96,7 @@ func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
 	})
 }
 
-func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
+func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
@@ -110,9 +110,9 @@ func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
 	})
 }
 
-// TestANarrowingThatIsCommittedLateIsCountedRight leaves more txns than the new rate
+// TestLateCommittedNarrowingIsCountedRight leaves more txns than the new rate
 // although the zone says that it has been narrow for longer than its window.
-func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
+func TestLateCommittedNarrowingIsCountedRight(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
@@ -135,9 +135,9 @@ func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
 	})
 }
 
-// TestAClockThatIsNotWhatItWasTakenForHidesNoTxn finds a bucket full, whatever the
+// TestMisjudgedClockHidesNoTxn finds a bucket full, whatever the
 // store takes the engine's clock to be when it asks for the list.
-func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
+func TestMisjudgedClockHidesNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, rate := range []int{1, 2 * mostListed} {
@@ -159,9 +159,9 @@ func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
 	})
 }
 
-// TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock makes a zone between the
+// TestZoneMadeMeanwhileIsNotDecidedWithoutLock makes a zone between the
 // packet that locks and the one that reads again.
-func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
+func TestZoneMadeMeanwhileIsNotDecidedWithoutLock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
@@ -185,9 +185,9 @@ func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
 	})
 }
 
-// TestASessionThatWouldHideRowsIsPutRight connects with settings of an init_connect,
+// TestRowHidingSessionIsCorrected connects with settings of an init_connect,
 // under which SELECTs answer of fewer rows, or of other keys.
-func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
+func TestRowHidingSessionIsCorrected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, account, begin := beginner(t, engine, zone(1, 3, time.Hour))

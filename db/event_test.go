@@ -46,7 +46,7 @@ func typesOf(t *testing.T, d *dbtest.Database, bucket service.Bucket) (types []e
 	return types
 }
 
-func TestTheEndOfALockoutByTimeIsToldOnce(t *testing.T) {
+func TestLockoutEndByTimeIsToldOnce(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
@@ -112,7 +112,7 @@ type editedData struct {
 	Before, After map[string]any
 }
 
-func TestEachEditIsAnEventWithWhoAndTheStates(t *testing.T) {
+func TestEachEditIsEventWithPrincipalAndStates(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
@@ -222,7 +222,7 @@ func eventSchema(tb testing.TB) *jsonschema.Schema {
 	return schema
 }
 
-func TestTheListHasEachLockoutOnceAndAgreesWithTheCensus(t *testing.T) {
+func TestListHasLockoutsOnceAndMatchesCensus(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		const buckets = 7

@@ -34,7 +34,7 @@ func wantExplained(t *testing.T, store *Store, id uint64, want string) explain.E
 	return x
 }
 
-func TestAnAttemptIsExplainedTrulyAfterEverythingHasChanged(t *testing.T) {
+func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		must := func(err error) {

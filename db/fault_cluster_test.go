@@ -215,7 +215,7 @@ func (l *load) wantNoFaults(t *testing.T, place int) {
 	}
 }
 
-func TestFaultAVtgateThatIsKilledIsReplacedByTheOther(t *testing.T) {
+func TestFaultKilledVtgateIsReplacedByTheOther(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
 	l, stop := under(t, c, 8)
 	for i := range 4 {
@@ -248,7 +248,7 @@ func TestFaultAPlannedReparentLosesNoTxn(t *testing.T) {
 
 // A primary whose mysqld does not come back is replaced by vtorc. semi_sync has it that a
 // replica has every txn whose COMMIT was answered.
-func TestFaultAPrimaryThatIsLostLosesNoTxn(t *testing.T) {
+func TestFaultLostPrimaryLosesNoTxn(t *testing.T) {
 	c := ownCluster(t, vitess.Options{Replicas: 2, Shards: []string{"-"}})
 	l, stop := under(t, c, 4)
 	before := c.PrimaryOf(t, "-", "")

@@ -213,7 +213,7 @@ func (h *halfway) round(t *testing.T, attemptID string, fault halfwayFault) (rec
 }
 
 // vtgate commits on one shard after the other.
-func TestFaultACheckWhoseCommitEndsHalfWayIsUndecidedAndNeverAdmitsMore(t *testing.T) {
+func TestFaultHalfCommitIsUndecidedAndNeverOveradmits(t *testing.T) {
 	const rounds, mostMissed = 3, 20
 	h := newHalfway(t)
 	number, missed, ended := int64(0), 0, map[[2]int]int{}

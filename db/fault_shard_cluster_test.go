@@ -116,7 +116,7 @@ func (s *side) paceIn(spans ...span) pace {
 
 // The callers come through a Coalescer with lanes by shard, as `velocityd serve` has it. What
 // their checks took is logged and not judged: that is the machine's pace.
-func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
+func TestFaultKilledShardHarmsOnlyItsOwnBuckets(t *testing.T) {
 	const callers, kills, calm = 4, 5, 2000
 	c := ownCluster(t, vitess.Options{})
 	l := newLoad(t, c, session.Options{Engine: engine.Vitess})

@@ -164,7 +164,7 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
+func TestEngineErrorsLoseValuesOnAllEngines(t *testing.T) {
 	t.Parallel()
 	keys := []string{"alice", "1", "try", "zone", "a", "o'brien", `"x"`, "`y`", `back\slash`, "ключ"}
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

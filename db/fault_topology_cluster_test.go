@@ -76,7 +76,7 @@ func (i instance) awaitServed(t *testing.T, when string) {
 
 // Checks go on, whether etcd keeps silent or is not there. An instance that was ready once
 // decides its first check then. One that starts then waits.
-func TestFaultChecksGoOnWhileTheTopologyIsAway(t *testing.T) {
+func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
 	l, stop := under(t, c, 8)
 	for _, fault := range []struct {

@@ -47,9 +47,9 @@ func foreignSettings() []string {
 	return settings
 }
 
-// TestNoSettingOfAForeignSessionChangesTheSchema lets a session with a setting, which all new sessions
+// TestForeignSessionSettingsNeverChangeTheSchema lets a session with a setting, which all new sessions
 // have as well if it can be set for them, be the first to open each table after FLUSH TABLES.
-func TestNoSettingOfAForeignSessionChangesTheSchema(t *testing.T) {
+func TestForeignSessionSettingsNeverChangeTheSchema(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir(), "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")

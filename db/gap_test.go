@@ -202,7 +202,7 @@ func (e *events) want(t *testing.T, list ...session.Event) {
 	e.list = nil
 }
 
-func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
+func TestDeadlocksLockWaitsAndRetriesAreTold(t *testing.T) {
 	t.Parallel()
 	store, mock := mocked(t)
 	var told events

@@ -14,7 +14,7 @@ import (
 	"velocityd/service/queue"
 )
 
-func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
+func TestLongHeldBucketIsBusyOthersAreServed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const others = 40
@@ -48,9 +48,9 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 	})
 }
 
-// TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork keeps all connections for look-ups at work, so
+// TestTimedOutCallersLeaveNoConnectionAtWork keeps all connections for look-ups at work, so
 // that none of them can end what the callers leave behind.
-func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
+func TestTimedOutCallersLeaveNoConnectionAtWork(t *testing.T) {
 	t.Parallel()
 	t.Run("late", func(t *testing.T) {
 		t.Parallel()
@@ -122,9 +122,9 @@ func beginner(t *testing.T, engine *dbtest.Engine, zones ...service.Zone) (d, ac
 	return d, account, func(statement string) { dbtest.Exec(t, d.SQL, "SET GLOBAL init_connect = ?", statement) }
 }
 
-// TestALoneCheckThatMayNotWaitTakesNoLock asks with a lock wait that would outlast
+// TestNoWaitLoneCheckTakesNoLock asks with a lock wait that would outlast
 // the test: only an answer that waits for nothing comes in time.
-func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
+func TestNoWaitLoneCheckTakesNoLock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
@@ -136,9 +136,9 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsForABucketLeavesTheTablesToAMigration would otherwise end after ten seconds: who holds
+// TestCallerWaitingForBucketBlocksNoMigration would otherwise end after ten seconds: who holds
 // the bucket and reads a table next would wait behind the migration, which waits for who waits.
-func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
+func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
@@ -167,7 +167,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 	})
 }
 
-func TestAHeldCheckWhoseZoneIsDeletedMeanwhileIsAnsweredAsUnknown(t *testing.T) {
+func TestHeldCheckOfDeletedZoneIsUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))

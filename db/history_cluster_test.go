@@ -16,8 +16,8 @@ import (
 	"velocityd/service"
 )
 
-// TestClusterPagesOfHistoryHaveTheTxnsOfAllShards reads one zone of a cluster that other tests use, too.
-func TestClusterPagesOfHistoryHaveTheTxnsOfAllShards(t *testing.T) {
+// TestClusterHistoryPagesHaveTxnsOfAllShards reads one zone of a cluster that other tests use, too.
+func TestClusterHistoryPagesHaveTxnsOfAllShards(t *testing.T) {
 	t.Parallel()
 	z := service.Zone{ID: 1062, Description: "history", Rate: 3, Window: time.Hour}
 	d, store := clusterStand(t, z)

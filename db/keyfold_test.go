@@ -146,7 +146,7 @@ func orders() (pairs []string) {
 	return pairs
 }
 
-func TestNamesThatACollationTakesForOneAreOneBucket(t *testing.T) {
+func TestNamesEqualInCollationAreOneBucket(t *testing.T) {
 	nightly.Only(t, "all characters of Unicode in each collation of an engine")
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -86,9 +86,9 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 	})
 }
 
-// TestWhatLocksInSpiteOfViewsIsAsThePageSays holds the engines to what docs/analyst.md warns
+// TestLocksDespiteViewsAreAsDocumented holds the engines to what docs/analyst.md warns
 // of, and shows that the test above could fail.
-func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
+func TestLocksDespiteViewsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
@@ -116,9 +116,9 @@ func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 	})
 }
 
-// TestViewsAreReadByTheIndexesOfTheirTables holds that no view is copied into a temporary
+// TestViewsUseTheIndexesOfTheirTables holds that no view is copied into a temporary
 // table before a condition is looked at.
-func TestViewsAreReadByTheIndexesOfTheirTables(t *testing.T) {
+func TestViewsUseTheIndexesOfTheirTables(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, _ := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))

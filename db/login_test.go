@@ -20,7 +20,7 @@ import (
 
 // MySQL refuses an account with an expired password when it connects, and MariaDB refuses its first
 // statement.
-func TestANewAccountIsReadWhenThePasswordHasExpired(t *testing.T) {
+func TestNewAccountIsReadAfterPasswordExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))
@@ -37,9 +37,9 @@ func TestANewAccountIsReadWhenThePasswordHasExpired(t *testing.T) {
 	})
 }
 
-// TestANewPasswordIsReadWhenTheOldOneIsRefused changes the account's password under a store
+// TestNewPasswordIsReadWhenOldIsRefused changes the account's password under a store
 // that goes on.
-func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
+func TestNewPasswordIsReadWhenOldIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))

@@ -82,7 +82,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	})
 }
 
-func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
+func TestRowsAreMadeImmediatelyForMostlyNewBuckets(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		d := on.Database(t, zone(1, 100, time.Hour))
@@ -122,7 +122,7 @@ func ruled(checks []service.Check) []service.Check {
 	return checks
 }
 
-func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
+func TestNoRowIsLeftInDeletedZone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
 		d, store := stand(t, on, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
@@ -142,10 +142,10 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	})
 }
 
-// TestARowThatAnotherSessionMakesInTheLastMomentIsRead lets another session commit a row, with a
+// TestLastMomentRowOfAnotherSessionIsRead lets another session commit a row, with a
 // lockout, after a batch has found it missing and before the batch's INSERT gets to it: the INSERT
 // waits for the gap before it.
-func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
+func TestLastMomentRowOfAnotherSessionIsRead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		locking := zone(1, 5, time.Minute)
@@ -174,9 +174,9 @@ func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
 	})
 }
 
-// TestARowThatNobodyAskedForIsNotMet asks for many new buckets of a small table in
+// TestBatchNeverMeetsUnrequestedRow asks for many new buckets of a small table in
 // which another row is held: an engine that reads the table from end to end meets it.
-func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
+func TestBatchNeverMeetsUnrequestedRow(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
@@ -196,9 +196,9 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	})
 }
 
-// TestAHeldBucketIsGivenUpThoughTheHintsForgetIt empties the memory of buckets before each
+// TestHeldBucketIsGivenUpDespiteForgottenHints empties the memory of buckets before each
 // packet: what a batch has found taken it must know by itself.
-func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
+func TestHeldBucketIsGivenUpDespiteForgottenHints(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
@@ -223,10 +223,10 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 	})
 }
 
-// TestADirtyReadLeavesTheNextTransactionAsItWas looks at a row that another session has made and not
+// TestDirtyReadDoesNotAffectNextTransaction looks at a row that another session has made and not
 // committed: the dirty read sees it, and the next statements of the session do not, also after one that
 // has waited for a lock until the lock wait was over.
-func TestADirtyReadLeavesTheNextTransactionAsItWas(t *testing.T) {
+func TestDirtyReadDoesNotAffectNextTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))

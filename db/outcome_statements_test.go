@@ -13,9 +13,9 @@ import (
 	"velocityd/service"
 )
 
-// TestAReportSettlesWhatAnEarlierOneLeftHalfDone does by hand what is left when one shard commits
+// TestReportFinishesHalfDoneEarlierReport does by hand what is left when one shard commits
 // and the other is lost.
-func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
+func TestReportFinishesHalfDoneEarlierReport(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name           string
@@ -57,8 +57,8 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 	}
 }
 
-// TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated has more txns than one transaction settles.
-func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
+// TestCallEndingHalfWayIsUndecidedAndRepeatable has more txns than one transaction settles.
+func TestCallEndingHalfWayIsUndecidedAndRepeatable(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{LockWait: time.Second}, failures())
 	checks := make([]service.Check, mostSettled)
@@ -132,7 +132,7 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 	}
 }
 
-func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
+func TestReportsBeyondOnePacketAreRecordedInParts(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{MaxConns: session.LeastMaxConns}, zone(1, 100, time.Hour))
 	reports := make([]service.Report, 60)

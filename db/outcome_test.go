@@ -16,7 +16,7 @@ func failures() service.Zone {
 	return service.Zone{ID: 1, Rate: 100, Window: time.Hour, Counts: service.CountsFailures}
 }
 
-func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
+func TestReportOnHeldBucketIsBusyAndUnrecorded(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, failures())

@@ -34,7 +34,7 @@ func overridden(t *testing.T, f form) (*dbtest.Database, *Store) {
 	})
 }
 
-func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
+func TestOverridesAreAddedSetReadListedAndDeleted(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
@@ -270,9 +270,9 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 	})
 }
 
-// TestADenyForALifetimeIsAnsweredAlikeByBothForms meets a retry_after beyond 31
+// TestLifetimeDenyIsAnsweredAlikeByBothForms meets a retry_after beyond 31
 // bits.
-func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
+func TestLifetimeDenyIsAnsweredAlikeByBothForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := overridden(t, form{engine})
@@ -293,10 +293,10 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 	})
 }
 
-// TestAnOverrideThatComesAndGoesNeverSplitsACheck has checks of two buckets meet
+// TestOverrideComingAndGoingNeverSplitsCheck has checks of two buckets meet
 // an override that allows the second one now and then: the check passes in both
 // or in none.
-func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
+func TestOverrideComingAndGoingNeverSplitsCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := overridden(t, form{engine})

@@ -67,9 +67,9 @@ func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
 	}
 }
 
-// TestLoneChecksOfAQuotaAreCountedByATally asks one by one. The first check is a CALL, which learns that the zone is a
+// TestLoneChecksOfQuotaAreCountedByTally asks one by one. The first check is a CALL, which learns that the zone is a
 // quota, and the second one counts all txns.
-func TestLoneChecksOfAQuotaAreCountedByATally(t *testing.T) {
+func TestLoneChecksOfQuotaAreCountedByTally(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		w := newTwin(t, engine, false, func(s *Store) []service.CheckStore { return []service.CheckStore{s} })

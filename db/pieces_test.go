@@ -13,9 +13,9 @@ import (
 	"velocityd/service"
 )
 
-// TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted cuts the connection after the
+// TestSplitCallTellsWhichChecksMayBeCounted cuts the connection after the
 // first transaction was committed, and again whenever the second one begins.
-func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.T) {
+func TestSplitCallTellsWhichChecksMayBeCounted(t *testing.T) {
 	t.Parallel()
 	const most, each = 250, 4 // checks of a transaction, buckets of a check
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -52,9 +52,9 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 	})
 }
 
-// TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed asks for checks, which wait for
+// TestLongLockedTableLeavesOnlyAllowedConnections asks for checks, which wait for
 // the table in their transactions, and for outcomes.
-func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.T) {
+func TestLongLockedTableLeavesOnlyAllowedConnections(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		const conns, own, rounds, callers, kinds = 8, 2, 3, 6, 3
@@ -101,9 +101,9 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 	})
 }
 
-// TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen has the engine run out of ids, which it
+// TestExhaustedIDsLeaveNoTxnOrTransaction has the engine run out of ids, which it
 // says by error 1467. MySQL runs no handler of a procedure for it.
-func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
+func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
@@ -130,7 +130,7 @@ func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 	})
 }
 
-func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
+func TestChecksBeyondSmallestPacketAreSplitOrRefused(t *testing.T) {
 	t.Parallel()
 	const smallest, callsOfAll, rate = 1024, 3, 2
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

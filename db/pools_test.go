@@ -12,8 +12,8 @@ import (
 	"velocityd/db/session"
 )
 
-// TestRunnersAndCallersDoNotTakeEachOthersConnections fills the part of callers first, and then that of a runner.
-func TestRunnersAndCallersDoNotTakeEachOthersConnections(t *testing.T) {
+// TestRunnersAndCallersKeepToTheirOwnConnections fills the part of callers first, and then that of a runner.
+func TestRunnersAndCallersKeepToTheirOwnConnections(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		store := connect(t, engine.Database(t, zone(1, 5, time.Hour)), session.Options{MaxConns: session.LeastMaxConns})

@@ -88,7 +88,7 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 
 // TiDB can be told not to lock a row that an INSERT … ON DUPLICATE KEY UPDATE leaves as it is. A
 // bucket would have no lock then, and more than the rate would pass.
-func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
+func TestPortableSessionsLockUnchangedRows(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t)
 	if !d.IsTiDB(t) {

@@ -91,7 +91,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 }
 
 // A service of the version before sends clear keys by the rule that it knows.
-func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
+func TestServiceUnawareOfPseudonymsWritesNoClearKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, hiding())
@@ -117,7 +117,7 @@ func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
 	})
 }
 
-func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
+func TestOverridesOfOldKeyHoldUnderNewOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		zone := hiding()
@@ -169,7 +169,7 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 	})
 }
 
-func TestGoAndSQLKnowEachOthersSecretsAndKeepNone(t *testing.T) {
+func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 	t.Parallel()
 	const first, second = "c0ffee-c0ffee", "decaf-decaf"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -205,7 +205,7 @@ func TestGoAndSQLKnowEachOthersSecretsAndKeepNone(t *testing.T) {
 	})
 }
 
-func TestTheKeyOfImprintsIsMadeAnewAfterTheWindow(t *testing.T) {
+func TestImprintKeyIsRenewedAfterTheWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree})

@@ -72,14 +72,14 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	}
 }
 
-func TestClusterAProbeOfAShardedKeyspaceSaysWhatToName(t *testing.T) {
+func TestClusterProbeOfShardedKeyspaceSuggestsUnshardedOne(t *testing.T) {
 	t.Parallel()
 	p := probe(t, clusterDSN(t)+engine.BucketsSuffix)
 	wantUnready(t, "the DSN names the buckets", proved(p), "name the unsharded one")
 }
 
 // With one of two shards an instance is ready, and names the other. With none of them it is not.
-func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
+func TestFaultProbeNamesLostShards(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
 	p := probe(t, c.DSN())
 	await := func(what string, isReady bool, lost ...string) {

@@ -109,9 +109,9 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 	})
 }
 
-// TestWithoutAnIndexTheProofFailsAsTheServiceDoes drops the index by which a batch counts: a lone check
+// TestMissingIndexFailsProofAndServiceAlike drops the index by which a batch counts: a lone check
 // is still decided, and a check of two buckets is not.
-func TestWithoutAnIndexTheProofFailsAsTheServiceDoes(t *testing.T) {
+func TestMissingIndexFailsProofAndServiceAlike(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
@@ -150,7 +150,7 @@ func TestPortableProbeNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestPortableProbeNamesTheRightThatTheAccountLacks(t *testing.T) {
+func TestPortableProbeNamesRightTheAccountLacks(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t)
 	for lacking, rights := range map[string][]string{

@@ -166,7 +166,7 @@ func TestProveLeavesNothing(t *testing.T) {
 }
 
 // A person who looks at rows with locks holds up what is written beside them, and no check of other zones.
-func TestRowsThatSomebodyHasLockedMakeNoInstanceUnready(t *testing.T) {
+func TestLockedRowsMakeNoInstanceUnready(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(70, 5, time.Hour))
@@ -217,7 +217,7 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 	})
 }
 
-func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
+func TestProveFollowsServerThatStopsWritingOrRunning(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()

@@ -100,7 +100,7 @@ func refusedBySQL(failed, blocked uint64) map[uint16][]string {
 	}
 }
 
-func TestBadStatementsAreRefusedByTheirNumberInAnySession(t *testing.T) {
+func TestBadStatementsFailByNumberInAnySession(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 1, time.Hour))

@@ -14,9 +14,9 @@ import (
 	"velocityd/service"
 )
 
-// TestALackingRightIsForbiddenAndMendedByAGrant takes rights from the service's account
+// TestMissingRightIsForbiddenAndMendedByGrant takes rights from the service's account
 // one by one.
-func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
+func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 	t.Parallel()
 	lone, several := check(user("alice")), check(user("alice"), user("bob"))
 	retried := []service.Check{{Buckets: []service.Bucket{user("alice")}, AttemptID: "3f6c"}}
@@ -59,7 +59,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 	})
 }
 
-func TestAnAccountThatIsNotLetInIsForbidden(t *testing.T) {
+func TestRejectedAccountIsForbidden(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))

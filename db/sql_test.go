@@ -65,7 +65,7 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 	})
 }
 
-func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
+func TestProcedureIsExactAtEveryIsolationLevel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
@@ -98,7 +98,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 	})
 }
 
-func TestABucketThatACheckNamesTwiceIsCountedOnce(t *testing.T) {
+func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))

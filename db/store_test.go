@@ -49,7 +49,7 @@ SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, 
 	})
 }
 
-func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
+func TestOpenTellsFaultAndNeverThePassword(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2"
 	for name, step := range map[string]struct {
@@ -103,7 +103,7 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 	})
 }
 
-func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
+func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dir := t.TempDir()
@@ -193,7 +193,7 @@ func (r *midRun) compare(t *testing.T, d *dbtest.Database) {
 	}
 }
 
-func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
+func TestReadOnlyServerIsBusyUntilWritableAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		server := engine.Private(t, t.TempDir())
@@ -239,7 +239,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 	})
 }
 
-func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
+func TestStoreWithoutEngineIsBusyWithEverything(t *testing.T) {
 	t.Parallel()
 	s, err := Open(session.Options{DSN: "root@unix(/nowhere/my.sock)/x"})
 	if err != nil {
@@ -276,7 +276,7 @@ func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
 	}
 }
 
-func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
+func TestEngineKilledAtAnyStepKeepsAnsweredDecisions(t *testing.T) {
 	nightly.Only(t, "five starts of each engine")
 	t.Parallel()
 	const first, second, lone = "START TRANSACTION", "INSERT INTO zone_txn", "CALL check_velocity_by_rule"
@@ -326,8 +326,8 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 	})
 }
 
-// TestASessionInItsCommitIsNotKilledAndKeepsItsPlace has each COMMIT wait for a replica that is away.
-func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
+// TestCommittingSessionIsNotKilledAndKeepsPlace has each COMMIT wait for a replica that is away.
+func TestCommittingSessionIsNotKilledAndKeepsPlace(t *testing.T) {
 	t.Parallel()
 	const looks = "SHOW GLOBAL STATUS LIKE 'Com_show_processlist'" // at the sessions of the server
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

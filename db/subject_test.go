@@ -204,7 +204,7 @@ func column(t *testing.T, on *sql.DB, query string) (values []string) {
 	return values
 }
 
-func TestAnErasureLeavesNoRowThatNamesThePerson(t *testing.T) {
+func TestErasureLeavesNoRowNamingPerson(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w world) {
 		w.live(t, "alice", "203.0.113.7")
@@ -280,7 +280,7 @@ func TestAnErasureMovesNoCountInsideAWindow(t *testing.T) {
 	})
 }
 
-func TestAReportOnAnErasedAttemptGivesItsPlaceBackAndBringsNoNameBack(t *testing.T) {
+func TestReportOnErasedAttemptFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w world) {
 		attempt := w.check(t, "login-1", at(failures, "alice"), at(addresses, "203.0.113.7"))
@@ -309,7 +309,7 @@ func TestAReportOnAnErasedAttemptGivesItsPlaceBackAndBringsNoNameBack(t *testing
 	})
 }
 
-func TestAnErasureThatBreaksOffGoesOnWithItsPseudonym(t *testing.T) {
+func TestInterruptedErasureResumesWithItsPseudonym(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w world) {
 		w.live(t, "alice", "203.0.113.7")
@@ -330,7 +330,7 @@ func TestAnErasureThatBreaksOffGoesOnWithItsPseudonym(t *testing.T) {
 	})
 }
 
-func TestChecksDuringAnErasureAreExactBeforeAndAfterIt(t *testing.T) {
+func TestChecksDuringErasureAreExactBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, w world) {
 		const rate = 3
@@ -418,7 +418,7 @@ func TestOnVitessAnErasureIsRefused(t *testing.T) {
 	}
 }
 
-func TestAKeyOfNoZoneAndMissingSecretKeysAreRefused(t *testing.T) {
+func TestImpossibleKeyAndMissingSecretKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		w := newWorld(t, e.Database(t, zones()...), engine.Auto)

@@ -102,7 +102,7 @@ func TestATallySparesTheCount(t *testing.T) {
 	})
 }
 
-func TestATallyThatManyTxnsHaveLeftBehindIsMadeAnew(t *testing.T) {
+func TestTallyOutrunByManyTxnsIsRemade(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
@@ -183,7 +183,7 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 	})
 }
 
-func TestNoTallyIsUsedWhereItMightNotBeTrue(t *testing.T) {
+func TestDoubtfulTallyIsNotUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		w := newTalliedTwin(t, engine)
@@ -213,7 +213,7 @@ func TestNoTallyIsUsedWhereItMightNotBeTrue(t *testing.T) {
 	})
 }
 
-func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
+func TestTalliesAdmitCrowdExactlyToRate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, calls, each, rate = 8, 24, 5, 4 * mostListed
@@ -248,7 +248,7 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 	})
 }
 
-func TestHistoryThatIsEditedByHandIsKnownAMinuteLater(t *testing.T) {
+func TestHandEditedHistoryIsKnownAMinuteLater(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
@@ -262,8 +262,8 @@ func TestHistoryThatIsEditedByHandIsKnownAMinuteLater(t *testing.T) {
 	})
 }
 
-// TestATallyThatCanNotBeTrueIsNotBelieved lets more txns leave a window than it had.
-func TestATallyThatCanNotBeTrueIsNotBelieved(t *testing.T) {
+// TestImpossibleTallyIsNotBelieved lets more txns leave a window than it had.
+func TestImpossibleTallyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)

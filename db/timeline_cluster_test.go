@@ -36,7 +36,7 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	liveTogether(t, []*twin{sharded, onMySQL}, firstLived, 50)
 }
 
-func TestClusterTimelinesAskForBothShardsInEachZone(t *testing.T) {
+func TestClusterTimelinesUseBothShardsInEachZone(t *testing.T) {
 	t.Parallel()
 	for _, keys := range newTimeline(nil, 1, firstLived).keys {
 		shards := map[int]bool{}

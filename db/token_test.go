@@ -158,7 +158,7 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 	})
 }
 
-func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
+func TestServiceAccountWritesUseOnceAMinute(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, owner := stand(t, engine, session.Options{})
@@ -201,7 +201,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 	})
 }
 
-func TestAServiceThatEditsZonesMayRevokeATokenAndNeverBringItBack(t *testing.T) {
+func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, owner := f.stand(t, session.Options{})
@@ -243,7 +243,7 @@ func TestAServiceThatEditsZonesMayRevokeATokenAndNeverBringItBack(t *testing.T) 
 	})
 }
 
-func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
+func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)

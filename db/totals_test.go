@@ -83,7 +83,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 }
 
 // An outcome and a repeat that come after their interval was counted are in the numbers once their hour is final.
-func TestTheSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
+func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
@@ -130,7 +130,7 @@ func text(t *testing.T, d *dbtest.Database, query string) (text string) {
 }
 
 // A runner is ended by the engine at each of its statements in turn. The numbers are as if it had never been.
-func TestARollUpThatEndsAnywhereIsGoneOnWith(t *testing.T) {
+func TestRollUpResumesWhereverItEnded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
@@ -190,7 +190,7 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 	})
 }
 
-func TestOldHoursAndDaysOfBucketsGoAndTheOthersStay(t *testing.T) {
+func TestOnlyOldBucketHoursAndDaysGo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
@@ -259,7 +259,7 @@ func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	})
 }
 
-func TestAReportLooksAtAllTxnsOfItsTimeAndNoOthers(t *testing.T) {
+func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)

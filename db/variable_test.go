@@ -272,9 +272,9 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 	return now
 }
 
-// TestNothingIsRecordedByAnIDThatTheSessionHasChosen calls each procedure that inserts, and edits what
+// TestSessionChosenIDRecordsNothing calls each procedure that inserts, and edits what
 // triggers record, each in a session of its own.
-func TestNothingIsRecordedByAnIDThatTheSessionHasChosen(t *testing.T) {
+func TestSessionChosenIDRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Hour), zone(2, 1, time.Hour))
@@ -306,8 +306,8 @@ func TestNothingIsRecordedByAnIDThatTheSessionHasChosen(t *testing.T) {
 	})
 }
 
-// TestSessionsThatSortByTheHeadOfKeysLockInTheOrderOfOthers has long keys that differ at their ends.
-func TestSessionsThatSortByTheHeadOfKeysLockInTheOrderOfOthers(t *testing.T) {
+// TestSessionsSortingByKeyHeadsKeepLockOrder has long keys that differ at their ends.
+func TestSessionsSortingByKeyHeadsKeepLockOrder(t *testing.T) {
 	t.Parallel()
 	const rounds, keys = 100, 8
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

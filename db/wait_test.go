@@ -73,7 +73,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 	}
 }
 
-func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
+func TestLockWaitTimeoutIsBusyLeavingNoLock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
@@ -96,7 +96,7 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 	})
 }
 
-func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
+func TestHeldBucketHarmsNoOtherCheckOfBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
@@ -135,7 +135,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 	})
 }
 
-func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
+func TestLockWaitsEndBeforeDeadlineWithKnownOutcome(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
@@ -148,7 +148,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	})
 }
 
-func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
+func TestDeadlineLeavesCheckUndecidedAndDropsConnection(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
@@ -184,7 +184,7 @@ func connectionID(t *testing.T, store *Store) (id int64) {
 	return id
 }
 
-func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
+func TestClientLeavingMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
@@ -239,7 +239,7 @@ func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
 	return c
 }
 
-func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *testing.T) {
+func TestDegradableCheckLeavesSlowConnectionToNext(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))

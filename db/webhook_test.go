@@ -66,7 +66,7 @@ func (i *inbox) deliver(t *testing.T, d *dbtest.Database, s *Store) {
 	}
 }
 
-func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
+func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
@@ -142,8 +142,8 @@ func TestAWebhookGetsItsEventsInOrderAgainAndNotForEver(t *testing.T) {
 	})
 }
 
-// TestASecondInstanceSendsNoEventBesideTheFirst holds the first one at its first event until the second one has had its turn.
-func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
+// TestSecondInstanceSendsNoEventBesideFirst holds the first one at its first event until the second one has had its turn.
+func TestSecondInstanceSendsNoEventBesideFirst(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
@@ -199,8 +199,8 @@ func TestASecondInstanceSendsNoEventBesideTheFirst(t *testing.T) {
 	})
 }
 
-// TestAnEventThatIsCommittedLateIsNotPassedOver has one whose id is taken, and which is committed after a later one.
-func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
+// TestLateCommittedEventIsNotSkipped has one whose id is taken, and which is committed after a later one.
+func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
@@ -231,7 +231,7 @@ func TestAnEventThatIsCommittedLateIsNotPassedOver(t *testing.T) {
 	})
 }
 
-func TestEachEditOfAWebhookIsAuditedWithoutItsSecret(t *testing.T) {
+func TestEachWebhookEditIsAuditedWithoutItsSecret(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})

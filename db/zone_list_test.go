@@ -25,8 +25,8 @@ func renewed(t *testing.T, store *Store, known records.ZoneList) records.ZoneLis
 	return now
 }
 
-// TestAListOfZonesIsRenewedByReadingWhatWasChanged uses the rights of the service's account alone.
-func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
+// TestZoneListIsRenewedByReadingChanges uses the rights of the service's account alone.
+func TestZoneListIsRenewedByReadingChanges(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d := f.database(t, zone(1, 5, time.Minute), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
@@ -88,7 +88,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 	})
 }
 
-func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
+func TestAccountBlindToChangesReadsAllZones(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d := f.database(t, zone(1, 5, time.Minute))

@@ -81,7 +81,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 	})
 }
 
-func TestEveryColumnOfZonesIsASettingOrKeptByTheSchema(t *testing.T) {
+func TestEveryZoneColumnIsSettingOrSchemaKept(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		want := append([]string{"id", "key_rule", "whole_rule", "overridden", "revision", "narrowed_at"}, zonerow.Settings.Names()...)
@@ -98,7 +98,7 @@ func TestEveryColumnOfZonesIsASettingOrKeptByTheSchema(t *testing.T) {
 	})
 }
 
-func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
+func TestReservationOfWindowLengthFollowsTheWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{})
@@ -110,7 +110,7 @@ func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 	})
 }
 
-func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
+func TestZoneIsWrittenOnlyIfAsExpected(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		store := f.connect(t, f.database(t), session.Options{})
@@ -214,7 +214,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 	})
 }
 
-func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
+func TestDeletingZoneTakesOverridesAndLeavesTxns(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
@@ -258,9 +258,9 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	})
 }
 
-// TestAnOpenInsertOfAZoneHoldsUpNoCheck inserts a zone between two others, and one that is there, and
+// TestOpenZoneInsertHoldsUpNoCheck inserts a zone between two others, and one that is there, and
 // does not commit.
-func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
+func TestOpenZoneInsertHoldsUpNoCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour), zone(3, 100, time.Hour))
@@ -288,9 +288,9 @@ func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
 	})
 }
 
-// TestZonesThatNeedTheWholeRuleAreJudgedByIt writes such zones by plain SQL and by the store. None of them was narrowed, so a
+// TestZonesNeedingWholeRuleAreJudgedByIt writes such zones by plain SQL and by the store. None of them was narrowed, so a
 // plain count would let each second attempt pass: by check_velocity for a lone check, by the store for several at once.
-func TestZonesThatNeedTheWholeRuleAreJudgedByIt(t *testing.T) {
+func TestZonesNeedingWholeRuleAreJudgedByIt(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
@@ -319,8 +319,8 @@ func TestZonesThatNeedTheWholeRuleAreJudgedByIt(t *testing.T) {
 	})
 }
 
-// TestAZoneThatNeedsTheWholeRuleNoMoreCountsAsNarrowed: its buckets may hold more than a plain count takes for possible.
-func TestAZoneThatNeedsTheWholeRuleNoMoreCountsAsNarrowed(t *testing.T) {
+// TestZoneLeavingTheWholeRuleCountsAsNarrowed: its buckets may hold more than a plain count takes for possible.
+func TestZoneLeavingTheWholeRuleCountsAsNarrowed(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})

@@ -152,8 +152,8 @@ func trial(t *testing.T, rule alert, metrics []series) string {
 	return text.String()
 }
 
-// TestEachAlertIsQuietAtABlipAndFiresWhileAFaultStays holds as well that it stops within two minutes.
-func TestEachAlertIsQuietAtABlipAndFiresWhileAFaultStays(t *testing.T) {
+// TestAlertsIgnoreBlipsAndFireWhileFaultsLast holds as well that it stops within two minutes.
+func TestAlertsIgnoreBlipsAndFireWhileFaultsLast(t *testing.T) {
 	t.Parallel()
 	folder, known, all := t.TempDir(), trials(), rules(t)
 	args := []string{"test", "rules"}

@@ -119,9 +119,9 @@ func TestEachAlertHasAnEntryForTheOperator(t *testing.T) {
 	}
 }
 
-// TestTheFilesOfTheServiceNameSettingsThatThePageHas holds the unit, its drop-in and the file of settings against the
+// TestServiceFilesNameOnlyDocumentedSettings holds the unit, its drop-in and the file of settings against the
 // page's table.
-func TestTheFilesOfTheServiceNameSettingsThatThePageHas(t *testing.T) {
+func TestServiceFilesNameOnlyDocumentedSettings(t *testing.T) {
 	t.Parallel()
 	page := read(t, "../docs/operate.md")
 	for file, pattern := range map[string]string{

@@ -46,9 +46,9 @@ func TestTheAnalystsPageCountsAStricterLimitExactly(t *testing.T) {
 	}
 }
 
-// TestTheAnalystsPageFindsTheFirstIDOfATime holds the range of ids against a scan: it must have all rows of the time,
+// TestAnalystsPageFindsFirstIDOfTime holds the range of ids against a scan: it must have all rows of the time,
 // and few others.
-func TestTheAnalystsPageFindsTheFirstIDOfATime(t *testing.T) {
+func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t)
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

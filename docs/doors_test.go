@@ -17,8 +17,8 @@ func configurations() []string {
 // isOfDoor says that a block is run by the tests of deploy/doors.
 func (b block) isOfDoor() bool { return strings.HasPrefix(b.page, "docs/doors/") }
 
-// TestPagesOfDoorsShowTheFilesThatTheirTestsRun holds that each file is shown once or linked, and that nothing else is shown.
-func TestPagesOfDoorsShowTheFilesThatTheirTestsRun(t *testing.T) {
+// TestPagesOfDoorsShowFilesOfTheirTests holds that each file is shown once or linked, and that nothing else is shown.
+func TestPagesOfDoorsShowFilesOfTheirTests(t *testing.T) {
 	t.Parallel()
 	shown, linked := map[string]int{}, ""
 	for _, page := range pages(t) {

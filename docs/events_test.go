@@ -9,8 +9,8 @@ import (
 	"velocityd/api"
 )
 
-// TestEachMemberOfAnEventHasAPlaceInOCSFAndECS holds the table of docs/events.md against the schema.
-func TestEachMemberOfAnEventHasAPlaceInOCSFAndECS(t *testing.T) {
+// TestEventMembersHavePlacesInOCSFAndECS holds the table of docs/events.md against the schema.
+func TestEventMembersHavePlacesInOCSFAndECS(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("events.md")
 	if err != nil {

@@ -80,7 +80,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 	}
 }
 
-func TestDoctorWarnsOfAServerThatTakesShortPackets(t *testing.T) {
+func TestDoctorWarnsOfServerWithShortPackets(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[string]int{"16384": 1, "1048576": 0, "16777216": 0, "": 0} {
 		var found Diagnoses

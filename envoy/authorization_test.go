@@ -78,7 +78,7 @@ const (
 		"header: {buckets: [{zone: 1, key: {header: x-user}}]}, query: {buckets: [{zone: 1, key: {query: user}}]}"
 )
 
-func TestAGateReadsTheRequestThatEnvoyTellsOf(t *testing.T) {
+func TestGateReadsTheRequestEnvoyDescribes(t *testing.T) {
 	t.Parallel()
 	noted := make(noting, 1)
 	conn, _ := dial(t, envoy.Options{
@@ -128,7 +128,7 @@ func fieldsOf(t *testing.T, list []*core.HeaderValueOption) map[string]string {
 	return fields
 }
 
-func TestAGateLetsTheRatePassAndDeniesTheRestAsItsFileSays(t *testing.T) {
+func TestGatePassesRateAndDeniesRestPerFile(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	o.Gates = gates(t, strings.TrimSuffix(form, "}")+", deny: 429}")
@@ -153,7 +153,7 @@ func TestAGateLetsTheRatePassAndDeniesTheRestAsItsFileSays(t *testing.T) {
 	}
 }
 
-func TestAWrongQuestionLetsNobodyPassAndIsNoError(t *testing.T) {
+func TestWrongQuestionIsDeniedWithoutError(t *testing.T) {
 	t.Parallel()
 	known, admission := closed(t)
 	o := options(t)
@@ -210,7 +210,7 @@ func TestAWrongQuestionLetsNobodyPassAndIsNoError(t *testing.T) {
 	}
 }
 
-func TestAGateSaysWhatItsRequestsGetWhileNothingCanBeDecided(t *testing.T) {
+func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 	t.Parallel()
 	bucket := "{buckets: [{zone: 1, key: {client: address}}], deny: 401"
 	file := gates(t, "fails: "+bucket+"}, lets: "+bucket+", busy: allow}, denies: "+bucket+", busy: deny}")

@@ -124,7 +124,7 @@ func request(descriptors ...*common.RateLimitDescriptor) *ratelimit.RateLimitReq
 	return &ratelimit.RateLimitRequest{Domain: "login", Descriptors: descriptors}
 }
 
-func TestOneRequestIsOneCheckOfAllItsDescriptors(t *testing.T) {
+func TestOneRequestIsOneCheckOfAllDescriptors(t *testing.T) {
 	t.Parallel()
 	conn, _ := dial(t, options(t))
 	ask := ratelimit.NewRateLimitServiceClient(conn)
@@ -171,7 +171,7 @@ func peek(pairs ...string) *common.RateLimitDescriptor {
 	return d
 }
 
-func TestAPeekChargesNothingAndAFullBucketThatItSeesBlocksBeforeAnyIsCharged(t *testing.T) {
+func TestPeekChargesNothingAndFullnessBlocksAllCharges(t *testing.T) {
 	t.Parallel()
 	conn, _ := dial(t, options(t))
 	for i, c := range []struct {
@@ -204,7 +204,7 @@ func TestAPeekChargesNothingAndAFullBucketThatItSeesBlocksBeforeAnyIsCharged(t *
 	}
 }
 
-func TestTheFileOfGatesSaysWhichBucketsADomainNames(t *testing.T) {
+func TestGatesFileMapsDomainToBuckets(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	file, err := gate.Parse([]byte("domains: {login: [{zone: 1, entries: [{key: user}]}, {zone: 2, entries: [{key: user}, {key: path, value: /a}]}]}"))
@@ -295,7 +295,7 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 	}
 }
 
-func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
+func TestCallerNeedsTokenWithCheckScopeInZone(t *testing.T) {
 	t.Parallel()
 	known, admission := closed(t)
 	o := options(t)
@@ -328,7 +328,7 @@ func TestACallerNeedsATokenOfTheScopeCheckInTheZone(t *testing.T) {
 	}
 }
 
-func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
+func TestHealthIsReadinessAndWatchersLeaveAtStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var isAway atomic.Bool
@@ -378,7 +378,7 @@ func TestHealthIsTheReadinessAndWatchersLeaveWhenTheServiceStops(t *testing.T) {
 	})
 }
 
-func TestCallsWithoutAMessageEndAndLeaveTheirPlaces(t *testing.T) {
+func TestCallsWithoutMessageEndAndFreeTheirPlaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var isAway atomic.Bool

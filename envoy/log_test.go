@@ -26,7 +26,7 @@ func (away) Zone(context.Context, int64) (service.Zone, error) {
 	return service.Zone{}, service.ErrBusy
 }
 
-func TestEachCallIsALineOfTheAccessLogAndIsCounted(t *testing.T) {
+func TestEachCallIsInAccessLogAndCounted(t *testing.T) {
 	t.Parallel()
 	o, log, seen := options(t), &handlerstest.Log{}, make(chan envoy.Observed, 6)
 	o.Gates, o.Logger, o.AccessLog = gates(t, form), slog.New(slog.NewJSONHandler(log, nil)), true
@@ -87,7 +87,7 @@ func (panicking) CheckAll(_ context.Context, checks []service.Check) ([]service.
 	panic(checks[0].Buckets[0].Key)
 }
 
-func TestACallThatPanicsIsAnErrorAndTheServerGoesOn(t *testing.T) {
+func TestPanickingCallIsErrorAndServerGoesOn(t *testing.T) {
 	t.Parallel()
 	log := &handlerstest.Log{}
 	conn, _ := dial(t, envoy.Options{Limiter: panicking{}, Logger: slog.New(slog.NewJSONHandler(log, nil))})
@@ -102,7 +102,7 @@ func TestACallThatPanicsIsAnErrorAndTheServerGoesOn(t *testing.T) {
 	}
 }
 
-func TestACallerThatWaitsTooBrieflyIsToldOfOnceAMinute(t *testing.T) {
+func TestImpatientCallerIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	o, log := options(t), &handlerstest.Log{}
 	o.Logger = slog.New(slog.NewJSONHandler(log, nil))

@@ -14,7 +14,7 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
+func TestBoundCallerReachesTxnsOfItsZonesAlone(t *testing.T) {
 	t.Parallel()
 	memory := memory.New()
 	for id := range int64(2) {
@@ -45,7 +45,7 @@ func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 	}
 }
 
-func TestAnAskerIsToldWhichScopesHeLacksAndWhere(t *testing.T) {
+func TestAskerIsToldMissingScopesAndZones(t *testing.T) {
 	t.Parallel()
 	check, report := []access.Scope{access.ScopeCheck}, []access.Scope{access.ScopeReport}
 	asker := func(zones []int64, has, needs []access.Scope) front.Asker {
@@ -78,7 +78,7 @@ func TestAnAskerIsToldWhichScopesHeLacksAndWhere(t *testing.T) {
 	}
 }
 
-func TestATokenIsFoundInTheCredentialsOfASchemeAlone(t *testing.T) {
+func TestTokenIsFoundInSchemeCredentialsAlone(t *testing.T) {
 	t.Parallel()
 	token := access.NewToken().Reveal()
 	basic := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }

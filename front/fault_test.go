@@ -55,7 +55,7 @@ func pass() {
 	synctest.Wait()
 }
 
-func TestSameFaultIsOneLineASecondThatCountsTheOthers(t *testing.T) {
+func TestRepeatedFaultLogsOneCountedLinePerSecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log, zone := newTold(), int64(0)
@@ -96,7 +96,7 @@ func TestSameFaultIsOneLineASecondThatCountsTheOthers(t *testing.T) {
 	})
 }
 
-func TestFaultsAreToldApartByRouteKindAndText(t *testing.T) {
+func TestFaultsDifferByRouteKindAndText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := newTold()
@@ -147,7 +147,7 @@ func TestWithoutALoggerNothingIsCounted(t *testing.T) {
 	}
 }
 
-func TestTheFaultsOfACallAreTheWorstOfItsPartsAndThatTheDatabaseWasAway(t *testing.T) {
+func TestCallReportsWorstFaultAndAbsentDatabase(t *testing.T) {
 	t.Parallel()
 	judge := func(err error) Fault {
 		kind := Refused

@@ -13,7 +13,7 @@ func inside() front.Proxies {
 	return front.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/64")}
 }
 
-func TestTheClientIsTheFirstAddressFromTheRightThatIsNoProxy(t *testing.T) {
+func TestClientIsRightmostNonProxyAddress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		peer                    string

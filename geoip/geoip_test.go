@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-func TestTheOriginOfAnAddressComesFromAllFiles(t *testing.T) {
+func TestAddressOriginComesFromAllFiles(t *testing.T) {
 	t.Parallel()
 	countries := geoiptest.Write(t, map[string]mmdbtype.Map{
 		"203.0.113.0/24": {"country": mmdbtype.Map{"iso_code": mmdbtype.String("DE")}},

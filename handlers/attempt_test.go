@@ -34,7 +34,7 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKeyIsAStringOrABareToken(t *testing.T) {
+func TestIdempotencyKeyIsStringOrBareToken(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		`"a b\"c\\d"`: `a b"c\d`, `"abc";x=1`: "abc", ` abc `: "abc", "!#$%&'*+-.^_`|~": "!#$%&'*+-.^_`|~", strings.Repeat("a", 64): strings.Repeat("a", 64),
@@ -67,7 +67,7 @@ func TestAttemptIDsThatContradictAreRefused(t *testing.T) {
 	}
 }
 
-func TestOutcomeByAttemptIDNeedsNothingOfTheAnswer(t *testing.T) {
+func TestOutcomeByAttemptIDNeedsNoAnswer(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
@@ -110,7 +110,7 @@ func TestOutcomeByAttemptIDNeedsNothingOfTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAttemptIDInThePathIsRefusedIfItCanBeNone(t *testing.T) {
+func TestImpossibleAttemptIDInPathIsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for _, id := range []string{"%C3%A9", "%0A", "%7F", "%FF", strings.Repeat("a", 65), strings.Repeat("%20", 65)} {

@@ -11,7 +11,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestTheAuditIsListedByPagesForTheZonesOfTheCaller(t *testing.T) {
+func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	for _, by := range []string{"ann via helpdesk", "bob"} {
@@ -55,7 +55,7 @@ func TestTheAuditIsListedByPagesForTheZonesOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestAnExportIsShownWithoutTheAttemptThatItWasOf(t *testing.T) {
+func TestExportIsShownWithoutItsAttempt(t *testing.T) {
 	t.Parallel()
 	for filter, want := range map[string]string{`{"format":"csv","attempt_id":"secret"}`: `{"format":"csv"}`, `{}`: `{}`, ``: ``, `[1]`: ``} {
 		if got := string(withoutAttempt([]byte(filter))); got != want {

@@ -125,7 +125,7 @@ func routed(path string) string {
 		"/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
 }
 
-func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {
+func TestEveryRoutesNeedsMatchTheDescription(t *testing.T) {
 	t.Parallel()
 	d, called := described(t), map[string]bool{}
 	for _, call := range calls() {
@@ -273,7 +273,7 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	}
 }
 
-func TestAnExplanationHidesWhoMadeAnOverrideAndWhy(t *testing.T) {
+func TestExplanationHidesAuthorAndReasonOfOverride(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	deny := service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny, Reason: "case of Bob", CreatedBy: "ann"}

@@ -96,7 +96,7 @@ func startBacktestsBy(t *testing.T, by func(*testing.T, http.Handler) *running) 
 	return r
 }
 
-func TestABacktestIsAJobThatOutlivesItsCaller(t *testing.T) {
+func TestBacktestJobOutlivesItsCaller(t *testing.T) {
 	t.Parallel()
 	r := startBacktests(t)
 	begun := r.post(t, "/v1/zones/1/backtest", `{"rates":[3,5],"windows":[60],"since":"2026-08-17T00:00:00Z"}`)

@@ -75,7 +75,7 @@ func TestBadKeysInPathsAreRefused(t *testing.T) {
 	}
 }
 
-func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
+func TestReleaseFreesBucketAndTellsAuthorAndReason(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
@@ -101,7 +101,7 @@ func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	r.post(t, bucketPath(7, "alice")+"/release", `{"reason":"x"}`).refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestReleaseThatCannotBeShownIsNotCalledUndone(t *testing.T) {
+func TestUnshowableReleaseIsNotCalledUndone(t *testing.T) {
 	t.Parallel()
 	blind := &blindReader{Store: memory.New()}
 	r := start(t, func(o *Options) { o.Reader, o.Writer = blind, blind.Store })
@@ -147,7 +147,7 @@ func TestPrincipalIsPrintableAndShort(t *testing.T) {
 	}
 }
 
-func TestTheReasonOfAChangeGoesToTheStore(t *testing.T) {
+func TestReasonOfChangeGoesToStore(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)

@@ -92,7 +92,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	}
 }
 
-func TestCallersAreAnsweredBusyWhileItIsNotKnownWhoTheyAre(t *testing.T) {
+func TestCallersGetBusyWhileTheirIdentityIsUnknown(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	headers := g.as("shop", nil, access.ScopeHistory)
@@ -161,7 +161,7 @@ func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
 	}
 }
 
-func TestWhoMadeAnOverrideIsTheCallerAndNotWhatHeWrites(t *testing.T) {
+func TestOverrideAuthorIsCallerNotItsClaim(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	answer := g.ask(t, "POST", "/v1/zones/1/overrides", `{"bucket_key":"erin","action":"deny","reason":"x","created_by":"somebody else"}`,

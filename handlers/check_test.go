@@ -119,7 +119,7 @@ func TestChecksRefusesAWrongShapeWhole(t *testing.T) {
 	}
 }
 
-func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
+func TestChecksAnswersEachFailedPartWithOwnProblem(t *testing.T) {
 	t.Parallel()
 	errs := []error{
 		nil, fmt.Errorf("%w: lock wait", service.ErrBusy), &service.BusyError{RetryAfter: 3 * time.Second},

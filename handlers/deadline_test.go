@@ -52,7 +52,7 @@ func changes() []struct{ method, path, body string } {
 	}
 }
 
-func TestChangesHaveADeadlineAndEndUndecidedAtIt(t *testing.T) {
+func TestChangesEndUndecidedAtTheirDeadline(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]time.Duration{"given": time.Hour, "default": 0} {
 		store := &endingStore{err: context.DeadlineExceeded}
@@ -111,7 +111,7 @@ func (l *leaving) AttemptZones(ctx context.Context, ids []string) (map[string][]
 	return l.Store.AttemptZones(ctx, ids)
 }
 
-func TestReportsOfBoundCallersAreCompletedWhenTheyGoAway(t *testing.T) {
+func TestReportsOfDepartedBoundCallersAreCompleted(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())
 	store := &leaving{Store: memory.New(), leave: leave}

@@ -104,7 +104,7 @@ func TestContentTypeMustBePlainJSON(t *testing.T) {
 	r.post(t, "/v1/check", bucketJSON(1, "x"), "Content-Encoding", "identity").decision(t)
 }
 
-func TestBodyMayBeOneMiBAndNoMore(t *testing.T) {
+func TestBodyMayBeOneMebibyteAtMost(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)

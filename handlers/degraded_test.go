@@ -33,7 +33,7 @@ func degraded(_ context.Context, checks []service.Check) ([]service.Decision, er
 	return decisions, nil
 }
 
-func TestDegradedAnswerSaysSoAndNoMoreThanIsKnown(t *testing.T) {
+func TestDegradedAnswerSaysSoAndNothingUnknown(t *testing.T) {
 	t.Parallel()
 	r := startWith(t, degraded)
 	for zone, want := range map[int64]string{
@@ -62,8 +62,8 @@ func TestDegradedAnswerSaysSoAndNoMoreThanIsKnown(t *testing.T) {
 	}
 }
 
-// TestTheLogTellsABlockByTheSettingFromOneOfABucket asks a zone that blocks, and one in which a bucket is full.
-func TestTheLogTellsABlockByTheSettingFromOneOfABucket(t *testing.T) {
+// TestLogTellsSettingBlocksFromBucketBlocks asks a zone that blocks, and one in which a bucket is full.
+func TestLogTellsSettingBlocksFromBucketBlocks(t *testing.T) {
 	t.Parallel()
 	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure", 3: "blocked, because a bucket is full"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func eventSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-func TestTheSchemaHasAnExampleOfEachTypeThatItAccepts(t *testing.T) {
+func TestSchemaHasExampleOfEachAcceptedType(t *testing.T) {
 	t.Parallel()
 	schema := eventSchema(t)
 	var text struct {
@@ -155,7 +155,7 @@ func TestEventsFitTheirSchemaAndAreFollowed(t *testing.T) {
 	})
 }
 
-func TestWhoIsBoundToZonesSeesTheirEventsAlone(t *testing.T) {
+func TestBoundCallerSeesEventsOfItsZonesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		auth, credentials := authOf(t, memory.New())

@@ -49,7 +49,7 @@ func (l *longHistory) History(ctx context.Context, q service.HistoryQuery) (serv
 	return page, nil
 }
 
-func TestAStreamIsOfTheFormThatIsAskedForAndIsRecorded(t *testing.T) {
+func TestStreamHasRequestedFormAndIsRecorded(t *testing.T) {
 	t.Parallel()
 	h := startHistoric(t)
 	h.record(t, 1, "alice", "k7")

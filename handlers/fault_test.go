@@ -116,7 +116,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 	}
 }
 
-func TestWithoutAccessLogOnlyFaultsAndRefusedCallsAreLogged(t *testing.T) {
+func TestDisabledAccessLogKeepsFaultsAndRefusedCalls(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(o *Options) { o.AccessLog = false })
 	r.zones(t)

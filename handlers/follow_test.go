@@ -101,7 +101,7 @@ func (f following) ends(t *testing.T) {
 	}
 }
 
-func TestFollowersGetEachTxnThatMatchesOnceAndGoOnWhereTheyWere(t *testing.T) {
+func TestFollowersGetMatchingTxnsOnceAndResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := startHistoricBy(t, servePiped, nil)
@@ -133,7 +133,7 @@ func TestFollowersGetEachTxnThatMatchesOnceAndGoOnWhereTheyWere(t *testing.T) {
 	})
 }
 
-func TestWhoseFilterLetsNothingPassIsToldHisPosition(t *testing.T) {
+func TestFollowerWithoutMatchesIsToldItsPosition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := startHistoricBy(t, servePiped, nil)
@@ -170,7 +170,7 @@ func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 	})
 }
 
-func TestAFollowerIsToldThatTheHistoryCannotBeRead(t *testing.T) {
+func TestFollowerIsToldOfUnreadableHistory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broken := &longHistory{Store: memory.New(), pages: 1, err: service.ErrBusy}

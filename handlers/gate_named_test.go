@@ -40,7 +40,7 @@ const threeGates = `gates:
     busy: deny
 `
 
-func TestANamedGateTakesItsKeysFromTheRequest(t *testing.T) {
+func TestNamedGateTakesItsKeysFromRequest(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	for i, want := range []int{204, 204, 429} {
@@ -93,7 +93,7 @@ func TestWrongRequestsAtNamedGatesAre400(t *testing.T) {
 	none.get(t, "/gate/login").refused(t, http.StatusBadRequest, "not_found")
 }
 
-func TestANamedGateThatCannotDecideAnswersAsItsFileSays(t *testing.T) {
+func TestUndecidedNamedGateAnswersAsItsFileSays(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []error{service.ErrBusy, service.ErrUndecided, service.ErrForbidden} {
 		r := start(t, func(o *Options) {
@@ -115,7 +115,7 @@ func TestANamedGateThatCannotDecideAnswersAsItsFileSays(t *testing.T) {
 	}
 }
 
-func TestAGateAnswersWithoutTheDatabaseByTheZonesOfTheCheck(t *testing.T) {
+func TestGateWithoutDatabaseAnswersByChecksZones(t *testing.T) {
 	t.Parallel()
 	r := startWith(t, degraded)
 	for zone, want := range map[int]int{1: 204, 2: 403} {
@@ -126,7 +126,7 @@ func TestAGateAnswersWithoutTheDatabaseByTheZonesOfTheCheck(t *testing.T) {
 	}
 }
 
-func TestAGatewayReportsByTheAttemptIDOfItsCheck(t *testing.T) {
+func TestGatewayReportsByAttemptIDOfItsCheck(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
@@ -164,7 +164,7 @@ func TestAGatewayReportsByTheAttemptIDOfItsCheck(t *testing.T) {
 	ask("/gate/nobody/outcome?outcome=success", "").refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestAReportOfAGatewayNeedsItsScopeInAPIKey(t *testing.T) {
+func TestGatewayReportNeedsScopeInAPIKey(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	report, check := g.as("gateway", nil, access.ScopeReport), g.as("gateway", nil, access.ScopeCheck)

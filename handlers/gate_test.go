@@ -90,7 +90,7 @@ func TestAGateAnswersHTTP10AndChunkedBodies(t *testing.T) {
 	}
 }
 
-func TestHeadersOfTheEndUserChangeNoQuestionInTheAddress(t *testing.T) {
+func TestEndUserHeadersNeverChangeQuestionInAddress(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	forged := []string{"X-Velocity-Zone", "2", "X-Velocity-Key", "victim", "X-Velocity-Attempt", "always-the-same"}
@@ -102,7 +102,7 @@ func TestHeadersOfTheEndUserChangeNoQuestionInTheAddress(t *testing.T) {
 	}
 }
 
-func TestAnAttemptIDInAHeaderCountsOnlyIfTheAddressSaysSo(t *testing.T) {
+func TestHeaderAttemptIDCountsOnlyIfAddressAllows(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	headers := append(ofAlice(), "X-Velocity-Attempt", "one")
@@ -124,7 +124,7 @@ func TestAnAttemptIDInAHeaderCountsOnlyIfTheAddressSaysSo(t *testing.T) {
 	r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=alice&attempt=one", "").refused(t, http.StatusBadRequest, "conflict")
 }
 
-func TestEachErrorOfAGatewayIs400WithAText(t *testing.T) {
+func TestEachGatewayErrorIs400WithText(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	for _, c := range []struct {
@@ -162,7 +162,7 @@ func TestEachErrorOfAGatewayIs400WithAText(t *testing.T) {
 }
 
 // A wrong credential of the gateway must not look like a blocked attempt, nor like one that may go ahead.
-func TestTheGatewaysCredentialIsAPIKeyAndAWrongOneIs400(t *testing.T) {
+func TestGatewayUsesAPIKeyAndWrongIs400(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	key := func(name string, zones []int64, scopes ...access.Scope) []string {
@@ -234,7 +234,7 @@ func TestAGateCountsTheClientBehindTrustedProxies(t *testing.T) {
 	}
 }
 
-func TestAGateThatCannotDecideAnswersAsTheServiceDoes(t *testing.T) {
+func TestUndecidedGateAnswersAsTheServiceDoes(t *testing.T) {
 	t.Parallel()
 	for want, fault := range map[int]error{
 		http.StatusServiceUnavailable: service.ErrBusy, http.StatusGatewayTimeout: service.ErrUndecided,
@@ -289,7 +289,7 @@ func TestWebPagesCannotAskAGate(t *testing.T) {
 }
 
 // With tokens, gateways may pass on any Host: no page knows the token.
-func TestAGatewayWithATokenPassesOnAnyHost(t *testing.T) {
+func TestGatewayWithTokenPassesOnAnyHost(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	key := strings.TrimPrefix(g.as("all", nil, access.ScopeCheck)[1], "Bearer ")

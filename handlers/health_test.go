@@ -46,7 +46,7 @@ func TestReadySaysWhyNot(t *testing.T) {
 	}
 }
 
-func TestReadyTakesAnswersWithoutTheDatabaseIfItIsAskedTo(t *testing.T) {
+func TestReadyAcceptsDegradedAnswersIfAsked(t *testing.T) {
 	t.Parallel()
 	var reason error
 	r := start(t, func(o *Options) {
@@ -60,7 +60,7 @@ func TestReadyTakesAnswersWithoutTheDatabaseIfItIsAskedTo(t *testing.T) {
 	r.get(t, "/readyz?degraded=yes").refused(t, http.StatusBadRequest, "invalid_request")
 }
 
-func TestAnExaminationIsAnsweredToAllForAWhile(t *testing.T) {
+func TestExaminationAnswerServesAllForAWhile(t *testing.T) {
 	t.Parallel()
 	var made atomic.Int64
 	r := start(t, func(o *Options) {

@@ -96,7 +96,7 @@ func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 	}
 }
 
-func TestABoundCallerSeesTheHistoryOfHisZonesAlone(t *testing.T) {
+func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	named := service.Check{AttemptID: "known", Buckets: []service.Bucket{{ZoneID: 1, Key: "c"}}}

@@ -112,7 +112,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
+func TestUntakenAnswerIsGivenUpOverHTTP2(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	settings := authority.ServerTLS(t)
@@ -166,7 +166,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 	})
 }
 
-func TestAnAnswerThatDoesNotFitIntoMemoryIsRefusedBeforeTheWork(t *testing.T) {
+func TestAnswerBeyondMemoryIsRefusedBeforeWork(t *testing.T) {
 	t.Parallel()
 	checks := `{"checks":[` + strings.Repeat(bucketJSON(1, "a")+",", 99) + bucketJSON(1, "a") + `]}`
 	outcomes := `{"reports":[` + strings.Repeat(`{"txn_id":1,"outcome":"success"},`, 99) + `{"txn_id":1,"outcome":"success"}]}`

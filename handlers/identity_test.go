@@ -37,7 +37,7 @@ func TestACallerIsToldWhoHeIs(t *testing.T) {
 	g.ask(t, "GET", "/v1/caller", "", "X-API-Key", access.NewToken().Reveal()).refused(t, http.StatusUnauthorized, "unauthenticated")
 }
 
-func TestAnOpenServiceTellsThatEverybodyMayDoEverything(t *testing.T) {
+func TestOpenServiceSaysEverythingIsAllowedToAll(t *testing.T) {
 	t.Parallel()
 	want := access.Identity{IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}}, Principal: "ann"}
 	if got := start(t, nil).callerOf(t, "X-Forwarded-User", "ann"); !reflect.DeepEqual(got, want) {

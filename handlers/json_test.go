@@ -16,7 +16,7 @@ func limitsOf(key string) string {
 	return fmt.Sprintf(`{"domain":"login","descriptors":[{"entries":[{"key":"zone_1","value":%q}]}]}`, key)
 }
 
-func TestARateLimitRequestInJSONIsAnsweredAsEnvoysOwnServiceDoes(t *testing.T) {
+func TestJSONRateLimitAnswersMatchEnvoysOwnService(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	for i, want := range []int{200, 200, 429} {
@@ -46,7 +46,7 @@ func TestARateLimitRequestInJSONIsAnsweredAsEnvoysOwnServiceDoes(t *testing.T) {
 	}
 }
 
-func TestARateLimitRequestInJSONNeedsTheScopesOfTheQuestion(t *testing.T) {
+func TestJSONRateLimitRequestNeedsScopesOfQuestion(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	look := strings.Replace(limitsOf("alice"), `"entries"`, `"hitsAddend":"0","entries"`, 1)

@@ -51,7 +51,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 
 const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
-func TestCallersAboveACapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
+func TestCallersAboveConnectionCapAreRefusedOthersServed(t *testing.T) {
 	t.Parallel()
 	check := handlerstest.Asks("/v1/check", bucketJSON(1, "alice"))
 	for name, bounds := range map[string]wire.Options{"of all": {MaxConnections: 2}, "of a peer": {MaxConnectionsPerPeer: 2}} {
@@ -132,7 +132,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	}
 }
 
-func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
+func TestLargeBodyOfUnknownLengthIsRecounted(t *testing.T) {
 	t.Parallel()
 	counted := make(chan int, 1)
 	var s *listening
@@ -157,7 +157,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	}
 }
 
-func TestAnAdminListenerTakesAllButCallsAwayFromTheFirst(t *testing.T) {
+func TestAdminListenerLeavesOnlyCallsToFirst(t *testing.T) {
 	t.Parallel()
 	o := withAll(Options{})
 	calls, admin := NewSplit(o)

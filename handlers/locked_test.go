@@ -28,7 +28,7 @@ func lockedWorld(t *testing.T, locked int) *running {
 	return r
 }
 
-func TestTheListOfLockedBucketsIsPagedTheNewestFirst(t *testing.T) {
+func TestLockedBucketListIsPagedNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := lockedWorld(t, 5)
 	var keys []string
@@ -55,7 +55,7 @@ func TestTheListOfLockedBucketsIsPagedTheNewestFirst(t *testing.T) {
 	r.get(t, "/v1/zones/7/locked").refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestTheListForFirewallsIsTextWithATagOfItsAddresses(t *testing.T) {
+func TestFirewallListIsTextTaggedByItsAddresses(t *testing.T) {
 	t.Parallel()
 	r := lockedWorld(t, 2)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
@@ -86,7 +86,7 @@ func (crowded) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
 	return barred.Page{ZoneID: q.ZoneID, Lockouts: make([]barred.Lockout, q.Limit), Next: at - uint64(q.Limit)}, nil
 }
 
-func TestTheListForFirewallsIsRefusedAboveItsBound(t *testing.T) {
+func TestFirewallListAboveItsBoundIsRefused(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

@@ -78,7 +78,7 @@ func TestEachRequestIsOneLine(t *testing.T) {
 	}
 }
 
-func TestRequestIDIsTheCallersIfItIsSane(t *testing.T) {
+func TestRequestIDIsTheCallersIfSane(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	seen := map[string]bool{}

@@ -95,7 +95,7 @@ func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 	open.askAs(t, http.MethodGet, "/v1/zones", "evil.example", nil).answered(t, http.StatusOK)
 }
 
-func TestEachRequestOfAConnectionIsHeldAgainstItsHost(t *testing.T) {
+func TestEveryRequestOnConnectionHasItsHostChecked(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, nil, wire.Options{}, func(o *Options) { o.AllowedHosts = []string{} })
 	l := handlerstest.Dial(t, s.address)

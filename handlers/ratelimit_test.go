@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-func TestRateLimitHeadersTellTheEndOfAPeriod(t *testing.T) {
+func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		edit  func(*service.Verdict)

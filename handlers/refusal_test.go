@@ -15,7 +15,7 @@ import (
 
 // If every check is refused, nobody is limited and nobody may be able to log in. Whoever looks at the
 // log must see it, and which zones it is about.
-func TestRefusedChecksAreOneLineASecondWithTheZonesThatTheyName(t *testing.T) {
+func TestRefusedChecksLogTheirZonesOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		zone := int64(0)
@@ -44,7 +44,7 @@ func TestRefusedChecksAreOneLineASecondWithTheZonesThatTheyName(t *testing.T) {
 	})
 }
 
-func TestEachKindOfRefusedCallIsLoggedWithoutATextOfItsCaller(t *testing.T) {
+func TestEachRefusalKindIsLoggedWithoutCallersText(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	g.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})

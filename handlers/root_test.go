@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheRootTellsAPersonWhereToReadOn(t *testing.T) {
+func TestRootTellsPersonWhereToReadOn(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	const html, text = "text/html; charset=utf-8", "text/plain; charset=utf-8"

@@ -49,7 +49,7 @@ func (p *piped) end() {
 	time.Sleep(time.Second) // of the bubble's time
 }
 
-func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
+func TestSlowBodyIsToldItWasSlow(t *testing.T) {
 	t.Parallel()
 	const head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {

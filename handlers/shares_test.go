@@ -87,7 +87,7 @@ func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 	}
 }
 
-func TestReportsOfTwoCredentialsAreMadeSideBySide(t *testing.T) {
+func TestReportsOfTwoCredentialsRunSideBySide(t *testing.T) {
 	t.Parallel()
 	var store reporting
 	g := guardBy(t, func(o *Options) {

@@ -90,7 +90,7 @@ func (c *houseCaller) end(t *testing.T) int {
 	return c.tells(t, " ")
 }
 
-func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
+func TestFullHouseRefusesLargeBodyUnread(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		within := h.fill(t)
@@ -110,7 +110,7 @@ func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
 	})
 }
 
-func TestWhoIsRefusedWhileHeWritesReadsTheAnswerAndKeepsHisConnection(t *testing.T) {
+func TestRefusedWriterReadsAnswerAndKeepsConnection(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{
 		"with a length": handlerstest.Asks("/v1/checks", large("alice")), "in chunks": handlerstest.InChunks("/v1/checks", large("alice")),
@@ -154,7 +154,7 @@ func TestSmallBodiesPassAFullHouse(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForASlotGetsItInTurn(t *testing.T) {
+func TestWaitingCallersGetSlotsInTurn(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		within := h.fill(t)
@@ -173,7 +173,7 @@ func TestWhoWaitsForASlotGetsItInTurn(t *testing.T) {
 	})
 }
 
-func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
+func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 	t.Parallel()
 	whole := handlerstest.Asks("/v1/checks", large("alice"))
 	for name, test := range map[string]struct {
@@ -213,7 +213,7 @@ func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
 	}
 }
 
-func TestAfterALargeBodyThatWasReadForNothingTheNextOneIsNotReadAtOnce(t *testing.T) {
+func TestUselessLargeBodyDelaysReadingTheNext(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
@@ -251,7 +251,7 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
+func TestCallerAwaitingAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		waits := h.dial(t)
@@ -267,7 +267,7 @@ func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	})
 }
 
-func TestWhoFindsNoSlotIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
+func TestSlotlessCallerIsToldWhenQueueAheadClears(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlots(4) // two for one caller
@@ -301,7 +301,7 @@ func TestWhoFindsNoSlotIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesTheLineForASlotIsNotWaitedFor(t *testing.T) {
+func TestCallerLeavingSlotQueueIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newSlots(1)

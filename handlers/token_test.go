@@ -11,7 +11,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestTokensAreListedByPagesWithoutASecretAndRevokedForGood(t *testing.T) {
+func TestTokensArePagedWithoutSecretsAndRevokedPermanently(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	admin := g.as("admin", nil, access.ScopeAdmin)

@@ -33,7 +33,7 @@ func TestWrongParametersOfAReportAreRefused(t *testing.T) {
 	}
 }
 
-func TestReportNamesNoZoneThatTheCallerDoesNotReach(t *testing.T) {
+func TestReportNamesNoZoneBeyondCallersReach(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	headers, desk := g.as("shop", []int64{1}, access.ScopeHistory), g.as("desk", nil, access.ScopePeek)
@@ -79,7 +79,7 @@ func TestReportsOfAnInstanceAreMadeInTurn(t *testing.T) {
 	}
 }
 
-func TestAReportWaitsForOthersNoLongerThanItMayTake(t *testing.T) {
+func TestReportWaitsNoLongerThanItMayTake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := newServer(Options{}), time.Now()

@@ -45,7 +45,7 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEveryMemberOfABodyMayBePointedAt(t *testing.T) {
+func TestEveryBodyMemberCanBePointedAt(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest", "ReleaseRequest"} {
 		members, _ := described(t).part("components", "schemas", schema, "properties")
@@ -111,7 +111,7 @@ func withEngineWords(err error) error {
 	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", err)
 }
 
-func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
+func TestChangesMapErrorsAndHideEnginesWords(t *testing.T) {
 	t.Parallel()
 	memory := memory.New()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
@@ -162,7 +162,7 @@ func TestPathIDsAreStrictDecimals(t *testing.T) {
 	r.get(t, "/v1/txns/18446744073709551615").refused(t, http.StatusNotFound, "not_found")
 }
 
-func TestLookUpsSayWhatIsAbsentInTheSameWords(t *testing.T) {
+func TestLookUpsNameAbsentThingsInSameWords(t *testing.T) {
 	t.Parallel()
 	absent := start(t, func(o *Options) {
 		o.Reader = &endingStore{err: fmt.Errorf("read zone 9: try 1: %w", service.ErrNotFound)}

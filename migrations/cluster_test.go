@@ -27,7 +27,7 @@ func clusterDSN(t *testing.T) string {
 
 // A second migration finds nothing to do: it sees all that the first one has made, the vschema
 // included.
-func TestClusterMigrateUpHasNothingToDoTheSecondTime(t *testing.T) {
+func TestClusterSecondMigrateUpHasNothingToDo(t *testing.T) {
 	t.Parallel()
 	dsn := clusterDSN(t)
 	if _, err := migrations.Up(t.Context(), migrations.Auto, dsn); err != nil {
@@ -59,7 +59,7 @@ func TestClusterMigrateUpWorksAfterTheWayDown(t *testing.T) {
 // vtgate sees a new table some time after it was made, unless its vschema names it.
 //
 //nolint:paralleltest // it takes a table away
-func TestClusterMigrateUpGoesOnWithTablesThatVtgateHasNotSeen(t *testing.T) {
+func TestClusterMigrateUpToleratesTablesUnseenByVtgate(t *testing.T) {
 	dsn := clusterDSN(t)
 	pool, err := sql.Open("mysql", address.Split(dsn)[0]+engine.BucketsSuffix)
 	if err != nil {

@@ -21,8 +21,8 @@ func described(t *testing.T, d, as *dbtest.Database) migrations.Schema {
 	return migrations.SchemaOf(found, strings.Contains(rows(t, d, "SELECT VERSION()")[0], "MariaDB"))
 }
 
-// TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt does to a database what no program notes.
-func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
+// TestManualChangeIsFaultMendedByItsCure does to a database what no program notes.
+func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
@@ -112,8 +112,8 @@ func changesByHand(t *testing.T, engine *dbtest.Engine) []map[string]string {
 	}}
 }
 
-// TestEachKeyAndConstraintIsOneThatStepsMake holds the reading of the steps against a database.
-func TestEachKeyAndConstraintIsOneThatStepsMake(t *testing.T) {
+// TestEachKeyAndConstraintComesFromSteps holds the reading of the steps against a database.
+func TestEachKeyAndConstraintComesFromSteps(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		known := migrations.PartNames()

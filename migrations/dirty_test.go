@@ -25,7 +25,7 @@ func advice(t *testing.T, err error) map[string]string {
 	return statements
 }
 
-func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
+func TestDirtySchemaIsReportedWithItsCure(t *testing.T) {
 	t.Parallel()
 	const set = "UPDATE schema_migrations SET version = "
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
@@ -59,9 +59,9 @@ func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 	})
 }
 
-// TestAFailedWayUpIsRepairedByItsOwnAdvice lets a table of the same name stop a
+// TestFailedUpIsRepairedByItsOwnAdvice lets a table of the same name stop a
 // step, and then does what the error says.
-func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
+func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		want := schema(t, engine.Database(t))
@@ -97,7 +97,7 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	})
 }
 
-func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
+func TestFailedDownIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		want := schema(t, d)
@@ -139,7 +139,7 @@ func text(t *testing.T, version uint, way string) string {
 	return ""
 }
 
-func TestADatabaseOfBeforeTheFirstReleaseIsRefused(t *testing.T) {
+func TestPreReleaseDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		for _, version := range []int{46, 116, 209} {

@@ -68,7 +68,7 @@ func TestAnEngineThatIsAwayIsAnError(t *testing.T) {
 	}
 }
 
-func TestARefusedLoginIsTheEnginesErrorWithoutThePassword(t *testing.T) {
+func TestRefusedLoginIsEnginesErrorWithoutPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn := engine.Empty(t).DSN
@@ -111,7 +111,7 @@ func TestADatabaseOfAnyCollationIsMigrated(t *testing.T) {
 }
 
 // A server that hangs accepts a connection and says nothing.
-func TestAServerThatSaysNothingIsNotWaitedForForLong(t *testing.T) {
+func TestSilentServerIsAwaitedOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -82,7 +82,7 @@ func ways(t *testing.T, folder string) (titles map[int]map[string]string, first,
 	return titles, numbers[0], numbers[len(numbers)-1]
 }
 
-func TestNumbersHaveNoGapsAndOneFileEachWay(t *testing.T) {
+func TestNumbersAreGaplessWithOneFileEachWay(t *testing.T) {
 	t.Parallel()
 	titles, first, last := ways(t, ".")
 	for number := first; number <= last; number++ {
@@ -179,8 +179,8 @@ func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestEachProcedureSaysForWhomItIsAndWhatItDoes reads what SHOW CREATE PROCEDURE shows.
-func TestEachProcedureSaysForWhomItIsAndWhatItDoes(t *testing.T) {
+// TestEachProcedureNamesItsUsersAndPurpose reads what SHOW CREATE PROCEDURE shows.
+func TestEachProcedureNamesItsUsersAndPurpose(t *testing.T) {
 	t.Parallel()
 	const mostLines = 130
 	form := regexp.MustCompile(`\nCOMMENT '(public|internal): .+'\n(?s:.*?)\nBEGIN\n  -- `)

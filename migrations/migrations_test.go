@@ -11,7 +11,7 @@ import (
 	"velocityd/migrations"
 )
 
-func TestDownGoesByStepsAndUpComesBackFromEach(t *testing.T) {
+func TestUpReturnsFromEachStepDown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
@@ -63,7 +63,7 @@ func TestStatusOfADatabaseThatWasNeverMigrated(t *testing.T) {
 	})
 }
 
-func TestASchemaNewerThanTheProgramIsLeftAlone(t *testing.T) {
+func TestSchemaNewerThanProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		want := schema(t, d)
@@ -79,7 +79,7 @@ func TestASchemaNewerThanTheProgramIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestUpsAtOnceTellEachWhatItDidItself(t *testing.T) {
+func TestConcurrentUpsTellTheirOwnWork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)

@@ -267,7 +267,7 @@ func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 }
 
 // A transaction that began before the zone's rule was what it is now reads the zone as it was.
-func TestAnOverrideMustFitTheZoneAsItIsNow(t *testing.T) {
+func TestOverrideMustFitCurrentZone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")

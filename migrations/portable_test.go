@@ -123,7 +123,7 @@ func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 
 // A step that the plan does not know is no reason to go on without it, nor to send the database
 // of an older program to MySQL.
-func TestPortableTablesThatTheProgramCannotChangeAreRefused(t *testing.T) {
+func TestUnchangeablePortableTablesAreRefused(t *testing.T) {
 	t.Parallel()
 	const mysqlFirst, goOn = "migrate it as MySQL first", "go on with the program that has migrated the database"
 	latest := migrations.Latest()
@@ -147,7 +147,7 @@ func TestPortableTablesThatTheProgramCannotChangeAreRefused(t *testing.T) {
 	}
 }
 
-func TestPortableStatusAndDownSayWhatThereIsToDo(t *testing.T) {
+func TestPortableStatusAndDownTellRemainingWork(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
 	state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN)
@@ -185,7 +185,7 @@ func TestPortableTablesOfAnotherVersionAreRefused(t *testing.T) {
 }
 
 // A database that was migrated as MySQL keeps its answers to attempts.
-func TestPortableUpTakesOverADatabaseOfMySQL(t *testing.T) {
+func TestPortableUpTakesOverMySQLDatabase(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
 	dbtest.Migrate(t, d.DSN)

@@ -67,9 +67,9 @@ func TestUpBringsEachRoutineToItsText(t *testing.T) {
 	})
 }
 
-// TestAnInstallationThatStoppedHalfWayIsDoneAgain lets a table of the same
+// TestHalfDoneInstallationIsDoneAgain lets a table of the same
 // purpose stop it.
-func TestAnInstallationThatStoppedHalfWayIsDoneAgain(t *testing.T) {
+func TestHalfDoneInstallationIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		want := schema(t, engine.Database(t))
@@ -135,9 +135,9 @@ func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
 	})
 }
 
-// TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction asks while Up waits for a reader of zone_master.
+// TestChecksGoOnWhileTriggerAwaitsOpenTransaction asks while Up waits for a reader of zone_master.
 // The check's time is less than a statement of a migration may wait elsewhere.
-func TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction(t *testing.T) {
+func TestChecksGoOnWhileTriggerAwaitsOpenTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
@@ -172,9 +172,9 @@ func TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction(t *testing.T) {
 	})
 }
 
-// TestATextThatCannotBeInstalledLeavesTheFormerOne takes the right to create
+// TestUninstallableTextLeavesFormerOne takes the right to create
 // routines from the account, and leaves it that to drop them.
-func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
+func TestUninstallableTextLeavesFormerOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
@@ -203,8 +203,8 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 	})
 }
 
-// TestViewsShowAllThatIsNotTheSchemasOwn holds views against columns that are added.
-func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
+// TestViewsShowAllButSchemasOwnColumns holds views against columns that are added.
+func TestViewsShowAllButSchemasOwnColumns(t *testing.T) {
 	t.Parallel()
 	hidden := map[string][]string{
 		"zone_master": {"narrowed_at", "overridden", "whole_rule"}, "zone_override": {"network"},

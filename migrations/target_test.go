@@ -135,7 +135,7 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	})
 }
 
-func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
+func TestOverridesFittingBucketsAreTakenUnchanged(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)
@@ -156,7 +156,7 @@ func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestAPrefixAsLongAsTheBucketsIsTheKeyOfOne(t *testing.T) {
+func TestPrefixOfBucketLengthIsItsKey(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		targetZones(t, d)

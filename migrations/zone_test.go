@@ -194,7 +194,7 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 }
 
 // A trigger marks a zone as overridden, which is no edit, but an edit may come with the mark.
-func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) {
+func TestOneLetterEditCountsDespiteOverriddenMark(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
@@ -208,7 +208,7 @@ func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) 
 	})
 }
 
-func TestWhoInsertsAZoneHoldsUpNobodyBesideIt(t *testing.T) {
+func TestZoneInsertHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *dbtest.Database) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (10, 5, 60), (30, 5, 60)")

@@ -77,7 +77,7 @@ func TestALocationThatLeadsOnIsASuccess(t *testing.T) {
 	}
 }
 
-func TestALocationThatIsNotClearIsNoSuccess(t *testing.T) {
+func TestUnclearLocationIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string][]string{
 		"two":             {"Location", "/home", "Location", "/login"},
@@ -100,7 +100,7 @@ func TestALocationThatIsNotClearIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestACookieIsSetAsABrowserKeepsIt(t *testing.T) {
+func TestCookieCountsAsSetIfBrowserKeepsIt(t *testing.T) {
 	t.Parallel()
 	const success, failure = service.OutcomeSuccess, service.OutcomeFailure
 	past, soon := time.Now().Add(-time.Hour).UTC(), time.Now().Add(time.Hour).UTC()
@@ -199,9 +199,9 @@ func TestARuleReadsStatusTextAndMembers(t *testing.T) {
 	}
 }
 
-// FuzzNoSpellingOfThePlaceOfAFailureIsASuccess holds that a Location that net/url resolves to /login is none for a success elsewhere, and
+// FuzzNoSpellingOfFailurePlaceIsSuccess holds that a Location that net/url resolves to /login is none for a success elsewhere, and
 // that no answer breaks a rule.
-func FuzzNoSpellingOfThePlaceOfAFailureIsASuccess(f *testing.F) {
+func FuzzNoSpellingOfFailurePlaceIsSuccess(f *testing.F) {
 	for _, seed := range []string{"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin", "//h/login", "HTTP://h/login", "a/..//login", ""} {
 		f.Add(seed, "session=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT")
 	}

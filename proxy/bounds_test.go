@@ -19,7 +19,7 @@ import (
 	"velocityd/proxy"
 )
 
-func TestAFullClientLeavesLoginsAndOthersTheirPlaces(t *testing.T) {
+func TestFullClientLeavesPlacesToLoginsAndOthers(t *testing.T) {
 	t.Parallel()
 	f := stand(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/held" {
@@ -115,7 +115,7 @@ func (w *timed) Read(p []byte) (int, error) {
 	return 1, io.EOF
 }
 
-func TestEachPartOfARequestThatPassesHasADeadline(t *testing.T) {
+func TestEachPartOfPassingRequestHasDeadline(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(&application{})
 	t.Cleanup(server.Close)

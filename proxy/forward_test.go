@@ -107,8 +107,8 @@ func TestTrailersPassBothWays(t *testing.T) {
 	}
 }
 
-// TestTheApplicationAsksForABodyThatIsHeldBack holds that a body goes out only if the application wants it.
-func TestTheApplicationAsksForABodyThatIsHeldBack(t *testing.T) {
+// TestApplicationAsksForHeldBackBody holds that a body goes out only if the application wants it.
+func TestApplicationAsksForHeldBackBody(t *testing.T) {
 	t.Parallel()
 	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/refuse" {

@@ -31,9 +31,9 @@ func limitsForms(f *testing.F) (*proxy.Proxy, *asked) {
 	return proxy.New(o), service
 }
 
-// FuzzTheUserOfACheckIsTheOneThatAnApplicationReads holds the proxy's reading of a form against that of net/http, as an
+// FuzzCheckUserIsTheOneApplicationReads holds the proxy's reading of a form against that of net/http, as an
 // application in Go has it.
-func FuzzTheUserOfACheckIsTheOneThatAnApplicationReads(f *testing.F) {
+func FuzzCheckUserIsTheOneApplicationReads(f *testing.F) {
 	const parts = "multipart/form-data; boundary=x"
 	for _, seed := range [][2]string{
 		{ofForm, "user=alice&password=x"},
@@ -68,9 +68,9 @@ func FuzzTheUserOfACheckIsTheOneThatAnApplicationReads(f *testing.F) {
 	})
 }
 
-// FuzzAPathOfALoginIsSeenHoweverItIsWritten holds that whatever net/http, after its own decoding and cleaning, would serve as /login is
+// FuzzLoginPathIsSeenHoweverWritten holds that whatever net/http, after its own decoding and cleaning, would serve as /login is
 // checked.
-func FuzzAPathOfALoginIsSeenHoweverItIsWritten(f *testing.F) {
+func FuzzLoginPathIsSeenHoweverWritten(f *testing.F) {
 	for _, seed := range []string{"/login", "//login", "/x/../login", "/%6cogin", "/login/.", "/a/..%2flogin"} {
 		f.Add(seed)
 	}

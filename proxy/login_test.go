@@ -18,7 +18,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAUserIsBlockedWhenHisLimitIsReachedAndOthersGoOn(t *testing.T) {
+func TestUserAtLimitIsBlockedOthersGoOn(t *testing.T) {
 	t.Parallel()
 	app := &application{}
 	f := stand(t, app)
@@ -146,7 +146,7 @@ func TestABodyOfTwoLengthsIsOneRequest(t *testing.T) {
 	}
 }
 
-func TestALoginWithoutAUserMayCountForItsAddress(t *testing.T) {
+func TestLoginWithoutUserMayCountForAddress(t *testing.T) {
 	t.Parallel()
 	f := stand(t, &application{}, func(o *proxy.Options) { o.AnyUser = true })
 	if r := f.send(t, http.MethodPost, "/login", "otp=right", "Content-Type", ofForm); r.status != http.StatusOK {
@@ -160,7 +160,7 @@ func TestALoginWithoutAUserMayCountForItsAddress(t *testing.T) {
 	}
 }
 
-func TestRequestsWithoutBasicAreNoLoginWhereUsersComeByIt(t *testing.T) {
+func TestBasicLoginIgnoresRequestsWithoutBasic(t *testing.T) {
 	t.Parallel()
 	f := stand(t, &application{}, func(o *proxy.Options) {
 		o.Logins, o.Users = all(t, proxy.ParseLogin, "* /api/**"), []gate.Source{place(t, gate.Basic, "user")}
@@ -197,7 +197,7 @@ func (policy) Report(context.Context, service.Report) error {
 	panic("nothing was recorded that could be reported")
 }
 
-func TestWhileNobodyDecidesThePolicyDoesAndNothingIsReported(t *testing.T) {
+func TestPolicyDecidesWithoutServiceAndReportsNothing(t *testing.T) {
 	t.Parallel()
 	allows := stand(t, &application{}, func(o *proxy.Options) { o.Service = policy(true) })
 	if r := allows.try(t, "alice", "right"); r.status != http.StatusOK {
@@ -226,9 +226,9 @@ func TestASlowReportDelaysNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong has a client leave while the application thinks, and another one in the
+// TestOutcomeSurvivesDepartedClient has a client leave while the application thinks, and another one in the
 // middle of the answer that tells. The application goes on when the proxy has noticed.
-func TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong(t *testing.T) {
+func TestOutcomeSurvivesDepartedClient(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]string{"before the answer": "", "in the answer": strings.Repeat("x", 1<<10)} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestAClientThatGoesAwayDoesNotTakeTheOutcomeAlong(t *testing.T) {
 	}
 }
 
-func TestAnApplicationThatIsAwayIsToldByTheStatusAndReportsNothing(t *testing.T) {
+func TestAbsentApplicationGivesStatusAndReportsNothing(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(nil)
 	gone.Close()

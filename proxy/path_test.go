@@ -13,7 +13,7 @@ func isStopped(t *testing.T, f *front, method, path string, headers ...string) b
 	return f.send(t, method, path, "x=right", headers...).status == http.StatusBadRequest
 }
 
-func TestALoginIsSeenInEverySpellingThatAnApplicationMayTake(t *testing.T) {
+func TestLoginIsSeenInEverySpellingApplicationsTake(t *testing.T) {
 	t.Parallel()
 	f := stand(t, &application{}, func(o *proxy.Options) {
 		o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth", "POST /all/**", "POST /old/login.php")

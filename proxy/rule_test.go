@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAnAnswerPassesAsItIsAndIsReportedByTheRules(t *testing.T) {
+func TestAnswerPassesUnchangedAndIsReportedByRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		body string
@@ -43,7 +43,7 @@ func TestAnAnswerPassesAsItIsAndIsReportedByTheRules(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsLookedAtHasNoCoding(t *testing.T) {
+func TestExaminedAnswerHasNoCoding(t *testing.T) {
 	t.Parallel()
 	app := &application{}
 	f := stand(t, app, func(o *proxy.Options) { o.Rules.Success = all(t, proxy.ParseRule, "body:application") })

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-func TestBlockedAttemptsAreCountedInTheLastTxnOfTheirSeries(t *testing.T) {
+func TestBlockedAttemptsCountInLastTxnOfSeries(t *testing.T) {
 	t.Parallel()
 	full := service.Series{Began: noon().Add(-time.Minute), Txns: 2, TxnID: 77, TxnAt: noon().Add(-time.Second), Reason: service.ReasonFull}
 	changed := func(change func(*service.Series)) service.Series {
@@ -54,7 +54,7 @@ func TestBlockedAttemptsAreCountedInTheLastTxnOfTheirSeries(t *testing.T) {
 	}
 }
 
-func TestTheChecksOfTxnsAndTheirIDsAreKnownWhereSomeAreCounted(t *testing.T) {
+func TestTxnChecksAndIDsSurviveCounting(t *testing.T) {
 	t.Parallel()
 	l := ledger(0)
 	l.Zones[1] = service.Zone{ID: 1, Window: time.Hour, RecordBlocked: 1}

@@ -33,7 +33,7 @@ func monthsFrom(anchor int64) (begins []int64) {
 	return begins
 }
 
-func TestMonthsBeginOnTheirDayOrOnTheLastOne(t *testing.T) {
+func TestMonthsBeginOnTheirDayOrLast(t *testing.T) {
 	t.Parallel()
 	offsets := []int{0, -service.MaxPeriodOffset, 345, service.MaxPeriodOffset}
 	for anchor := range service.MaxPeriodAnchor {
@@ -101,7 +101,7 @@ func wantBounds(t *testing.T, calendar service.Calendar, begin, end time.Time) {
 	}
 }
 
-func TestASubscriptionOfThe31stIsRenewedOnTheLastDay(t *testing.T) {
+func TestSubscriptionOf31stRenewsOnLastDay(t *testing.T) {
 	t.Parallel()
 	calendar := service.Calendar{Period: service.PeriodMonth, Anchor: 31}
 	at := time.Date(2027, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -112,9 +112,9 @@ func TestASubscriptionOfThe31stIsRenewedOnTheLastDay(t *testing.T) {
 	}
 }
 
-// TestNoPeriodHoldsMoreThanItsRateWhateverTheClockDoes decides attempts at random instants, many of them earlier than
+// TestNoPeriodExceedsItsRateOnAnyClock decides attempts at random instants, many of them earlier than
 // the one before.
-func TestNoPeriodHoldsMoreThanItsRateWhateverTheClockDoes(t *testing.T) {
+func TestNoPeriodExceedsItsRateOnAnyClock(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 36))

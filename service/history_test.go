@@ -85,7 +85,7 @@ func crowded(instants []time.Time, zone service.Zone) error {
 	return nil
 }
 
-func TestDecideNeverAdmitsMoreThanRateInAnyWindow(t *testing.T) {
+func TestDecideNeverExceedsRateInAnyWindow(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		h := newHistory(seed)
@@ -131,9 +131,9 @@ func TestDecideTellsTheFirstSecondWithRoom(t *testing.T) {
 	}
 }
 
-// TestDecideAsASliceIsDecideOneByOne holds the charging inside of a slice
+// TestDecidingSliceEqualsDecidingOneByOne holds the charging inside of a slice
 // against recording each check before the next is asked.
-func TestDecideAsASliceIsDecideOneByOne(t *testing.T) {
+func TestDecidingSliceEqualsDecidingOneByOne(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		whole, single := newHistory(seed), newHistory(seed).ledger

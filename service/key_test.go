@@ -48,7 +48,7 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 	}
 }
 
-func TestKeysOfAccentInsensitiveKindsAreFoldedAsCollationsDo(t *testing.T) {
+func TestAccentInsensitiveKeysFoldAsCollationsDo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
 		for want, spellings := range map[string][]string{
@@ -337,7 +337,7 @@ func FuzzSpellingsOfAnAddressAreOneBucket(f *testing.F) {
 	})
 }
 
-func TestUsernameOfPlainCharactersIsNormalAsItIs(t *testing.T) {
+func TestPlainUsernameIsAlreadyNormal(t *testing.T) {
 	t.Parallel()
 	for c := rune('!'); c < unicode.MaxASCII; c++ {
 		plain := "a" + string(c) + "z"

@@ -3,7 +3,7 @@ package service
 // foldWords are the characters for which the rules of foldBases are not enough, each with its replacement:
 // exactly those that a collation of KeyUsernameAI or KeyUsernameGeneral treats as another character or as
 // nothing, and that the rules leave different, of Unicode 4.0, 5.2, 9.0 and 14.0.
-// TestNamesThatACollationTakesForOneAreOneBucket in db holds them against the engines, and prints the words
+// TestNamesEqualInCollationAreOneBucket in db holds them against the engines, and prints the words
 // that a newer engine needs.
 const foldWords = "" +
 	"·|æae|ðd|øo|đd|ħh|ıi|Ŀl|ŀl|łl|œoe|ƍzw|ƾts|ȸdb|ȹqp|ʣdz|ʤdʒ|ʥdʑ|ʦts|ʧtʃ|ʨtɕ|ʩfŋ|ʪls|ʫlz|\u0363a|\u0364e|\u0365i|" +

@@ -54,7 +54,7 @@ func (c *changing) CheckAll(_ context.Context, call service.Call) ([]service.Dec
 // ofKind is a rule with default prefixes.
 func ofKind(kind service.KeyKind) service.KeyRule { return service.KeyRule{Kind: kind} }
 
-func TestLimiterReadsRulesOnlyWhenTheStoreSaysSo(t *testing.T) {
+func TestLimiterReadsRulesOnlyWhenStoreSaysSo(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
 	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
@@ -91,7 +91,7 @@ func TestLimiterAsksOnceWhereKeysAreOpaque(t *testing.T) {
 	}
 }
 
-func TestLimiterRefusesBadKeysAloneAndInTheirPlaces(t *testing.T) {
+func TestLimiterRefusesOnlyBadKeysInPlace(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
 	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
@@ -222,7 +222,7 @@ func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
 	}
 }
 
-func TestABadKeyIsRefusedAndOthersAskedWhileZonesCannotBeRead(t *testing.T) {
+func TestOnlyBadKeysAreRefusedWithoutReadableZones(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyOpaque)}}
 	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
@@ -255,7 +255,7 @@ func (r *renamed) Zones(context.Context) ([]service.Zone, error) {
 	return []service.Zone{{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}}}, nil
 }
 
-func TestChecksThatFindAZoneChangedShareAReading(t *testing.T) {
+func TestChecksFindingChangedZoneShareOneReading(t *testing.T) {
 	t.Parallel()
 	const callers = 100
 	store := new(renamed)

@@ -85,7 +85,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 	}
 }
 
-func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
+func TestLimiterAsksNothingForDepartedCaller(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -103,7 +103,7 @@ func TestAReleaseNeedsAReasonOfOneLine(t *testing.T) {
 	}
 }
 
-func TestATextIsShortenedToCharactersThatAreValid(t *testing.T) {
+func TestTextIsShortenedToValidCharacters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "", "ann@gate": "ann@gate", "ann\xff@gate": "ann?@gate", strings.Repeat("é", 200) + "@gate": strings.Repeat("é", service.MaxNameLength),

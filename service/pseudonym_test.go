@@ -211,7 +211,7 @@ func hidingZones(tb testing.TB) *memory.Store {
 	return m
 }
 
-func TestALimiterHidesKeysFromItsStoreAndShowsThemToItsCaller(t *testing.T) {
+func TestLimiterHidesKeysFromStoreNotFromCaller(t *testing.T) {
 	t.Parallel()
 	for _, ids := range [][]string{{"k1"}, {"k1", "k2"}} {
 		store, ring := hidingZones(t), ringOf(t, ids...)
@@ -263,7 +263,7 @@ func (s *spy) CheckAll(ctx context.Context, call service.Call) ([]service.Decisi
 	return s.CheckStore.CheckAll(ctx, call)
 }
 
-func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
+func TestStoreRefusesClearKeysOfHidingZones(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}}); !errors.Is(err,
@@ -279,7 +279,7 @@ func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 	}
 }
 
-func TestAZoneThatBeginsToHideIsObeyedAtTheNextCheck(t *testing.T) {
+func TestNewlyHidingZoneIsObeyedAtNextCheck(t *testing.T) {
 	t.Parallel()
 	store, ring := hidingZones(t), ringOf(t, "k1")
 	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: time.Minute})
@@ -388,9 +388,9 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 	}
 }
 
-// TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead asks about a zone that was made after the
+// TestNewZonesKeyStaysUntilZoneIsRead asks about a zone that was made after the
 // rules were read.
-func TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead(t *testing.T) {
+func TestNewZonesKeyStaysUntilZoneIsRead(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
 	seen := &spy{CheckStore: store}

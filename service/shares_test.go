@@ -32,7 +32,7 @@ func TestOneCallerHasHalfAndIsToldSo(t *testing.T) {
 	}
 }
 
-func TestOthersPassACallerWhoWaitsWithItsShare(t *testing.T) {
+func TestOthersOvertakeCallerWaitingWithItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, done := service.NewHalves[string](4, "slots"), make(chan string, 4)

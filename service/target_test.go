@@ -175,7 +175,7 @@ func lastOf(network netip.Prefix) netip.Addr {
 	return last
 }
 
-func TestFitTakesWhatBucketsOfTheZoneCanHave(t *testing.T) {
+func TestFitTakesOnlyTargetsOfPossibleBuckets(t *testing.T) {
 	t.Parallel()
 	const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 	username, ip := service.KeyRule{Kind: service.KeyUsername}, service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}

@@ -132,7 +132,7 @@ func TestZoneValidateKnowsWhichSettingsFitEachOther(t *testing.T) {
 	}
 }
 
-func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
+func TestZoneWithDefaultsSpellsOutOmittedSettings(t *testing.T) {
 	t.Parallel()
 	four := service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute}
 	want := service.Zone{

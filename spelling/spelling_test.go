@@ -2,7 +2,7 @@ package spelling
 
 import "testing"
 
-func TestNearestIsTheFirstOfThoseThatDifferLeast(t *testing.T) {
+func TestNearestIsFirstOfLeastDifferent(t *testing.T) {
 	t.Parallel()
 	names := []string{"allow", "attempt", "buckets", "busy", "deny"}
 	for given, want := range map[string]string{"dney": "", "den": "deny", "alow": "allow", "bukets": "buckets", "bus": "busy", "x": "", "": ""} {

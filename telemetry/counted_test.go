@@ -59,7 +59,7 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	)
 }
 
-func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
+func TestUndecidedChecksAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	held := service.NewBusyError(0, "held")
 	held.Held = true
@@ -91,7 +91,7 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreRefusedUnaskedAreCountedByReason(t *testing.T) {
+func TestUnaskedRefusalsAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
 	for _, code := range []string{

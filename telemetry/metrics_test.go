@@ -194,7 +194,7 @@ func TestHistogramsAreNativeForWhoCanReadThem(t *testing.T) {
 	}
 }
 
-func TestACensusIsAskedForByAScrapeAndNotRepeatedSoon(t *testing.T) {
+func TestScrapeTriggersCensusThatIsNotSoonRepeated(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
 	asked := make(chan struct{}, 10)
@@ -252,7 +252,7 @@ func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 	wantLines(t, scrape(t, m), `velocityd_lanes_busy{lane="lone"} 0`)
 }
 
-func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
+func TestDisabledMetricsCountNothingAndHaveNoPath(t *testing.T) {
 	t.Parallel()
 	var off *telemetry.Metrics
 	if m := memory.New(); off.Outcomes(m) != service.OutcomeStore(m) {

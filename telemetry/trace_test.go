@@ -24,7 +24,7 @@ import (
 	"velocityd/telemetry"
 )
 
-func TestTracesAreOffUnlessTheEnvironmentAsksForThem(t *testing.T) {
+func TestTracesAreOffUnlessEnvironmentAsks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		env    map[string]string
@@ -61,7 +61,7 @@ func spans(exporter *tracetest.InMemoryExporter) map[string][]tracetest.SpanStub
 	return byName
 }
 
-func TestASpanHoldsNothingThatACallerMayChoose(t *testing.T) {
+func TestSpanHoldsNothingCallersMayChoose(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	tracing := telemetry.NewTracingTo(exporter)
@@ -174,7 +174,7 @@ func TestABatchIsLinkedToItsRequests(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfABatchIsItsKindAlone(t *testing.T) {
+func TestBatchErrorIsItsKindAlone(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	tracing := telemetry.NewTracingTo(exporter)

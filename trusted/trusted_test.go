@@ -15,7 +15,7 @@ import (
 // stranger is a user who is neither root nor the one who runs the tests.
 const stranger = 4711
 
-func TestFilesThatSomebodyElseMayHaveWrittenAreRefused(t *testing.T) {
+func TestFilesWritableByOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(folder, file string) error

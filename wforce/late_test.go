@@ -24,7 +24,7 @@ func slowly(isSlow func(n int64) bool) func(*wforce.Options) {
 	}
 }
 
-func TestAGoodLoginKeepsNoPlaceWhenLookUpsFail(t *testing.T) {
+func TestGoodLoginFreesPlaceWhenLookUpsFail(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]map[int64]bool{
 		"before the password": {1: true}, "after it": {2: true}, "both": {1: true, 2: true},

@@ -19,7 +19,7 @@ func sessions() map[string]string {
 	return map[string]string{"in a session": "bmCefdRgVJl", "without a session": ""}
 }
 
-func TestARightPasswordIsOneAttemptThatIsGivenBack(t *testing.T) {
+func TestRightPasswordIsOneAttemptGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, session := range sessions() {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestARightPasswordIsOneAttemptThatIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestEachGuessTakesAPlaceAlsoWithTheSameHash(t *testing.T) {
+func TestEachGuessTakesPlaceDespiteSameHash(t *testing.T) {
 	t.Parallel()
 	for name, session := range sessions() {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestInstancesFindOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAThirdQuestionOrAnotherSessionIsAnotherAttempt(t *testing.T) {
+func TestThirdQuestionOrOtherSessionIsNewAttempt(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for range 3 {
@@ -156,7 +156,7 @@ func TestAnApplicationThatOnlyReportsIsCounted(t *testing.T) {
 	}
 }
 
-func TestWithoutALookAtThePasswordNothingIsReported(t *testing.T) {
+func TestUncheckedPasswordReportsNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	asked := login("bmCefdRgVJl", "alice", "0f24")
@@ -171,7 +171,7 @@ func TestWithoutALookAtThePasswordNothingIsReported(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsNoKeyCountsForItsAddress(t *testing.T) {
+func TestLoginThatIsNoKeyCountsForAddress(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for _, name := range []string{"", strings.Repeat("a", 300), "a\u0000b", "\u200b"} {

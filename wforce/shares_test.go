@@ -13,8 +13,8 @@ import (
 	"velocityd/service/servicetest"
 )
 
-// TestSlowBodiesOfOneTokenKeepNoOtherOut has mallory send eight long bodies without an end.
-func TestSlowBodiesOfOneTokenKeepNoOtherOut(t *testing.T) {
+// TestOneTokensSlowBodiesKeepNoOtherOut has mallory send eight long bodies without an end.
+func TestOneTokensSlowBodiesKeepNoOtherOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		credentials, tokens := new(servicetest.Credentials), map[string]string{}

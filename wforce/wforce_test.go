@@ -12,7 +12,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestBothFormsOfThePathAndEveryCredentialAreTaken(t *testing.T) {
+func TestBothPathFormsAndEveryCredentialAreTaken(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, access.ScopeCheck, access.ScopeReport)
 	body := []byte(`{"login":"alice","remote":"::ffff:203.0.113.9","attrs":{"a":[1]}}`)
@@ -33,7 +33,7 @@ func TestBothFormsOfThePathAndEveryCredentialAreTaken(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotCarriedOutSayWhyInTheProtocolsForm(t *testing.T) {
+func TestFailedRequestsSayWhyInProtocolsForm(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, access.ScopeCheck)
 	stranger := *p
@@ -130,7 +130,7 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 	}
 }
 
-func TestEntriesOfOneNetworkAreTakenBackByTheirAddress(t *testing.T) {
+func TestNetworkEntriesAreTakenBackByAddress(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
 		"IPv6": {"2001:DB8::1", "2001:db8::2"}, "IPv4": {"203.0.113.1", "203.0.113.2"}, "a network and an address": {"2001:db8::/64", "2001:db8::2"},

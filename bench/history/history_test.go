@@ -52,7 +52,7 @@ func written(t *testing.T, p history.Plan) (days [][]row) {
 	return days
 }
 
-func TestIDsAndInstantsRiseAndStayInTheirDays(t *testing.T) {
+func TestIDsAndInstantsRiseWithinTheirDays(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	next, last := uint64(1), time.Time{}
@@ -92,7 +92,7 @@ func TestTheSamePlanMakesTheSameRows(t *testing.T) {
 	}
 }
 
-func TestAMarkNamesTheLastTxnBeforeItsHour(t *testing.T) {
+func TestMarkNamesLastTxnBeforeItsHour(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	instants := make([]time.Time, 1, p.Rows+1)
@@ -173,7 +173,7 @@ func TestAddressesAreThoseOfTheirNetwork(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatEndsAtMidnightHasNoEmptyDay(t *testing.T) {
+func TestHistoryEndingAtMidnightHasNoEmptyDay(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	p.End = p.End.Truncate(24 * time.Hour)

@@ -124,7 +124,7 @@ func TestARecordIsOneInsertAndItsCommit(t *testing.T) {
 	}
 }
 
-func TestCallersAtAPaceAskThatOftenAndNoMore(t *testing.T) {
+func TestPacedCallersAskAtTheirPaceOnly(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	address, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {

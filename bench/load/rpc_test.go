@@ -45,7 +45,7 @@ func limiting(t *testing.T, answer func(*ratelimit.RateLimitRequest) (*ratelimit
 	return listener.Addr().String(), connections
 }
 
-func TestCallersOverGRPCShareConnectionsAndCountEachAnswer(t *testing.T) {
+func TestGRPCCallersShareConnectionsAndCountEachAnswer(t *testing.T) {
 	t.Parallel()
 	var asked, blocked atomic.Int64
 	address, connections := limiting(t, func(r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {

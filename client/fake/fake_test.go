@@ -51,7 +51,7 @@ func TestAServiceThatFailsCountsNothing(t *testing.T) {
 	}
 }
 
-func TestMistakesOfACallerAreRefusedAsByTheService(t *testing.T) {
+func TestFakeRefusesCallerMistakesLikeTheService(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	for _, mistake := range []struct {

@@ -25,7 +25,7 @@ func ask(t *testing.T, api http.HandlerFunc) (status int, body io.ReadCloser, er
 	return response.StatusCode, response.Body, nil
 }
 
-func TestADirectStreamIsReadAsItIsWrittenAndEndsWithItsReader(t *testing.T) {
+func TestDirectStreamIsUnbufferedAndEndsWithReader(t *testing.T) {
 	t.Parallel()
 	hasEnded, wasRead := false, make(chan struct{})
 	_, body, err := ask(t, func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func TestADirectStreamIsReadAsItIsWrittenAndEndsWithItsReader(t *testing.T) {
 	}
 }
 
-func TestADirectCallerGetsTheErrorItselfWheneverItComes(t *testing.T) {
+func TestDirectCallerAlwaysGetsTheErrorItself(t *testing.T) {
 	t.Parallel()
 	own := errors.New("the engine's words")
 	refuse := func(ctx context.Context) { inside.Blame(ctx, own) }

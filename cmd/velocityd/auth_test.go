@@ -101,8 +101,8 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 	}
 }
 
-// TestDevThatAsksForTokensLetsOneBeMade is the only way to a token of dev's database.
-func TestDevThatAsksForTokensLetsOneBeMade(t *testing.T) {
+// TestDevRequiringTokensLetsOneBeMade is the only way to a token of dev's database.
+func TestDevRequiringTokensLetsOneBeMade(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_DATA": dbtest.First(t).Folder(t), "VELOCITY_ENGINE": dbtest.First(t).Name}
 	i := start(t, env, "dev", "--require-auth")

@@ -142,7 +142,7 @@ func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
 	}
 }
 
-func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *testing.T) {
+func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
@@ -239,7 +239,7 @@ func wantAwayLog(t *testing.T, log string, answers awayLog) {
 	}
 }
 
-func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *testing.T) {
+func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
@@ -268,9 +268,9 @@ func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *te
 	})
 }
 
-// TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests has each COMMIT wait for a replica
+// TestDatabaseIsAwayWhenOnlyItsCommitsHang has each COMMIT wait for a replica
 // that is away. The service's tests record nothing, so they succeed.
-func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
+func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)
@@ -312,9 +312,9 @@ func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatGivesUpItsLockWaitsIsNotAway has an analyst's open transaction keep everybody from
+// TestDatabaseGivingUpLockWaitsIsNotAway has an analyst's open transaction keep everybody from
 // recording: the engine says so to each call, once a second or two. It also stops for a moment.
-func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
+func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine)

@@ -16,8 +16,8 @@ import (
 	"velocityd/service/backtest"
 )
 
-// TestABacktestReplaysTheRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between checks.
-func TestABacktestReplaysTheRecordAndAgreesWithIt(t *testing.T) {
+// TestBacktestReplaysRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between checks.
+func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t,
 		service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute},
@@ -103,7 +103,7 @@ func overHTTP(t *testing.T, url string, want backtest.Result) {
 	}
 }
 
-func TestABacktestThatIsInterruptedEndsAtOnceAndSaysSo(t *testing.T) {
+func TestInterruptedBacktestEndsAtOnceAndSaysSo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -83,9 +83,9 @@ func (b *bulk) wantRows(t *testing.T, d *dbtest.Database, where string, buckets 
 	}
 }
 
-// TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks asks far more than can be decided
+// TestFortyLargestCallsAreAnsweredBesideLoneChecks asks far more than can be decided
 // within the time that a check may take, so on a slow machine all of their checks may be refused.
-func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
+func TestFortyLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
 	t.Parallel()
 	const callers, lonely, conns = 40, 4, 8
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})

@@ -68,7 +68,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	}
 }
 
-func TestLanesAreSizedFromThePoolAndTheCores(t *testing.T) {
+func TestLanesAreSizedFromPoolAndCores(t *testing.T) {
 	t.Parallel()
 	cores := runtime.GOMAXPROCS(0)
 	for _, c := range []struct{ lanes, conns, want int }{
@@ -86,7 +86,7 @@ func TestLanesAreSizedFromThePoolAndTheCores(t *testing.T) {
 	}
 }
 
-func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
+func TestBatchTimeoutLiesBetweenLockWaitAndCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ check, lock, want time.Duration }{
 		{5 * time.Second, time.Second, 3 * time.Second},
@@ -99,7 +99,7 @@ func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
 	}
 }
 
-func TestConnectionMayTakeAsLongAsABatchButNoLessThanTheDefault(t *testing.T) {
+func TestConnectTimeoutIsLongerOfBatchAndDefault(t *testing.T) {
 	t.Parallel()
 	for check, want := range map[time.Duration]time.Duration{
 		1100 * time.Millisecond: 3 * time.Second, 5 * time.Second: 3 * time.Second, 9 * time.Second: 5 * time.Second,

@@ -54,7 +54,7 @@ func after(all, text string) string {
 	return rest
 }
 
-func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
+func TestDevServesAndKeepsDataAcrossRestart(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		engine := on.Kind(t)
@@ -131,7 +131,7 @@ func countByPrintedClient(t *testing.T, greeting, zones string) {
 	}
 }
 
-func TestShellLinesAreReadAsTheWordsTheyAreMadeOf(t *testing.T) {
+func TestShellLinesAreReadAsTheirWords(t *testing.T) {
 	t.Parallel()
 	words := []string{"", "a", "--x=/y z", "it's", "$HOME", "a\nb", "*", "~", "`id`", "\\", "é", "!"}
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\0' "+shellLine(words)).Output()
@@ -150,7 +150,7 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 	return pool
 }
 
-func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
+func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		engine := on.Kind(t)
@@ -222,7 +222,7 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 	})
 }
 
-func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
+func TestDevFreesItsEngineWhenServingFails(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		engine := on.Kind(t)
@@ -267,7 +267,7 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	})
 }
 
-func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
+func TestDevStoppedWhileStartingEndsCleanly(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
 		engine := on.Kind(t)

@@ -63,7 +63,7 @@ func wantFault(t *testing.T, found []service.Diagnosis, is string) {
 	}
 }
 
-func TestDoctorAsksEachAddressWhichDatabaseItLeadsTo(t *testing.T) {
+func TestDoctorAsksEachAddressForItsDatabase(t *testing.T) {
 	t.Parallel()
 	engines := dbtest.Engines(t)
 	if len(engines) < 2 {

@@ -34,7 +34,7 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 }
 
 // Nothing records an edit by SQL where there are no triggers, but who may read the audit is told.
-func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
+func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
 	as := d.ServiceAccount(t)

@@ -106,7 +106,7 @@ func TestParametersThatADSNMayCarryWork(t *testing.T) {
 	})
 }
 
-func TestAParameterThatADSNMayNotCarryIsMisuse(t *testing.T) {
+func TestForbiddenDSNParameterIsMisuse(t *testing.T) {
 	t.Parallel()
 	for parameter, want := range map[string]string{
 		"sql_mode=%27%27": "variables of the engine are set on the server", "multiStatements=true": "multiStatements must be false",

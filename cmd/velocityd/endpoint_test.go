@@ -7,7 +7,7 @@ import (
 	"velocityd/db/dbtest"
 )
 
-func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
+func TestAbsentOrWrongServiceIsToldWithAdvice(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"zone list", "zone set 1 --rate 5", "zone delete 1", "zone lint", "override list", "override delete 1 1",
@@ -26,7 +26,7 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAFlagOfTheDatabaseWinsOverTheVariablesOfAllEndpoints(t *testing.T) {
+func TestDatabaseFlagBeatsVariablesOfAllEndpoints(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir() // no dev runs there
 	nowhere := "http://127.0.0.1:1"
@@ -76,8 +76,8 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotGuessAtTheDatabaseOfAService has a toy database beside a service that is named.
-func TestCommandsDoNotGuessAtTheDatabaseOfAService(t *testing.T) {
+// TestCommandsDoNotGuessDatabaseOfService has a toy database beside a service that is named.
+func TestCommandsDoNotGuessDatabaseOfService(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t)
 	folder := t.TempDir()

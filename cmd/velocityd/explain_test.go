@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAnAttemptIsExplainedWithItsNetworkByACommandsFiles(t *testing.T) {
+func TestExplanationNamesNetworkFromTheCommandsFiles(t *testing.T) {
 	t.Parallel()
 	file := geoiptest.Example(t)
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

@@ -26,7 +26,7 @@ func isStopped(t *testing.T, pid int) bool {
 	return strings.HasPrefix(after, "T")
 }
 
-func TestAnInstanceStoppedBetweenItsPacketsHoldsNobodyUpAndTellsTheTruth(t *testing.T) {
+func TestFrozenInstanceBlocksNoOtherAndTellsTruth(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("asks the kernel by /proc whether a process is stopped")

@@ -50,7 +50,7 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 	}
 }
 
-func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
+func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	good := fileOf(t, "gates.yaml", gatesText)
@@ -122,7 +122,7 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 	}
 }
 
-func TestServeCountsTheClientThatTheProxyProtocolNames(t *testing.T) {
+func TestServeCountsClientNamedByProxyProtocol(t *testing.T) {
 	t.Parallel()
 	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage || !strings.Contains(r.stderr, "--trusted-proxies") {

@@ -24,7 +24,7 @@ import (
 	"velocityd/service"
 )
 
-func TestEnvoyIsAnsweredOverGRPCWithTLSUntilTheServiceStops(t *testing.T) {
+func TestGRPCOverTLSAnswersEnvoyUntilServiceStops(t *testing.T) {
 	t.Parallel()
 	answersEnvoy(t, dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
 }

@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
+func TestHealthTellsReadyServiceFromMerelyLiveOne(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
@@ -31,7 +31,7 @@ func TestHealthTellsAReadyServiceFromOneThatOnlyLives(t *testing.T) {
 	}
 }
 
-func TestHealthSaysWhoDoesNotAnswerAndShowsNoPassword(t *testing.T) {
+func TestHealthTellsFailureAndShowsNoPassword(t *testing.T) {
 	t.Parallel()
 	strange := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(strange.Close)

@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
+func TestEveryFlagHasHelpAndVariable(t *testing.T) {
 	t.Parallel()
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "secret-hash",
@@ -79,7 +79,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	}
 }
 
-func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
+func TestHelpNamesAccountsAndCommandsForNewOperator(t *testing.T) {
 	t.Parallel()
 	for args, wants := range map[string][]string{
 		"--help":             {"velocity_admin:", "migrate up", "'velocity:secret@"},

@@ -15,7 +15,7 @@ import (
 // beyond is the first whole number that a float of 64 bits cannot hold.
 const beyond = 1<<53 + 1
 
-func TestIDsThatAFloatCannotHoldComeBackExactly(t *testing.T) {
+func TestIDsBeyondFloatsComeBackExactly(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	for _, table := range []string{"zone_txn", "zone_override"} {

@@ -23,10 +23,10 @@ import (
 	"velocityd/service"
 )
 
-// TestFaultMoveTablesFromMySQLToShardsWhileChecksGoOn carries out docs/scale-out.md, "From MySQL
+// TestFaultMySQLMovesToShardsUnderLoad carries out docs/scale-out.md, "From MySQL
 // to Vitess", step by step. Callers check all the time; in the end every answer that they got
 // is held against the rows on the shards.
-func TestFaultMoveTablesFromMySQLToShardsWhileChecksGoOn(t *testing.T) {
+func TestFaultMySQLMovesToShardsUnderLoad(t *testing.T) {
 	t.Parallel()
 	zones := []service.Zone{
 		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute},

@@ -62,7 +62,7 @@ func atTerminal(t *testing.T, env environment, answer string, args ...string) re
 	return result{code, stdout.String(), string(shown)}
 }
 
-func TestAPersonIsAskedBeforeAnOddChangeIsSaved(t *testing.T) {
+func TestPersonIsAskedBeforeSavingOddChange(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
 		service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
@@ -111,7 +111,7 @@ func TestAScriptIsToldOfAnOddChange(t *testing.T) {
 	}
 }
 
-func TestFindingsStandBeforeTheQuestionOfApplyAndRestore(t *testing.T) {
+func TestApplyAndRestoreShowFindingsBeforeAsking(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 		service.Zone{ID: 2, Rate: 0, Window: time.Minute})

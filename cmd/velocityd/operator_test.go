@@ -71,7 +71,7 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 	must(t, env, "migrate", "status")
 }
 
-func TestASchemaThatNoCommandCanUseIsToldWithWhatToDo(t *testing.T) {
+func TestUnusableSchemaIsReportedWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	const ofBefore = "make a new database"
 	for state, wants := range map[string]map[string]string{
@@ -123,7 +123,7 @@ func sshLogs(t *testing.T) map[string]string {
 	return logs
 }
 
-func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
+func TestInterruptedReplayTellsItsProgress(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())

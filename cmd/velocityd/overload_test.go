@@ -185,7 +185,7 @@ func residentMiB(t *testing.T, pid int) int {
 }
 
 //nolint:paralleltest // it takes the whole machine, and others have deadlines
-func TestTenTimesTheCallersThatFindRoomAreAnsweredOrToldWhenToComeAgain(t *testing.T) {
+func TestTenfoldOverloadIsAnsweredOrToldToRetry(t *testing.T) {
 	length := 2 * time.Second
 	if nightly.Is() {
 		length = overloadTime

@@ -73,7 +73,7 @@ func proxyZones() []service.Zone {
 	}
 }
 
-func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
+func TestProxyLimitsLoginsAndHistoryHasTheirOutcomes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, proxyZones()...)
 	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
@@ -101,7 +101,7 @@ func TestTheProxyLimitsLoginsAndTheHistoryHasTheirOutcomes(t *testing.T) {
 	}
 }
 
-func TestTheProxyFollowsItsPolicyWhileTheServiceIsAway(t *testing.T) {
+func TestProxyFollowsPolicyWhileServiceIsAway(t *testing.T) {
 	t.Parallel()
 	away := fmt.Sprintf("http://127.0.0.1:%d", dbtest.FreePort(t))
 	for policy, want := range map[string]int{"allow": http.StatusOK, "deny": http.StatusServiceUnavailable} {
@@ -145,7 +145,7 @@ func TestAStoppedProxyAnswersWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestAProxyThatDrainsIsNotReadyAndAnswers(t *testing.T) {
+func TestDrainingProxyIsNotReadyButAnswers(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--drain-delay", "1h") // the second signal, at the end, does not wait
 	p.cancel()
@@ -176,7 +176,7 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 	}
 }
 
-func TestSettingsOfTheProxyThatCannotWorkAreRefused(t *testing.T) {
+func TestUnworkableProxySettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	base := []string{"--url", "http://127.0.0.1:1", "--upstream", "http://127.0.0.1:1", "--login", "POST /login", "--user", "form:u", "--user-zone", "1"}
 	for _, c := range []struct {
@@ -208,8 +208,8 @@ func TestSettingsOfTheProxyThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheRecipesOfTheProxyAreSettingsThatItTakes reads the files that docs/doors/proxy.md shows.
-func TestTheRecipesOfTheProxyAreSettingsThatItTakes(t *testing.T) {
+// TestProxyTakesSettingsOfItsRecipes reads the files that docs/doors/proxy.md shows.
+func TestProxyTakesSettingsOfItsRecipes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../deploy/doors/proxy/*.yaml")
 	if err != nil || len(files) < 5 {

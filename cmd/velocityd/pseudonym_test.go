@@ -88,7 +88,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 	}
 }
 
-func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {
+func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, hidingZonesOf()[0])
 	right, wrong := keyFolderOf(t, map[string]string{"k1": oldKey}), keyFolderOf(t, map[string]string{"k1": newKey})
@@ -247,7 +247,7 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
+func TestServiceWithoutKeysRefusesHiddenZonesWithReason(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, hidingZonesOf()...)
 	i := start(t, env, append([]string{"serve"}, slow...)...)

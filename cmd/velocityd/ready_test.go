@@ -157,7 +157,7 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnInstanceThatAnswersWithoutTheDatabaseIsSentRequestsUntilItDrains(t *testing.T) {
+func TestDegradedInstanceGetsRequestsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	const sendable = "/readyz?degraded=ok"
 	m := newMortal(t, dbtest.First(t))

@@ -13,7 +13,7 @@ import (
 
 // Two statements by hand, and nobody can log in. The log, the metrics and lint say so, and restore
 // brings the zone back.
-func TestTheEndOfAllZonesIsToldAndCanBeUndone(t *testing.T) {
+func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})

@@ -11,9 +11,9 @@ import (
 	"velocityd/service"
 )
 
-// TestChecksGoOnWhileEachTextIsInstalledAnew migrates under load. MySQL has no procedure between DROP
+// TestChecksGoOnWhileEachTextIsReinstalled migrates under load. MySQL has no procedure between DROP
 // and CREATE, so a check may be told to come again.
-func TestChecksGoOnWhileEachTextIsInstalledAnew(t *testing.T) {
+func TestChecksGoOnWhileEachTextIsReinstalled(t *testing.T) {
 	t.Parallel()
 	const rounds, callers = 3, 4
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {

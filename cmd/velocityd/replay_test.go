@@ -112,7 +112,7 @@ func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, att
 // admitted asks for the keys of a zone that were admitted, and how often.
 const admitted = "SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = %d GROUP BY bucket_key HAVING SUM(counted) > 0"
 
-func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
+func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 	t.Parallel()
 	const userRate, ipRate = 3, 9
 	for name, log := range sshLogs(t) {

@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestEveryFileOfSecretsIsRefusedWhenOthersReadIt knows each flag by its name: a new one gets a command here.
-func TestEveryFileOfSecretsIsRefusedWhenOthersReadIt(t *testing.T) {
+// TestEverySecretsFileReadableByOthersIsRefused knows each flag by its name: a new one gets a command here.
+func TestEverySecretsFileReadableByOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	const dsn = "u:p@tcp(127.0.0.1:1)/d"
 	folder := t.TempDir()

@@ -149,7 +149,7 @@ func insist(t *testing.T, i *instanceUnderTest) {
 	})
 }
 
-func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
+func TestRequestsOutlastingStopAreCutOffAndTold(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
@@ -170,9 +170,9 @@ func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 	}
 }
 
-// TestASlowHeadIsToldSoBehindAnAnsweredRequest asks the whole service: its metrics watch
+// TestSlowHeadAfterAnsweredRequestIsToldSo asks the whole service: its metrics watch
 // connections, too.
-func TestASlowHeadIsToldSoBehindAnAnsweredRequest(t *testing.T) {
+func TestSlowHeadAfterAnsweredRequestIsToldSo(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")

@@ -24,7 +24,7 @@ func serveWith(t *testing.T, env environment, args ...string) serveCmd {
 	return grammar.Serve
 }
 
-func TestAFlagWinsOverAVariableOverTheFileOverTheDefault(t *testing.T) {
+func TestFlagBeatsVariableBeatsFileBeatsDefault(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "velocityd.yaml", `# comments stay
 listen: 192.0.2.1:1
@@ -64,7 +64,7 @@ func with(env environment, name, value string) environment {
 	return env
 }
 
-func TestEveryFlagOfServeCanStandInTheFile(t *testing.T) {
+func TestEveryServeFlagWorksInTheFile(t *testing.T) {
 	t.Parallel()
 	parser := parserOf(t, &cli{}, environment{})
 	serve := parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == "serve" })]
@@ -95,7 +95,7 @@ func TestEveryFlagOfServeCanStandInTheFile(t *testing.T) {
 	}
 }
 
-func TestAWrongFileOfSettingsIsRefusedWithItsLine(t *testing.T) {
+func TestWrongSettingsFileIsRefusedWithItsLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"\n\nlisen: x":                 `unknown setting "lisen" in FILE line 3: did you mean listen?`,
@@ -144,7 +144,7 @@ func TestAWrongFileOfSettingsIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestALineThatSomethingWinsOverIsNotBlamed(t *testing.T) {
+func TestSupersededLineIsNotBlamed(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "velocityd.yaml", "lock-wait: 2s\n")
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
@@ -154,7 +154,7 @@ func TestALineThatSomethingWinsOverIsNotBlamed(t *testing.T) {
 	}
 }
 
-func TestAFileOfSettingsMayBeEmptyAndMustBeThereAndTrusted(t *testing.T) {
+func TestEmptySettingsFileWorksMissingOrUntrustedFails(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "# nothing\n", "---\n", "{}\n"} {
 		if got := serveWith(t, nil, "--config", fileOf(t, "velocityd.yaml", text)); got.Listen != "127.0.0.1:8080" {
@@ -176,7 +176,7 @@ func TestAFileOfSettingsMayBeEmptyAndMustBeThereAndTrusted(t *testing.T) {
 	}
 }
 
-func TestTheDSNOfTheEnvironmentWinsOverTheFilesOfIt(t *testing.T) {
+func TestDSNFromEnvironmentBeatsItsFiles(t *testing.T) {
 	t.Parallel()
 	file := fileOf(t, "velocityd.yaml", "dsn-file: /nowhere/dsn\n")
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}

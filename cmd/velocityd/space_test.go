@@ -9,9 +9,9 @@ import (
 	"velocityd/db/dbtest"
 )
 
-// TestChecksAreAnsweredByTheirZonesWhileTheDatabaseHasNoSpace fills the data files of an engine, which do not grow, and frees
+// TestZonesAnswerChecksWhileDatabaseHasNoSpace fills the data files of an engine, which do not grow, and frees
 // space again.
-func TestChecksAreAnsweredByTheirZonesWhileTheDatabaseHasNoSpace(t *testing.T) {
+func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		m := newMortal(t, engine, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M;ibdata2:8M",

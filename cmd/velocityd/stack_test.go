@@ -11,9 +11,9 @@ import (
 	"velocityd/service"
 )
 
-// TestALoneCheckThatWaitsStandsOnFewFrames counts the functions of this module between net/http and the driver, which
+// TestLoneWaitingCheckStandsOnFewFrames counts the functions of this module between net/http and the driver, which
 // docs/architecture.md walks.
-func TestALoneCheckThatWaitsStandsOnFewFrames(t *testing.T) {
+func TestLoneWaitingCheckStandsOnFewFrames(t *testing.T) {
 	t.Parallel()
 	const most = 24
 	engine := dbtest.First(t)

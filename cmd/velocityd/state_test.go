@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAStateFolderThatIsAFileOrAnybodysEndsServeAtOnce(t *testing.T) {
+func TestUnfitStateFolderEndsServeAtOnce(t *testing.T) {
 	t.Parallel()
 	taken := fileOf(t, "file", "")
 	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0", "--state-dir", taken)

@@ -27,7 +27,7 @@ func eachWay(t *testing.T, test func(t *testing.T, engine *dbtest.Engine, coales
 	})
 }
 
-func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
+func TestEveryInFlightCallerIsAnsweredAtStop(t *testing.T) {
 	t.Parallel()
 	const callers, rate = 12, 5
 	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {
@@ -119,7 +119,7 @@ func (o statusLog) compare(t *testing.T, d *dbtest.Database) {
 	}
 }
 
-func TestStopUnderLoadRecordsWhatWasAnsweredAndNothingElse(t *testing.T) {
+func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 	t.Parallel()
 	const callers = 24
 	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {

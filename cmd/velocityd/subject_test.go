@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-func TestSubjectExportsAndErasesAKeyAfterATypedWord(t *testing.T) {
+func TestSubjectExportsAndErasesKeyAfterTypedWord(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
 		service.Zone{ID: 2, Rate: 5, Window: time.Hour})
@@ -86,7 +86,7 @@ func (a *answering) Read(p []byte) (int, error) {
 	return a.Reader.Read(p)
 }
 
-func TestBucketLockedListsTheBucketsThatReleaseAllLockedReleases(t *testing.T) {
+func TestBucketLockedListsBucketsOfReleaseAllLocked(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
 	for _, key := range []string{"alice", "bob"} {

@@ -52,9 +52,9 @@ func watched(t *testing.T) *instanceUnderTest {
 	return i
 }
 
-// TestARunningServiceExportsWhatRulesAndDashboardAskFor looks for every name of a metric in the
+// TestRunningServiceExportsMetricsOfRulesAndDashboard looks for every name of a metric in the
 // files that operators are given.
-func TestARunningServiceExportsWhatRulesAndDashboardAskFor(t *testing.T) {
+func TestRunningServiceExportsMetricsOfRulesAndDashboard(t *testing.T) {
 	t.Parallel()
 	i := watched(t)
 	var text string

@@ -25,7 +25,7 @@ func writeFile[T string | []byte](t *testing.T, path string, text T) {
 	}
 }
 
-func TestAPairThatDoesNotLoadEndsServeAtOnce(t *testing.T) {
+func TestUnloadableCertificatePairEndsServeAtOnce(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	files := handlerstest.NewMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
@@ -130,7 +130,7 @@ func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
 	}
 }
 
-func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
+func TestServeSpeaksTLSAndReloadsCertificatesWhileRunning(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	s := startSecure(t, d)

@@ -69,7 +69,7 @@ func (c *cluster) pod(t *testing.T) (environment, string) {
 	return environment{"KUBERNETES_SERVICE_HOST": at.Hostname(), "KUBERNETES_SERVICE_PORT": at.Port()}, folder
 }
 
-func TestASecretOfAClusterKeepsItsFirstToken(t *testing.T) {
+func TestSecretOfClusterKeepsItsFirstToken(t *testing.T) {
 	t.Parallel()
 	c := &cluster{t: t}
 	c.secret.Metadata.Version = "1"

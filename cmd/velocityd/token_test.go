@@ -29,7 +29,7 @@ func newToken(t *testing.T, env environment, args ...string) string {
 	return token
 }
 
-func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
+func TestTokenIsPrintedOnceAndKeptAsDigest(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t)
 	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
@@ -99,7 +99,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 }
 
 // A subject with parts that programs write in different ways is read from the certificate.
-func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
+func TestClientCertificateIsKnownBySubjectInFile(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t)
 	subject := pkix.Name{
@@ -155,7 +155,7 @@ func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
 
 func longText(start string) string { return start + strings.Repeat("a", access.MaxSubjectLength) }
 
-func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
+func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}

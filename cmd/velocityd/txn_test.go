@@ -98,7 +98,7 @@ func TestTxnsAreListedShownAndExported(t *testing.T) {
 	}
 }
 
-func TestTxnsAndEventsAreFollowedFromTheDatabaseAndOverHTTP(t *testing.T) {
+func TestFollowWorksOnDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}

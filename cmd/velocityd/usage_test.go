@@ -159,8 +159,8 @@ func wantMisuse(t *testing.T, cases []misuse) {
 	}
 }
 
-// TestAnEmptyValueIsNotTakenForNoFlag has flags whose absence means more: every zone, no end, no TLS.
-func TestAnEmptyValueIsNotTakenForNoFlag(t *testing.T) {
+// TestEmptyValueDiffersFromNoFlag has flags whose absence means more: every zone, no end, no TLS.
+func TestEmptyValueDiffersFromNoFlag(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
 	for args, flag := range map[string]string{

@@ -22,7 +22,7 @@ func TestTheChangelogBeginsWithTheVersion(t *testing.T) {
 	}
 }
 
-func TestVersionIsThatOfTheTagOrSaysThatItIsNone(t *testing.T) {
+func TestVersionIsTheTagOrSaysNone(t *testing.T) {
 	t.Parallel()
 	stamp := func(revision, modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{

@@ -64,9 +64,9 @@ func (r *hookTaker) has(line string) bool {
 	return strings.Contains(strings.Join(r.lines, "\n")+"\n", line+"\n")
 }
 
-// TestEventsGoToAWebhookAndToALogShipper runs as the account of the service. The end of a lockout of one second comes by
+// TestEventsGoToWebhookAndLogShipper runs as the account of the service. The end of a lockout of one second comes by
 // itself.
-func TestEventsGoToAWebhookAndToALogShipper(t *testing.T) {
+func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Second}
 	d := dbtest.First(t).Database(t, zone)

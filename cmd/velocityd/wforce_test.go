@@ -9,9 +9,9 @@ import (
 	"velocityd/service"
 )
 
-// TestInstancesAgreeAboutTheAttemptsOfAMailServer asks two instances in turn, the first of which has an address for those who look
+// TestInstancesAgreeOnAttemptsOfMailServer asks two instances in turn, the first of which has an address for those who look
 // after it.
-func TestInstancesAgreeAboutTheAttemptsOfAMailServer(t *testing.T) {
+func TestInstancesAgreeOnAttemptsOfMailServer(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures}
 	d, env := databaseOf(t, zone, service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
@@ -43,8 +43,8 @@ func TestInstancesAgreeAboutTheAttemptsOfAMailServer(t *testing.T) {
 	}
 }
 
-// TestAReportGoesOnAfterTheMailServerLeft holds the table of attempts by SQL until the door has answered that it has no time left.
-func TestAReportGoesOnAfterTheMailServerLeft(t *testing.T) {
+// TestReportGoesOnAfterMailServerLeaves holds the table of attempts by SQL until the door has answered that it has no time left.
+func TestReportGoesOnAfterMailServerLeaves(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")

@@ -25,7 +25,7 @@ func everySetting() service.Zone {
 	}
 }
 
-func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
+func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	before := must(t, env, "zone", "show")
@@ -96,7 +96,7 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 }
 
 // reserve_ttl is as long as the window by default, so it must follow a window that somebody edits.
-func TestAShownZoneWhoseWindowIsEditedKeepsItsDefaults(t *testing.T) {
+func TestShownZoneWithEditedWindowKeepsDefaults(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	writeZones(&text, []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}})
@@ -140,7 +140,7 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 	}
 }
 
-func TestAZoneComesBackAsItWasBeforeAChange(t *testing.T) {
+func TestZoneIsRestoredToItsStateBeforeChange(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		restoreWhatWasDeleted(t, engine.Database(t), environment{})

@@ -10,7 +10,7 @@ import (
 )
 
 // A key is folded as a check folds it, and counted under the oldest of its pseudonyms. The running service rolls up.
-func TestTotalsOfAKeyAreThoseOfItsOldestPseudonym(t *testing.T) {
+func TestKeyTotalsAreThoseOfOldestPseudonym(t *testing.T) {
 	t.Parallel()
 	d := dbtest.First(t).Database(t, service.Zone{
 		ID: 1, Rate: 3, Window: time.Hour, Totals: true, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},

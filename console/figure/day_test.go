@@ -12,7 +12,7 @@ func attemptsAt(at time.Time, allowed, blocked int64) service.SpanTotals {
 	return service.SpanTotals{BeginsAt: service.At(at), Totals: totals}
 }
 
-func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
+func TestDayComparesWithSameHoursOfAvailableDays(t *testing.T) {
 	t.Parallel()
 	until := time.Date(2026, 8, 24, 9, 0, 0, 0, time.UTC)
 	hour := func(before int) time.Time { return until.Add(-time.Duration(before) * time.Hour) }
@@ -35,7 +35,7 @@ func TestADayIsComparedWithTheSameHoursOfTheDaysThatThereAre(t *testing.T) {
 	}
 }
 
-func TestAHeatMapAddsUpTheHoursOfTheWeekAndBeginsOnMonday(t *testing.T) {
+func TestHeatMapSumsWeekHoursFromMonday(t *testing.T) {
 	t.Parallel()
 	monday := time.Date(2026, 8, 24, 3, 0, 0, 0, time.UTC)
 	m := NewHeat(service.Zone{ID: 1}, service.ZoneTotals{Spans: []service.SpanTotals{

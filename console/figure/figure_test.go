@@ -19,7 +19,7 @@ func attempts(now time.Time, n int, step time.Duration) (txns []service.Txn) {
 	return txns
 }
 
-func TestATimelineIsBoundedAndStaysInsideItsPicture(t *testing.T) {
+func TestTimelineIsBoundedAndStaysInPicture(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	var zones []Zone

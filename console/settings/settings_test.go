@@ -7,7 +7,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAFormGivesTheSettingsThatItWasMadeOf(t *testing.T) {
+func TestFormGivesBackItsSettings(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []service.Zone{
 		{ID: 1, Rate: 5, Window: service.Seconds(60)},

@@ -112,7 +112,7 @@ func TestEveryAddressIsTriedWhenOneIsAway(t *testing.T) {
 }
 
 // A process that is stopped still has its connections accepted, by the system.
-func TestAnAddressThatSaysNothingLeavesTimeForTheNext(t *testing.T) {
+func TestSilentAddressLeavesTimeForNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -12,8 +12,8 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-// TestAReportReadsARangeOfThePrimaryKey holds the plan that docs/analyst.md tells, by the rows that the engine reads.
-func TestAReportReadsARangeOfThePrimaryKey(t *testing.T) {
+// TestReportReadsRangeOfPrimaryKey holds the plan that docs/analyst.md tells, by the rows that the engine reads.
+func TestReportReadsRangeOfPrimaryKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)

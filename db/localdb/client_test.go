@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestClientIsTheEnginesOwnOrOneOnPath(t *testing.T) {
+func TestClientIsEnginesOwnOrFromPath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"own/mysql", "own/mariadb", "other/mysql", "usual/mysqld", "usual/mysql"} {

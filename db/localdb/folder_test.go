@@ -58,7 +58,7 @@ func TestFolderWithForeignFilesIsRefusedUntouched(t *testing.T) {
 	}
 }
 
-func TestFailedInitialisationLeavesNoDataAndShowsTheLog(t *testing.T) {
+func TestFailedInitialisationLeavesNoDataAndShowsLog(t *testing.T) {
 	t.Parallel()
 	dir := newFolder(t)
 	broken := localdb.Binary{
@@ -88,7 +88,7 @@ func TestInitialisationKilledHalfWayIsBegunAgain(t *testing.T) {
 	})
 }
 
-func TestFindGoesByWhatAProgramSaysNotByItsName(t *testing.T) {
+func TestFindTrustsProgramOutputNotItsName(t *testing.T) {
 	// Not parallel: it sets PATH.
 	link := script(t, "mysqld", "echo 'mysqld  Ver 10.11.19-MariaDB-0 for debian-linux-gnu on x86_64 (Debian 12)'")
 	broken := script(t, "mysqld", "exit 1")
@@ -122,7 +122,7 @@ func TestFindTellsTheSeriesApart(t *testing.T) {
 	}
 }
 
-func TestFindLooksIntoTheCacheThatTheScriptFills(t *testing.T) {
+func TestFindLooksIntoCacheFilledByScript(t *testing.T) {
 	// Not parallel: it sets the environment.
 	cache := t.TempDir()
 	program := filepath.Join(cache, "engines", "other", "mysqld")

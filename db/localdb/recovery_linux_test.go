@@ -70,7 +70,7 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
+func TestLivingProcessFolderIsRefusedKilledOnesRecovered(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)

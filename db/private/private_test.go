@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
+func TestPrepareRestartsAfterKilledFirstStart(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		folder := t.TempDir()
@@ -80,7 +80,7 @@ func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	})
 }
 
-func TestPrepareRefusesASocketThatNoDSNCanName(t *testing.T) {
+func TestPrepareRefusesSocketUnnameableByDSN(t *testing.T) {
 	t.Parallel()
 	base := Database{Socket: "/home/me@work/mysql.sock"}
 	if err := base.Prepare(t.Context()); !errors.Is(err, ErrSocketPath) {

@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAnEditWhoseCommitWasKilledMayHaveHappened(t *testing.T) {
+func TestEditWithKilledCommitMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	number := func(n uint16) error { return &mysql.MySQLError{Number: n} }
 	for err, want := range map[error]error{

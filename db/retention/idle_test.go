@@ -40,7 +40,7 @@ func texts(t *testing.T, d *dbtest.Database, query string) (list []string) {
 	return list
 }
 
-func TestLockRowsLeaveWhenTheySayNothingAnyMore(t *testing.T) {
+func TestLockRowsLeaveOnceTheySayNothing(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, d *dbtest.Database, of engine.Engine) {
 		d.LeaveUnaudited()
@@ -69,9 +69,9 @@ func TestLockRowsLeaveWhenTheySayNothingAnyMore(t *testing.T) {
 	})
 }
 
-// TestLockRowsThatLeaveLetNoCheckPassTwice deletes idle rows while several callers ask for each of their buckets at
+// TestRemovedLockRowsLetNoCheckPassTwice deletes idle rows while several callers ask for each of their buckets at
 // the same time.
-func TestLockRowsThatLeaveLetNoCheckPassTwice(t *testing.T) {
+func TestRemovedLockRowsLetNoCheckPassTwice(t *testing.T) {
 	t.Parallel()
 	const keys, callers = 400, 4
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
@@ -112,7 +112,7 @@ func TestLockRowsThatLeaveLetNoCheckPassTwice(t *testing.T) {
 	})
 }
 
-func TestALockRowThatACheckHoldsIsWaitedForByNobody(t *testing.T) {
+func TestHeldLockRowIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
@@ -126,7 +126,7 @@ func TestALockRowThatACheckHoldsIsWaitedForByNobody(t *testing.T) {
 	})
 }
 
-func TestExpiredAttemptsOverridesAndOldAuditAndEventsLeave(t *testing.T) {
+func TestExpiredAttemptsOverridesAuditsAndEventsLeave(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
@@ -194,9 +194,9 @@ func TestPartitionsAheadHaveTheWidthOfThePolicy(t *testing.T) {
 	})
 }
 
-// TestAChangeOfPartitionsGivesUpAfterASecond has a session read the history in an open transaction, behind which the
+// TestPartitionChangeGivesUpAfterOneSecond has a session read the history in an open transaction, behind which the
 // change waits, and checks behind it.
-func TestAChangeOfPartitionsGivesUpAfterASecond(t *testing.T) {
+func TestPartitionChangeGivesUpAfterOneSecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
@@ -249,7 +249,7 @@ func connOf(t *testing.T, on *sql.DB) *sql.Conn {
 	return conn
 }
 
-func TestALastPartitionWithManyRowsIsLeftToAPerson(t *testing.T) {
+func TestCrowdedLastPartitionIsLeftToPerson(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
@@ -269,7 +269,7 @@ func TestALastPartitionWithManyRowsIsLeftToAPerson(t *testing.T) {
 	})
 }
 
-func TestRetainRefusesToWorkBesideARunnerAndInsideATransaction(t *testing.T) {
+func TestRetainRefusesBesideRunnerAndInsideTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)

@@ -66,7 +66,7 @@ func turn(t *testing.T, r *retention.Runner) (names []string) {
 	return names
 }
 
-func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
+func TestFailedTaskIsNotedAndStopsNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
@@ -95,7 +95,7 @@ func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
 	})
 }
 
-func TestATaskRunsAgainWhenItsTimeHasComeOrItLeftABacklog(t *testing.T) {
+func TestTaskRunsAgainWhenDueOrBacklogged(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
@@ -143,7 +143,7 @@ func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 	})
 }
 
-func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
+func TestRunnerLosingItsSessionLosesLockAndContinues(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
 		d := e.Database(t)
@@ -185,7 +185,7 @@ func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
 	})
 }
 
-func TestMarksNoteTheHighestIDAndForgetMostOldOnes(t *testing.T) {
+func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)

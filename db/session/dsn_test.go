@@ -57,7 +57,7 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEachParameterOfADSNIsTakenOrRefusedInWords(t *testing.T) {
+func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 	t.Parallel()
 	const boolean, yes, no, absent = "true or false", "true, or be left out", "false, or be left out", "be left out: "
 	const duration, variable = "a length of time such as 5s", "none that velocityd takes: variables of the engine are set on the server"
@@ -192,7 +192,7 @@ func FuzzCheckDSN(f *testing.F) {
 	})
 }
 
-func TestADialMayTakeTwoThirdsOfAConnectUnlessTheDSNSaysOtherwise(t *testing.T) {
+func TestDialGetsTwoThirdsOfConnectByDefault(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]time.Duration{
 		"u:p@tcp(a:1,b:2)/velocityd":            time.Minute,

@@ -60,9 +60,9 @@ func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 	})
 }
 
-// TestASessionIsEndedOnItsOwnServerOfSeveral has two servers, whose sessions have the same ids. One
+// TestSessionIsEndedOnItsOwnServer has two servers, whose sessions have the same ids. One
 // is killed then, after which nobody can tell whether a session of it is still there.
-func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
+func TestSessionIsEndedOnItsOwnServer(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		ports := [2]int{dbtest.FreePort(t), dbtest.FreePort(t)}
@@ -107,9 +107,9 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 	})
 }
 
-// TestASessionThatIsGoneIsNotTakenForAnotherWithItsID asks for the end of a session that is older
+// TestReusedIDIsNotTakenForGoneSession asks for the end of a session that is older
 // than its server, and of one of another server, as after a failover behind one name.
-func TestASessionThatIsGoneIsNotTakenForAnotherWithItsID(t *testing.T) {
+func TestReusedIDIsNotTakenForGoneSession(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		k, pool := killerOf(t, engine.Database(t).DSN)

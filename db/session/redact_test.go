@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
+func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) {
 	t.Parallel()
 	const shard, zones = "target: velocityd_buckets.-80.primary: ", "target: velocityd.0.primary: "
 	for _, tc := range []struct {
@@ -84,7 +84,7 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 	}
 }
 
-func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
+func TestFailedCommitIsUndecidedUnlessRolledBack(t *testing.T) {
 	t.Parallel()
 	conn := &Conn{Engine: engine.Vitess, Shards: &Shards{Keyspace: "velocityd_buckets"}}
 	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true, 1317: true, 9005: true} {

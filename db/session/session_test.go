@@ -54,7 +54,7 @@ func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 	})
 }
 
-func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
+func TestPortableSessionsRefuseToCountByOlderState(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
 		s := &Conn{Engine: engine.TiDB}
@@ -64,7 +64,7 @@ func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
+func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn, g := dbtest.Gated(t, engine.Database(t))

@@ -41,7 +41,7 @@ func TestShardOfAKeyFollowsTheRanges(t *testing.T) {
 	}
 }
 
-func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
+func TestChecksOfUnreachableShardAreBrieflyRefused(t *testing.T) {
 	t.Parallel()
 	m, err := NewShardMap([]string{"-80", "80-"})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
 	}
 }
 
-func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
+func TestProbeTeachesFirstShardMapOnly(t *testing.T) {
 	t.Parallel()
 	shards := new(Shards)
 	for _, names := range [][]string{{"-80", "80-"}, {"-40", "40-80", "80-"}} {
@@ -79,7 +79,7 @@ func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
 
 // vtgate answers SHOW VITESS_SHARDS out of the cluster's topology. When that is away, vtgate goes
 // on with all other statements, and so must checks.
-func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
+func TestChecksUseOldMapWhileTopologyIsAway(t *testing.T) {
 	t.Parallel()
 	away := errors.New("the topology is away")
 	shards, asked := new(Shards), make(chan struct{}, 10)

@@ -74,9 +74,9 @@ func order(services map[string]composed) (names []string) {
 	return names
 }
 
-// TestTheComposeFileComesUpAndItsPageIsRight carries out the services of the compose file in their order, twice, as two
+// TestComposeFileComesUpAndPageIsRight carries out the services of the compose file in their order, twice, as two
 // `up` do, and then each `docker compose run` of the page. MariaDB's image is stood for by its server.
-func TestTheComposeFileComesUpAndItsPageIsRight(t *testing.T) {
+func TestComposeFileComesUpAndPageIsRight(t *testing.T) {
 	t.Parallel()
 	alone(t)
 	services := readCompose(t)
@@ -124,8 +124,8 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// TestEachSecretIsReadByOneUserAndMadeOnce looks at the files of secrets.sh.
-func TestEachSecretIsReadByOneUserAndMadeOnce(t *testing.T) {
+// TestSecretsAreMadeOnceForOneReaderEach looks at the files of secrets.sh.
+func TestSecretsAreMadeOnceForOneReaderEach(t *testing.T) {
 	t.Parallel()
 	alone(t)
 	d := newSecrets(t)

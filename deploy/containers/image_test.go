@@ -110,9 +110,9 @@ func unpackLayer(t *testing.T, root, layer string) {
 	}
 }
 
-// TestTheImageAnswersItsFirstCheckAsItsUserOnAReadOnlyRoot runs the image's command, with a DSN in the place where
+// TestImageAnswersUnprivilegedOnReadOnlyRoot runs the image's command, with a DSN in the place where
 // container engines put a secret of its name.
-func TestTheImageAnswersItsFirstCheckAsItsUserOnAReadOnlyRoot(t *testing.T) {
+func TestImageAnswersUnprivilegedOnReadOnlyRoot(t *testing.T) {
 	t.Parallel()
 	alone(t)
 	d, i := startDatabase(t, localdb.MySQL), unpackImage(t)

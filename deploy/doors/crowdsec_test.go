@@ -81,7 +81,7 @@ func (c *crowdSec) cli(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func TestBansOfCrowdSecAreOverridesUntilTheyEnd(t *testing.T) {
+func TestCrowdSecBansAreOverridesWhileActive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	w.run(t, "override", "set", "2", "203.0.113.2", "--action", "allow", "--reason", "our office")

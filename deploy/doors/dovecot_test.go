@@ -237,7 +237,7 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 	}
 }
 
-func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
+func TestDovecotRefusesByDefaultWithoutVelocityd(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"refuses connections": freeAddress(t), "is silent": silent(t), "is busy": busy(t)} {
 		if ok, _ := startDovecot(t, away(t, at)).authTest(t, "alice", right); ok {
@@ -249,8 +249,8 @@ func TestDovecotRefusesWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
-// TestDovecotAsksOverTLSWithTheTokenInTheAddress has Dovecot ask with Basic, as weakforced wants it.
-func TestDovecotAsksOverTLSWithTheTokenInTheAddress(t *testing.T) {
+// TestDovecotAsksOverTLSWithTokenInAddress has Dovecot ask with Basic, as weakforced wants it.
+func TestDovecotAsksOverTLSWithTokenInAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	secure, tls := w.overTLS(t)

@@ -24,7 +24,7 @@ func grpcurl(t *testing.T, address, token, method, message string) (string, erro
 
 const shouldRateLimit = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 
-func TestGrpcurlIsAnsweredByReflectionWithTheRateAndNoMore(t *testing.T) {
+func TestGrpcurlByReflectionGetsRateAndNoMore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	address := w.grpc

@@ -309,14 +309,14 @@ func startEnvoyOverGRPC(t *testing.T, w *world, replace ...string) string {
 	return serveEnvoy(t, w, e)
 }
 
-// TestEnvoysFormOfAskingGuardsUsersOfALoginForm makes the requests of Envoy by its source.
-func TestEnvoysFormOfAskingGuardsUsersOfALoginForm(t *testing.T) {
+// TestEnvoyHTTPRequestsGuardUsersOfLoginForm makes the requests of Envoy by its source.
+func TestEnvoyHTTPRequestsGuardUsersOfLoginForm(t *testing.T) {
 	t.Parallel()
 	door{start: startEnvoy, login: form, away: 503, slow: 503, busy: 503, noToken: 400, opens: true}.prove(t)
 }
 
-// TestEnvoysFormOfAskingOverGRPCGuardsUsersOfALoginForm makes the messages of Envoy by its source.
-func TestEnvoysFormOfAskingOverGRPCGuardsUsersOfALoginForm(t *testing.T) {
+// TestEnvoyGRPCRequestsGuardUsersOfLoginForm makes the messages of Envoy by its source.
+func TestEnvoyGRPCRequestsGuardUsersOfLoginForm(t *testing.T) {
 	t.Parallel()
 	door{
 		start: startEnvoyOverGRPC, login: form, away: 503, slow: 503, busy: 503, noToken: 400, stranger: `"code":"unauthenticated"`, opens: true,

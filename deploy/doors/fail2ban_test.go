@@ -111,7 +111,7 @@ func isOf(o *service.Override, jail string) bool {
 
 func isGone(o *service.Override) bool { return o == nil }
 
-func TestBansOfFail2banAreOverridesUntilTheyEnd(t *testing.T) {
+func TestFail2banBansAreOverridesWhileActive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	j := newJail(t, w, "bantime = 1h")
@@ -136,7 +136,7 @@ func TestBansOfFail2banAreOverridesUntilTheyEnd(t *testing.T) {
 	w.awaitOverride(t, "2001:db8::/64", isBan)
 }
 
-func TestABanOfFail2banWithoutEndHasNone(t *testing.T) {
+func TestEndlessFail2banBanHasNoEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	j := newJail(t, w, "bantime = -1")

@@ -128,7 +128,7 @@ func TestFreeRADIUSRejectsTheGuessBeyondTheRate(t *testing.T) {
 	}
 }
 
-func TestFreeRADIUSRejectsWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
+func TestFreeRADIUSRejectsByDefaultWithoutVelocityd(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"refuses": freeAddress(t), "is silent": silent(t)} {
 		if got := startFreeRADIUS(t, away(t, at)).login(t, "alice", right); got != "Access-Reject" {
@@ -140,7 +140,7 @@ func TestFreeRADIUSRejectsWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) 
 	}
 }
 
-func TestFreeRADIUSRejectsWhereVelocitydDoesNotKnowTheToken(t *testing.T) {
+func TestFreeRADIUSRejectsWithTokenUnknownToVelocityd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	if got := startFreeRADIUS(t, away(t, w.address)).login(t, "alice", right); got != "Access-Reject" {

@@ -34,8 +34,8 @@ func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
 }
 
-// TestHAProxyRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.
-func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
+// TestHAProxyRefusesFormWithInvisibleUser sends forms that the application might read otherwise than the gate.
+func TestHAProxyRefusesFormWithInvisibleUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	at := startHAProxy(t, w)
@@ -96,8 +96,8 @@ listen velocityd
     server velocityd 127.0.0.1:8080 SEND
 `
 
-// TestBehindHAProxyTheAddressOfThePROXYProtocolCounts puts HAProxy before velocityd, without any header.
-func TestBehindHAProxyTheAddressOfThePROXYProtocolCounts(t *testing.T) {
+// TestProxyProtocolAddressCountsBehindHAProxy puts HAProxy before velocityd, without any header.
+func TestProxyProtocolAddressCountsBehindHAProxy(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{"send-proxy", "send-proxy-v2"} {
 		t.Run(option, func(t *testing.T) {

@@ -54,9 +54,9 @@ func TestNginxGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	door{start: startNginx, login: basic, away: 500, slow: 500, busy: 500, noToken: 500, opens: true}.prove(t)
 }
 
-// TestAGatewayWithoutBodiesCountsAddressesOfALoginForm is as much as nginx and Caddy can do for a form: whatever name is in it,
+// TestGatewayWithoutBodiesCountsLoginFormAddresses is as much as nginx and Caddy can do for a form: whatever name is in it,
 // the address counts.
-func TestAGatewayWithoutBodiesCountsAddressesOfALoginForm(t *testing.T) {
+func TestGatewayWithoutBodiesCountsLoginFormAddresses(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, *world, ...string) string{
 		"nginx": startNginx, "caddy": startCaddy("caddy"), "caddy-module": startCaddy("caddy-module"),

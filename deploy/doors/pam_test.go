@@ -184,7 +184,7 @@ func TestSSHDRefusesTheGuessBeyondTheRate(t *testing.T) {
 	}
 }
 
-func TestKeysBesidePasswordsAreNotLimitedAndReportNothing(t *testing.T) {
+func TestKeysBesidePasswordsAreUnlimitedAndUnreported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	h := startSSHD(t, w)
@@ -211,7 +211,7 @@ func TestKeysBesidePasswordsAreNotLimitedAndReportNothing(t *testing.T) {
 	}
 }
 
-func TestSSHDRefusesPasswordsWhileVelocitydIsAwayUnlessToldOtherwise(t *testing.T) {
+func TestSSHDRefusesPasswordsByDefaultWithoutVelocityd(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"refuses connections": freeAddress(t), "is silent": silent(t)} {
 		w := away(t, at)

@@ -27,8 +27,8 @@ func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500, busy: 503, tells: true}.prove(t)
 }
 
-// TestTraefikRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.
-func TestTraefikRefusesAFormWhoseUserItCannotSee(t *testing.T) {
+// TestTraefikRefusesFormWithInvisibleUser sends forms that the application might read otherwise than the gate.
+func TestTraefikRefusesFormWithInvisibleUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	at := startTraefik(t, w)

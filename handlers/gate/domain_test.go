@@ -31,7 +31,7 @@ const domainFile = `domains:
     - {zone: 5, entries: [{key: user}, {key: remote_address}]}
 `
 
-func TestTheFirstRuleThatADescriptorFitsNamesItsBucket(t *testing.T) {
+func TestFirstMatchingRuleNamesDescriptorsBucket(t *testing.T) {
 	t.Parallel()
 	file, err := gate.Parse([]byte(domainFile))
 	if err != nil {
@@ -84,7 +84,7 @@ func TestAWrittenDomainIsReadAsItWas(t *testing.T) {
 	}
 }
 
-func TestEachFaultOfADomainIsToldWithItsLine(t *testing.T) {
+func TestEachDomainFaultIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	rule := func(members string) string { return "domains:\n  login:\n    - {" + members + "}" }
 	for text, want := range map[string]string{
@@ -111,7 +111,7 @@ func TestEachFaultOfADomainIsToldWithItsLine(t *testing.T) {
 	}
 }
 
-func TestFindingsAboutDomainsAreMissingZonesAndRulesThatNeverApply(t *testing.T) {
+func TestDomainFindingsAreMissingZonesAndDeadRules(t *testing.T) {
 	t.Parallel()
 	good, err := gate.Parse([]byte(domainFile))
 	if err != nil {

@@ -53,7 +53,7 @@ func TestAFileOfGatesIsReadWhole(t *testing.T) {
 	}
 }
 
-func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
+func TestEachFileFaultIsToldWithItsLine(t *testing.T) {
 	t.Parallel()
 	inGate := func(members string) string { return "gates:\n  login: {" + members + "}" }
 	bucket := "buckets: [{zone: 1, key: {client: address}}]"

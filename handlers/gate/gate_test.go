@@ -49,7 +49,7 @@ const (
 	ofJSON = "application/json; charset=utf-8"
 )
 
-func TestAGateTakesKeysFromWhereTheFileSays(t *testing.T) {
+func TestGateTakesKeysWhereItsFileSays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		key, path, body string
@@ -125,7 +125,7 @@ func TestAGateTakesKeysFromWhereTheFileSays(t *testing.T) {
 	}
 }
 
-func TestAnOptionalBucketIsLeftOutWhereItsKeyIsMissing(t *testing.T) {
+func TestOptionalBucketWithoutKeyIsLeftOut(t *testing.T) {
 	t.Parallel()
 	g := only(t, "buckets: [{zone: 1, key: {form: user}, optional: true}, {zone: 2, key: {json: /user}, optional: true}, "+
 		"{zone: 3, key: {client: address}, optional: false}]")
@@ -165,7 +165,7 @@ func TestAnOptionalBucketIsLeftOutWhereItsKeyIsMissing(t *testing.T) {
 	}
 }
 
-func TestTheAddressOverridesTheAnswerUnlessItsQueryIsTheEndUsers(t *testing.T) {
+func TestAddressOverridesAnswerUnlessQueryIsEndUsers(t *testing.T) {
 	t.Parallel()
 	g := only(t, "buckets: [{zone: 1, key: {client: address}}], attempt: {header: X-Request-Id}, allow: 200, deny: 401, busy: deny")
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestTheAddressOverridesTheAnswerUnlessItsQueryIsTheEndUsers(t *testing.T) {
 	}
 }
 
-func TestAFaultOfTheBodyOrTheClientStaysAsItIs(t *testing.T) {
+func TestBodyAndClientFaultsStayUnchanged(t *testing.T) {
 	t.Parallel()
 	busy := service.NewBusyError(0, "no memory")
 	for _, key := range []string{"form: user", "json: /user", "client: address"} {

@@ -9,7 +9,7 @@ import (
 	"velocityd/service"
 )
 
-func TestAFormInPartsIsReadIfItIsAsBrowsersWriteIt(t *testing.T) {
+func TestMultipartFormIsReadAsBrowsersWriteIt(t *testing.T) {
 	t.Parallel()
 	const ofParts, end = "multipart/form-data; boundary=x", "--x--\r\n"
 	const file = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b.png\"\r\nContent-Type: image/png\r\n\r\n\xff\r\n"

@@ -7,7 +7,7 @@ import (
 	"velocityd/handlers/wire"
 )
 
-func TestAConnectionTooManyIsClosedUntilAnotherOneEnds(t *testing.T) {
+func TestExcessConnectionIsClosedUntilAnotherEnds(t *testing.T) {
 	t.Parallel()
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"velocityd/handlers/handlerstest"
 )
 
-func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
+func TestConnectionEndsAfterRequestWithTwoLengths(t *testing.T) {
 	t.Parallel()
 	const body = "alice"
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
@@ -52,7 +52,7 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 	}
 }
 
-func TestTheWatchFindsTheFieldHoweverItIsCut(t *testing.T) {
+func TestWatchFindsTheFieldHoweverSplit(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"POST / HTTP/1.1\r\nContent-Length: 1\r\n":    true,

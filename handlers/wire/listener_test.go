@@ -14,7 +14,7 @@ import (
 	"velocityd/handlers/handlerstest"
 )
 
-func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
+func TestCallersFarAboveCapAreClosedUnanswered(t *testing.T) {
 	t.Parallel()
 	s := listenWith(t, Options{MaxConnections: 1})
 	old := handlerstest.Dial(t, s.address)
@@ -60,7 +60,7 @@ func refusals() map[string]struct {
 	}
 }
 
-func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
+func TestHTTPServerRefusalsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range refusals() {
 		s := listenWith(t, Options{})
@@ -77,7 +77,7 @@ func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
 	}
 }
 
-func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
+func TestSlowHeadIsToldItWasSlow(t *testing.T) {
 	t.Parallel()
 	for exchanges, sent := range []string{head, head, head[:5], head[:10], head[:len(head)-4], head[:len(head)-1]} {
 		exchanges = min(exchanges, 1)

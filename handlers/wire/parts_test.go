@@ -173,7 +173,7 @@ func TestAnAnswerBeforeItsBodyIsBounded(t *testing.T) {
 	})
 }
 
-func TestAnUpgradedConnectionMayBeSilentButNotDeaf(t *testing.T) {
+func TestUpgradedConnectionMayBeSilentNotDeaf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, accepted := net.Pipe()

@@ -43,7 +43,7 @@ func version2(tb testing.TB, command proxyproto.ProtocolVersionAndCommand, clien
 	return string(text)
 }
 
-func TestTheClientIsTheOneThatTheProxyNames(t *testing.T) {
+func TestClientIsTheOneNamedByProxy(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	plain := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
@@ -90,7 +90,7 @@ func holdsClient(t *testing.T, name string, l *handlerstest.Line, client string)
 	}
 }
 
-func TestAProxyThatNamesNoClientIsClosedAndLogged(t *testing.T) {
+func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sent, logged string }{
 		"a request":              {askRoot, "has sent no header of the PROXY protocol"},
@@ -138,7 +138,7 @@ func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 	holdsClient(t, "beside silent ones", l, "198.51.100.7:4711")
 }
 
-func TestThePeersOfTheBoundsAreTheNamedClients(t *testing.T) {
+func TestBoundsApplyToTheNamedClients(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: front.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
 	for _, c := range []struct{ client, want string }{
@@ -244,7 +244,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 	}
 }
 
-func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
+func TestHeaderlessProxiesAreClosedBeyondBound(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,7 +68,7 @@ func (c *countedReads) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-func TestNobodyWatchesForCallersWithABodyOfKnownLengthToLeave(t *testing.T) {
+func TestKnownLengthBodiesStartNoDepartureWatch(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		request string

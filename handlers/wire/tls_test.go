@@ -76,7 +76,7 @@ func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
 	}
 }
 
-func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
+func TestPlainHTTPOnTLSPortIsToldSo(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})

@@ -72,8 +72,8 @@ func internals() []string {
 
 const edits = "UPDATE zone_master SET rate = 6 WHERE id = 1"
 
-// TestEachRoleIsRefusedWhatItMustNotDo logs in as each.
-func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
+// TestEachRoleIsRefusedForbiddenActions logs in as each.
+func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 	t.Parallel()
 	public := []string{
 		"CALL check_velocity(1, 'alice')", `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
@@ -192,7 +192,7 @@ func grantsOf(t *testing.T, d *dbtest.Database, as roles.Account) []string {
 	return slices.Concat(found...)
 }
 
-func TestRightsBeyondTheDatabaseAreNamedAndLeftAlone(t *testing.T) {
+func TestRightsBeyondDatabaseAreNamedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)

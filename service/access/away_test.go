@@ -35,7 +35,7 @@ func (m *mute) LiveCredentials(ctx context.Context) ([]access.Credential, time.T
 	return m.Credentials.LiveCredentials(ctx)
 }
 
-func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
+func TestCredentialsOutlastAbsentStoreWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mute := &mute{}
@@ -100,7 +100,7 @@ func TestNobodyIsRefusedWhenTheStoreIsBack(t *testing.T) {
 	}
 }
 
-func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
+func TestSilentStoreIsReadOnceForAllCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mute := &mute{}
@@ -118,7 +118,7 @@ func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
 	})
 }
 
-func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
+func TestRecentTokensOutlastStoreForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, store, token := shopCache(t, alone, access.Options{})

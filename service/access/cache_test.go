@@ -64,7 +64,7 @@ func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	}
 }
 
-func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
+func TestEveryInstanceSeesRevocationWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, time.Hour} {
@@ -88,7 +88,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 	})
 }
 
-func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
+func TestExpiryIsSeenAtOnceByStoresClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
@@ -160,7 +160,7 @@ func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 	})
 }
 
-func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
+func TestGuessesCostOneQuestionASecondNoMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, store, token := shopCache(t, alone, access.Options{})
@@ -221,7 +221,7 @@ func (s slow) LiveCredentials(ctx context.Context) ([]access.Credential, time.Ti
 	return s.Credentials.LiveCredentials(ctx)
 }
 
-func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
+func TestKnownTokensGoOnWhileOneCallerRereads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, _, token := shopCache(t, slowly, access.Options{})
@@ -237,7 +237,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 	})
 }
 
-func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
+func TestDepartingCallerDoesNotEndOthersReading(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, _, token := shopCache(t, slowly, access.Options{})
@@ -279,7 +279,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
+func TestUnrecordableUseIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int64

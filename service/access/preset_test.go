@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAPresetIsValidInAnyZonesAndHasAllOfTheOneBefore(t *testing.T) {
+func TestEachPresetIsValidAnywhereAndExtendsPrevious(t *testing.T) {
 	t.Parallel()
 	var before Caller
 	for _, preset := range Presets() {

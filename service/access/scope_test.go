@@ -25,7 +25,7 @@ func TestScopesHoldForThemselvesAndAdminForAll(t *testing.T) {
 	}
 }
 
-func TestCallersReachTheZonesThatTheyAreBoundTo(t *testing.T) {
+func TestCallersReachTheirBoundZones(t *testing.T) {
 	t.Parallel()
 	bound := Caller{Zones: []int64{2, 7}}
 	for zone, want := range map[int64]bool{1: false, 2: true, 7: true, 27: false, 0: false} {

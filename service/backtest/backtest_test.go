@@ -38,9 +38,9 @@ func replayOf(t *testing.T, from time.Time, proposals []service.Zone, zones ...s
 	return r
 }
 
-// TestManyAttemptsInAWindowAreCountedOneByOne holds the counting of busy buckets against the definition of a limit, which
+// TestManyAttemptsInWindowAreCountedSingly holds the counting of busy buckets against the definition of a limit, which
 // looks at all pairs of attempts.
-func TestManyAttemptsInAWindowAreCountedOneByOne(t *testing.T) {
+func TestManyAttemptsInWindowAreCountedSingly(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	zone := service.Zone{ID: 1, Rate: 7, Window: time.Minute}
@@ -129,9 +129,9 @@ func TestNewRefusesASetupThatCannotBeReplayed(t *testing.T) {
 	}
 }
 
-// TestAttemptsBeforeTheTimeFillBucketsAndAreNotCounted has three attempts before the time, which leave no room for the
+// TestEarlierAttemptsFillBucketsAndAreNotCounted has three attempts before the time, which leave no room for the
 // fourth.
-func TestAttemptsBeforeTheTimeFillBucketsAndAreNotCounted(t *testing.T) {
+func TestEarlierAttemptsFillBucketsAndAreNotCounted(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	from := begin().Add(10 * time.Second)
@@ -144,9 +144,9 @@ func TestAttemptsBeforeTheTimeFillBucketsAndAreNotCounted(t *testing.T) {
 	}
 }
 
-// TestTheDemandShowsHowManyAttemptsEachBurstMakes has 999 people with two attempts and a success, one with five, and an
+// TestDemandShowsAttemptsPerBurst has 999 people with two attempts and a success, one with five, and an
 // attacker with 200.
-func TestTheDemandShowsHowManyAttemptsEachBurstMakes(t *testing.T) {
+func TestDemandShowsAttemptsPerBurst(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	failures := zone
@@ -237,8 +237,8 @@ func TestRowsBecomeAttemptsInTimeOrder(t *testing.T) {
 	}
 }
 
-// TestARepeatedAttemptWithoutItsCauseIsNotReplayed has an attempt whose blocking bucket counts it in an earlier row.
-func TestARepeatedAttemptWithoutItsCauseIsNotReplayed(t *testing.T) {
+// TestRepeatedAttemptWithoutCauseIsNotReplayed has an attempt whose blocking bucket counts it in an earlier row.
+func TestRepeatedAttemptWithoutCauseIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	r := replayOf(t, time.Time{}, []service.Zone{zone}, zone)

@@ -52,8 +52,8 @@ func TestABusyBucketKeepsNoOldEntries(t *testing.T) {
 	}
 }
 
-// TestAZoneWithAShortWindowIsForgottenBesideALongOne has a window of a day in another zone of the checks.
-func TestAZoneWithAShortWindowIsForgottenBesideALongOne(t *testing.T) {
+// TestShortWindowZoneIsForgottenBesideLongOne has a window of a day in another zone of the checks.
+func TestShortWindowZoneIsForgottenBesideLongOne(t *testing.T) {
 	t.Parallel()
 	short, long := service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: 24 * time.Hour}
 	r, at := replay(t, short, long)

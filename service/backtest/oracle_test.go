@@ -252,7 +252,7 @@ func (p *past) replay(t *testing.T, zone int64, proposals ...service.Zone) backt
 	return r.Result()
 }
 
-func TestTheSettingsAsTheyWereGiveTheAnswersThatWereRecorded(t *testing.T) {
+func TestFormerSettingsGiveRecordedAnswers(t *testing.T) {
 	t.Parallel()
 	for p := range pasts(t) {
 		p.live(t, 400, true)

@@ -149,7 +149,7 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 	}
 }
 
-func TestASentenceSaysWhyAnAttemptWasDecidedAsItWas(t *testing.T) {
+func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 	t.Parallel()
 	stories := ofLimits()
 	maps.Copy(stories, ofSettings())
@@ -273,7 +273,7 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 	}
 }
 
-func TestANumberThatMayBeHigherIsCalledSo(t *testing.T) {
+func TestNumberThatMayBeHigherSaysSo(t *testing.T) {
 	t.Parallel()
 	e := blocked()
 	e.Txn.Blocked, e.Txn.WouldBlock, e.Txn.Reason, e.Txn.Counted = false, false, "", true
@@ -311,7 +311,7 @@ func TestAPlaceUnderAnotherPseudonymHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestAChangeThatWasCommittedAfterTheAttemptIsUndone(t *testing.T) {
+func TestChangeCommittedAfterAttemptIsUndone(t *testing.T) {
 	t.Parallel()
 	e := blocked()
 	before := e.Records.Zones[1]
@@ -327,7 +327,7 @@ func TestAChangeThatWasCommittedAfterTheAttemptIsUndone(t *testing.T) {
 	}
 }
 
-func TestRowsOfBeforeAClockWasSetBackCount(t *testing.T) {
+func TestRowsBeforeClockSetbackCount(t *testing.T) {
 	t.Parallel()
 	e := blocked()
 	for i := range e.Buckets[0].Rows {

@@ -78,8 +78,8 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestManyFollowersGetAllAndTheHistoryIsReadOnce has as many pages come as the feed forgets meanwhile.
-func TestManyFollowersGetAllAndTheHistoryIsReadOnce(t *testing.T) {
+// TestManyFollowersGetAllFromOneReading has as many pages come as the feed forgets meanwhile.
+func TestManyFollowersGetAllFromOneReading(t *testing.T) {
 	t.Parallel()
 	const followers, txns = 6, 30_000
 	g := &growing{newest: 7}
@@ -141,7 +141,7 @@ func TestAFollowerGoesOnFromAnyPosition(t *testing.T) {
 	}
 }
 
-func TestAnEmptyHistoryIsFollowedFromItsFirstTxn(t *testing.T) {
+func TestEmptyHistoryIsFollowedFromFirstTxn(t *testing.T) {
 	t.Parallel()
 	g := &growing{}
 	ids, err := collect(patient(t), feed.OfTxns(g, time.Millisecond), service.HistoryQuery{}, 3, func() { g.grow(3) })
@@ -150,7 +150,7 @@ func TestAnEmptyHistoryIsFollowedFromItsFirstTxn(t *testing.T) {
 	}
 }
 
-func TestFollowersAreToldOfAFaultAndFollowAgain(t *testing.T) {
+func TestFollowersLearnOfFaultAndFollowAgain(t *testing.T) {
 	t.Parallel()
 	g := &growing{newest: 1}
 	f := feed.OfTxns(g, time.Millisecond)

@@ -11,9 +11,9 @@ import (
 	"velocityd/service/firewall"
 )
 
-// TestTheListForFirewallsHoldsWhoeverIsBlockedAndNobodyElse compares the list with the overrides in force, address by
+// TestFirewallListHoldsExactlyBlockedAddresses compares the list with the overrides in force, address by
 // address, for random overrides and lockouts of a small network.
-func TestTheListForFirewallsHoldsWhoeverIsBlockedAndNobodyElse(t *testing.T) {
+func TestFirewallListHoldsExactlyBlockedAddresses(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	zone := service.Zone{ID: 2, Rate: 1, Window: time.Minute, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
@@ -62,7 +62,7 @@ func TestTheListForFirewallsHoldsWhoeverIsBlockedAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestTheListForFirewallsIsShortAndInOrder(t *testing.T) {
+func TestFirewallListIsShortAndSorted(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	zone := service.Zone{ID: 2, Rate: 1, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}}

@@ -276,7 +276,7 @@ func TestAChangeBringsWhatItMakesOdd(t *testing.T) {
 	}
 }
 
-func TestAnOverrideIsLookedAtBeforeItHasAnIdOrPseudonym(t *testing.T) {
+func TestOverrideIsLintedBeforeIDOrPseudonym(t *testing.T) {
 	t.Parallel()
 	hidden := service.Zone{ID: 7, Rate: 0, Mode: service.ModeShadow, Window: time.Minute, Keys: service.KeyRule{Kind: "username", Form: "hmac"}}
 	if got := lint.OfOverride(lintedAt(), hidden, service.Override{ZoneID: 7, Key: "bob", Action: "deny"}); len(got) != 0 {

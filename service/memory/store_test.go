@@ -69,7 +69,7 @@ func TestMemoryKeepsItsAnswersFromCallersHands(t *testing.T) {
 	}
 }
 
-func TestMemoryTakesASuccessUntilTheVeryEndOfTheReservation(t *testing.T) {
+func TestMemoryTakesSuccessUntilReservationEnds(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		after time.Duration

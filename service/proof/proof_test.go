@@ -195,7 +195,7 @@ func TestPeriodsOfTheCalendarAreProven(t *testing.T) {
 	}, proof.KindOverRate)
 }
 
-func TestEachTxnIsHeldAgainstTheLimitOfItsTime(t *testing.T) {
+func TestTxnsAreJudgedByLimitOfTheirTime(t *testing.T) {
 	t.Parallel()
 	wide, narrow := zone(func(z *service.Zone) { z.Rate, z.Revision = 4, 1 }), zone(func(z *service.Zone) { z.Revision = 2 })
 	changed := func() *proof.Rules {

@@ -171,7 +171,7 @@ func TestOnlyAStoreThatIsAwayIsReplaced(t *testing.T) {
 	}
 }
 
-func TestEachCheckOfACallIsReplacedByItself(t *testing.T) {
+func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 	t.Parallel()
 	checks := []service.Check{in("allow"), in("error"), in("block"), in("allow", "error"), in("allow")}
 	want := []string{"degraded", "error", "degraded", "error", "degraded"}

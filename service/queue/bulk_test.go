@@ -107,7 +107,7 @@ func TestLargeCallsAreAskedBesideLoneChecks(t *testing.T) {
 	})
 }
 
-func TestLargeCallsTakeTurnsAndSmallOnesShareACall(t *testing.T) {
+func TestLargeCallsTakeTurnsSmallOnesShare(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		large := askAll(t.Context(), c, wide("large", 64, 8))
@@ -167,7 +167,7 @@ func TestCallWhoseCallerLeavesEndsWithItsPiece(t *testing.T) {
 	})
 }
 
-func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
+func TestHeldChecksOfPieceRetryBeforeNextPiece(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		checks := wide("key", 40, 8)
@@ -194,7 +194,7 @@ func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 	})
 }
 
-func TestCallOfHeldBucketsAloneIsBusyAsAWhole(t *testing.T) {
+func TestCallOfHeldBucketsOnlyIsWhollyBusy(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
 	overLocks(t, newLocking(0, held), queue.CoalescerOptions{}, func(t *testing.T, c *queue.Coalescer) {
@@ -203,7 +203,7 @@ func TestCallOfHeldBucketsAloneIsBusyAsAWhole(t *testing.T) {
 	})
 }
 
-func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
+func TestHopelesslyLateCallIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
 		time.Sleep(500 * time.Millisecond) // the bubble's clock; 2 ms a bucket
@@ -234,7 +234,7 @@ func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
 	})
 }
 
-func TestFortyOfTheLargestCallsAreAnsweredWholeOrToldWhenToComeAgain(t *testing.T) {
+func TestFortyLargestCallsAreAnsweredWholeOrDeferred(t *testing.T) {
 	t.Parallel()
 	held := at(1, "large 0-3")
 	s := newLocking(10*time.Millisecond, held)

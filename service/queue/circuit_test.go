@@ -181,7 +181,7 @@ func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
 	})
 }
 
-func TestStoreThatPassesEachTestAndFailsEachCheckIsTestedOnceASecond(t *testing.T) {
+func TestStorePassingOnlyTestsIsTestedEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watched(t, failing(service.ErrUnfit), straight(), nil, func(c *circuitTest) {
@@ -199,7 +199,7 @@ func TestStoreThatPassesEachTestAndFailsEachCheckIsTestedOnceASecond(t *testing.
 	})
 }
 
-func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
+func TestConsecutiveLostAnswersOpenTheCircuit(t *testing.T) {
 	t.Parallel()
 	lost, paused := fmt.Errorf("check: %w", service.ErrUndecided), fmt.Errorf("check: %w", service.ErrPaused)
 	for name, test := range map[string]struct {
@@ -241,8 +241,8 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 	}
 }
 
-// TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt passes, and no later one does.
-func TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt(t *testing.T) {
+// TestEarlierTestDoesNotCloseOpenedCircuit passes, and no later one does.
+func TestEarlierTestDoesNotCloseOpenedCircuit(t *testing.T) {
 	t.Parallel()
 	for _, calm := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -267,7 +267,7 @@ func TestAnotherCallBeginsWhenEnoughWait(t *testing.T) {
 	})
 }
 
-func TestAnotherCallBeginsWhenAsManyWaitAsTheOthersHave(t *testing.T) {
+func TestNextCallBeginsWhenWaitersEqualRunningChecks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, queue.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		small, large := others("small", queue.Enough), others("large", 2*queue.Enough)
@@ -290,7 +290,7 @@ func TestAnotherCallBeginsWhenAsManyWaitAsTheOthersHave(t *testing.T) {
 	})
 }
 
-func TestFewerThanEnoughWaitForTheEndOfAllCalls(t *testing.T) {
+func TestTooFewWaitersAwaitEndOfAllCalls(t *testing.T) {
 	t.Parallel()
 	inBubble(t, queue.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		second := others("second", queue.Enough)
@@ -306,7 +306,7 @@ func TestFewerThanEnoughWaitForTheEndOfAllCalls(t *testing.T) {
 	})
 }
 
-func TestABucketIsInOneCallAtATime(t *testing.T) {
+func TestBucketIsInOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, queue.CoalescerOptions{Lanes: 3}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		hot := at(1, "hot")

@@ -35,7 +35,7 @@ func TestBatchHasItsOwnContext(t *testing.T) {
 	})
 }
 
-func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
+func TestFullQueueIsBusyAndSaysHowLong(t *testing.T) {
 	t.Parallel()
 	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
 		time.Sleep(700 * time.Millisecond * time.Duration(len(call.Checks))) // the bubble's clock
@@ -72,7 +72,7 @@ func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 	})
 }
 
-func TestRetryAfterIsNotLongerThanTheBatchesDeadlines(t *testing.T) {
+func TestRetryAfterNeverExceedsTheBatchesDeadlines(t *testing.T) {
 	t.Parallel()
 	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 10, Queue: 10, Timeout: 3 * time.Second}
 	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
@@ -142,7 +142,7 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 	})
 }
 
-func TestLeaderStaysForTheAnswerWhenHisContextEnds(t *testing.T) {
+func TestLeaderAwaitsAnswerAfterItsContextEnds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -224,7 +224,7 @@ func TestPoisonedCheckHarmsItselfOnly(t *testing.T) {
 	}
 }
 
-func TestNoMoreCallsAreMadeForAPoisonedBatchAfterItsDeadline(t *testing.T) {
+func TestPoisonedBatchMakesNoCallsPastDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		fault := errors.New("slow fault")
@@ -240,7 +240,7 @@ func TestNoMoreCallsAreMadeForAPoisonedBatchAfterItsDeadline(t *testing.T) {
 	})
 }
 
-func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
+func TestStaleKeyIsToldToItsRuleOnly(t *testing.T) {
 	t.Parallel()
 	old, current := service.KeyRule{Kind: service.KeyUsername}, service.KeyRule{Kind: service.KeyOpaque}
 	ruled := func(key string, rule service.KeyRule) service.Check {
@@ -301,7 +301,7 @@ func TestLostOrRefusedBatchIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestCloseDecidesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
+func TestCloseDecidesQueuedChecksAndRefusesTheRest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "a", "b")
@@ -349,7 +349,7 @@ func TestCloseAnswersWhoWaitsAtItsDeadline(t *testing.T) {
 	})
 }
 
-func TestEveryCheckIsDecidedOnceWhileCallersComeAndGo(t *testing.T) {
+func TestEachCheckIsDecidedOnceAmidCallerTurnover(t *testing.T) {
 	t.Parallel()
 	const callers, each = 64, 50
 	store := &tally{}

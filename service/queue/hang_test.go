@@ -81,9 +81,9 @@ func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence takes longer for each call than a silence
+// TestSlowStoreAnsweringAfterSilenceIsNotAway takes longer for each call than a silence
 // may be, before and after it is silent.
-func TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence(t *testing.T) {
+func TestSlowStoreAnsweringAfterSilenceIsNotAway(t *testing.T) {
 	t.Parallel()
 	var isSilent bool
 	store := func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
@@ -147,9 +147,9 @@ func TestASplitBatchIsNoSilence(t *testing.T) {
 	})
 }
 
-// TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy waits for a held bucket while the store is
+// TestBusyCheckStaysBusyAfterCircuitCloses waits for a held bucket while the store is
 // away for a moment.
-func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
+func TestBusyCheckStaysBusyAfterCircuitCloses(t *testing.T) {
 	t.Parallel()
 	store := func(_ context.Context, key string, call service.Call) ([]service.Decision, error) {
 		switch {
@@ -175,9 +175,9 @@ func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 	})
 }
 
-// TestACheckOfTwoHotBucketsIsNotOvertakenForLong floods both of its buckets, whose calls end at
+// TestTwoHotBucketsDelayCheckOnlyBriefly floods both of its buckets, whose calls end at
 // different times.
-func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
+func TestTwoHotBucketsDelayCheckOnlyBriefly(t *testing.T) {
 	t.Parallel()
 	const callers, timeout = 64, 3 * time.Second
 	store := func(_ context.Context, _ string, call service.Call) ([]service.Decision, error) {
@@ -209,8 +209,8 @@ func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
 	})
 }
 
-// TestACheckThatMayHaveCountedIsNotBusyWhenTheServiceEnds has a leader, who stays, and a follower.
-func TestACheckThatMayHaveCountedIsNotBusyWhenTheServiceEnds(t *testing.T) {
+// TestPossiblyCountedCheckIsNotBusyAtShutdown has a leader, who stays, and a follower.
+func TestPossiblyCountedCheckIsNotBusyAtShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "leader", "follower")

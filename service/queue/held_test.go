@@ -166,7 +166,7 @@ func TestHeldBucketHarmsItselfOnly(t *testing.T) {
 	})
 }
 
-func TestBucketThatIsHeldForAMomentIsDecided(t *testing.T) {
+func TestBrieflyHeldBucketIsDecided(t *testing.T) {
 	t.Parallel()
 	for name, moment := range map[string]time.Duration{
 		"until the second try": 3 * time.Millisecond,
@@ -191,7 +191,7 @@ func TestBucketThatIsHeldForAMomentIsDecided(t *testing.T) {
 	}
 }
 
-func TestBucketIsInOneWaitingCallAtATime(t *testing.T) {
+func TestBucketWaitsInOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	const workers = 3
 	var held []service.Bucket
@@ -221,7 +221,7 @@ func TestBucketIsInOneWaitingCallAtATime(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForABucketThatWasWaitedForInVainIsToldSo(t *testing.T) {
+func TestWaitersLearnOfVainWaitForBucket(t *testing.T) {
 	t.Parallel()
 	first, other := at(1, "first"), at(1, "other")
 	s := newLocking(0, first, other)
@@ -265,7 +265,7 @@ func TestWhoLeavesAHeldBucketIsNotDecided(t *testing.T) {
 	})
 }
 
-func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
+func TestTwoInstancesSharingHotBucketsAreNotBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocking(5 * time.Millisecond)
@@ -315,7 +315,7 @@ func heldUnlessWaiting(after func(context.Context, service.Call) ([]service.Deci
 	}
 }
 
-func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T) {
+func TestCheckAsksTwiceBeforeWaitingUnlessFirstWaited(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error][]bool{
 		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
@@ -334,7 +334,7 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 	}
 }
 
-func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
+func TestFreedBucketForgetsNoWaiter(t *testing.T) {
 	t.Parallel()
 	const callers, buckets = 64, 5
 	each := 100
@@ -363,7 +363,7 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	group.Wait()
 }
 
-func TestWhoeverWaitsForAHeldBucketIsToldWhyTheDatabaseDidNotWait(t *testing.T) {
+func TestWaiterIsToldWhyDatabaseDidNotWait(t *testing.T) {
 	t.Parallel()
 	for _, why := range []error{service.ErrAway, fmt.Errorf("%w: too many connections", service.ErrBusy)} {
 		synctest.Test(t, func(t *testing.T) {

@@ -121,8 +121,8 @@ func (o *outage) inWindow(window time.Duration, fits func(admission) bool) (n in
 	return n
 }
 
-// TestInstancesHoldTheRateWhileTheStoreIsAway asks at random, while the store goes and comes.
-func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
+// TestInstancesHoldRateWhileStoreIsAway asks at random, while the store goes and comes.
+func TestInstancesHoldRateWhileStoreIsAway(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(20)
 	if nightly.Is() {
@@ -168,8 +168,8 @@ func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestTheStoresLastWordHoldsWhileItIsAway has buckets that the store blocked, or has an override for.
-func TestTheStoresLastWordHoldsWhileItIsAway(t *testing.T) {
+// TestStoresLastWordHoldsWhileAway has buckets that the store blocked, or has an override for.
+func TestStoresLastWordHoldsWhileAway(t *testing.T) {
 	t.Parallel()
 	plain := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	hourly := service.Zone{ID: 1, Rate: 3, Window: time.Hour, Calendar: service.Calendar{Period: service.PeriodHour, Offset: 30}}

@@ -70,7 +70,7 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	}
 }
 
-func TestUseCountsWhatIsUnderWayAndWhatWaits(t *testing.T) {
+func TestUseCountsRunningAndWaitingChecks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, queue.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		want := func(lone, bulk queue.LaneUse) {

@@ -29,7 +29,7 @@ func refusal(t *testing.T, c *queue.Coalescer, question service.Check) error {
 	return err
 }
 
-func TestFloodOnOneBucketLeavesRoomForItsNeighbours(t *testing.T) {
+func TestFloodedBucketLeavesRoomForItsNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		options queue.CoalescerOptions
@@ -107,7 +107,7 @@ func TestNeighboursOvertakeAFlood(t *testing.T) {
 	}
 }
 
-func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
+func TestFloodedBucketIsAcceptedAgainAsChecksGo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, queue.CoalescerOptions{Lanes: 1, QueuePerBucket: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		hot := check(at(2, "203.0.113.7"))
@@ -133,7 +133,7 @@ func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
 	})
 }
 
-func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
+func TestCheckBeyondCallersPatienceIsNotBegun(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *queue.Coalescer, g *gated) {
@@ -185,7 +185,7 @@ func TestBatchOfLateChecksAloneIsNone(t *testing.T) {
 	})
 }
 
-func TestCloseOfIdleLanesIsInTimeAtAnyDeadline(t *testing.T) {
+func TestIdleLanesCloseInTimeAtAnyDeadline(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (s *shardedStore) CheckAll(_ context.Context, call service.Call) ([]service
 	return make([]service.Decision, len(call.Checks)), nil
 }
 
-func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+func TestSilentShardsLaneHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for _, lanes := range []int{1, 2, 4, 9} {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestWithoutShardsThereAreAsManyLanesAsAsked(t *testing.T) {
+func TestUnshardedStoreHasAsManyLanesAsAsked(t *testing.T) {
 	t.Parallel()
 	for shards, want := range map[int]int{0: 4, 1: 4, 2: 8, 3: 7, 9: 13, 1000: 68} {
 		c := queue.NewCoalescer(&shardedStore{}, queue.CoalescerOptions{

@@ -12,7 +12,7 @@ import (
 )
 
 // A caller without another answer must wait for the store, also when the caller that leads its call need not.
-func TestACallIsAsPatientAsAllOfItsCallers(t *testing.T) {
+func TestCallIsAsPatientAsAllItsCallers(t *testing.T) {
 	t.Parallel()
 	for other, want := range map[string]time.Duration{"block": queue.DefaultDegradedAfter, "error": 0} {
 		t.Run(other, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"velocityd/service/queue"
 )
 
-func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
+func TestWaiterOnSilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		c.find(service.ErrAway)
@@ -57,7 +57,7 @@ func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answ
 	return ask(t.Context(), store, question)
 }
 
-func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
+func TestSentCheckIsAnsweredAfterCircuitOpened(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		first := askIn(t, c, "allow", "first")
@@ -114,8 +114,8 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent always has a call under way.
-func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
+// TestDatabaseTimelyRefusingOverlappingCallsIsNotSilent always has a call under way.
+func TestDatabaseTimelyRefusingOverlappingCallsIsNotSilent(t *testing.T) {
 	t.Parallel()
 	full := failWith(fmt.Errorf("%w: too many connections", service.ErrBusy))
 	o := queue.CoalescerOptions{Lanes: 2, MaxBatch: 1, Queue: 1, Timeout: 3 * time.Second}
@@ -138,9 +138,9 @@ func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
 	})
 }
 
-// TestAStoreThatPassesATestIsNotAway has the only call wait for a bucket that is stuck, which it does
+// TestStorePassingTestIsNotAway has the only call wait for a bucket that is stuck, which it does
 // not expect: the other checks wait with it, and are decided.
-func TestAStoreThatPassesATestIsNotAway(t *testing.T) {
+func TestStorePassingTestIsNotAway(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		stuck := askIn(t, c, "allow", "stuck")
@@ -160,8 +160,8 @@ func TestAStoreThatPassesATestIsNotAway(t *testing.T) {
 	})
 }
 
-// TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime has the test hang as the calls do.
-func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
+// TestStoreSilentOnTestsIsAwayInTime has the test hang as the calls do.
+func TestStoreSilentOnTestsIsAwayInTime(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		c.hang(2 * time.Second)
@@ -179,8 +179,8 @@ func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 	})
 }
 
-// TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests loses what was sent to it, twice.
-func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
+// TestStoreIsAwayWhenOnlyItsCommitsHang loses what was sent to it, twice.
+func TestStoreIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
 	const deadline = 5 * time.Second
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: deadline}, func(t *testing.T, c *circuitTest, g *gated) {
@@ -210,10 +210,10 @@ func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 	})
 }
 
-// TestAStoreThatGivesUpItsLockWaitsIsNotAway has the store say every two seconds that a lock was waited
+// TestStoreGivingUpLockWaitsIsNotAway has the store say every two seconds that a lock was waited
 // for too long, in the midst of its calls, and answer its tests late. Once it is taken for silent for a
 // while: that ends with the next word that it says, and does not come again.
-func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
+func TestStoreGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	const between, deadline = 2 * time.Second, time.Minute
 	synctest.Test(t, func(t *testing.T) {
@@ -251,9 +251,9 @@ func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 	})
 }
 
-// TestASilentPartOfAStoreIsNotAwayAsAWhole has a part hang whose call nobody else's answer ends,
+// TestSilentPartDoesNotMakeStoreAway has a part hang whose call nobody else's answer ends,
 // and tests that wait for that part, too, before they pass.
-func TestASilentPartOfAStoreIsNotAwayAsAWhole(t *testing.T) {
+func TestSilentPartDoesNotMakeStoreAway(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		c.divide()
@@ -269,8 +269,8 @@ func TestASilentPartOfAStoreIsNotAwayAsAWhole(t *testing.T) {
 	})
 }
 
-// TestAStoreInPartsIsAwayOnceATestFailsInItsSilence has the test hang as the call does, and fail.
-func TestAStoreInPartsIsAwayOnceATestFailsInItsSilence(t *testing.T) {
+// TestSilentSplitStoreIsAwayAfterFailedTest has the test hang as the call does, and fail.
+func TestSilentSplitStoreIsAwayAfterFailedTest(t *testing.T) {
 	t.Parallel()
 	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
 		c.divide()

@@ -9,7 +9,7 @@ import (
 	"velocityd/service/rewind"
 )
 
-func TestAZoneIsWhatItWasBeforeTheFirstOfItsChanges(t *testing.T) {
+func TestRewoundZoneIsAsBeforeFirstChange(t *testing.T) {
 	t.Parallel()
 	was, later := &service.Zone{ID: 1, Rate: 5}, &service.Zone{ID: 1, Rate: 9}
 	edits := []service.Edit{
@@ -25,7 +25,7 @@ func TestAZoneIsWhatItWasBeforeTheFirstOfItsChanges(t *testing.T) {
 	}
 }
 
-func TestOverridesComeBackThatAreGoneAndHaveRoom(t *testing.T) {
+func TestGoneOverridesWithRoomComeBack(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	of := func(id uint64, key string, rate int) *service.Override {

@@ -61,7 +61,7 @@ func carry(t *testing.T, r *webhook.Round, send webhook.Send) string {
 	return strings.Join(words, " ")
 }
 
-func TestEventsOfABucketWaitBehindOneThatFailed(t *testing.T) {
+func TestBucketEventsWaitBehindFailedOne(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(e event.Event) bool { return e.ID == 3 }}
 	r := &webhook.Round{New: []event.Event{of(1, "a"), of(2, "b"), of(3, "a"), of(4, "a"), of(5, "b")}}
@@ -74,7 +74,7 @@ func TestEventsOfABucketWaitBehindOneThatFailed(t *testing.T) {
 	}
 }
 
-func TestADeliveryIsTriedWhenItsTimeHasComeAndTheOthersFollow(t *testing.T) {
+func TestDeliveryIsTriedWhenDueAndOthersFollow(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(event.Event) bool { return false }}
 	kept := map[uint64]event.Event{3: of(3, "a"), 4: of(4, "a"), 6: of(6, "c")}
@@ -89,7 +89,7 @@ func TestADeliveryIsTriedWhenItsTimeHasComeAndTheOthersFollow(t *testing.T) {
 	}
 }
 
-func TestADeliveryDiesAfterItsLastTryAndMakesRoom(t *testing.T) {
+func TestDeliveryDiesAfterLastTryMakingRoom(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(e event.Event) bool { return e.ID == 1 }}
 	dying := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, Tries: webhook.MostTries - 1, NextAt: service.At(noon())}
@@ -100,7 +100,7 @@ func TestADeliveryDiesAfterItsLastTryAndMakesRoom(t *testing.T) {
 	}
 }
 
-func TestPausesGrowAndLastForMoreThanADay(t *testing.T) {
+func TestPausesGrowAndLastOverADay(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(event.Event) bool { return true }}
 	var all, last time.Duration
@@ -119,7 +119,7 @@ func TestPausesGrowAndLastForMoreThanADay(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatIsAwayIsNotTriedWithEveryEvent(t *testing.T) {
+func TestAbsentReceiverIsNotTriedWithEveryEvent(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(event.Event) bool { return true }}
 	r := &webhook.Round{}
@@ -132,7 +132,7 @@ func TestAReceiverThatIsAwayIsNotTriedWithEveryEvent(t *testing.T) {
 	}
 }
 
-func TestTwoEventsAreUnderWayToOneWebhookAtOnce(t *testing.T) {
+func TestWebhookHasTwoEventsUnderWayAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, begun, goOn := &webhook.Round{}, make(chan string, 10), make(chan struct{})
@@ -158,7 +158,7 @@ func TestTwoEventsAreUnderWayToOneWebhookAtOnce(t *testing.T) {
 	})
 }
 
-func TestAWebhookWantsTheEventsOfItsTypesAndZones(t *testing.T) {
+func TestWebhookWantsEventsOfItsTypesAndZones(t *testing.T) {
 	t.Parallel()
 	token := event.Event{Type: event.TokenCreated}
 	for _, c := range []struct {

@@ -94,7 +94,7 @@ func TestTheKubeletWaitsLongerThanTheServiceTakes(t *testing.T) {
 	})
 }
 
-func TestSelectorsFindTheServersPodsAndNotTheJobs(t *testing.T) {
+func TestSelectorsFindServersPodsNotJobs(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, o objects) {
 		server, job := o.deployment.Spec.Template.Labels, o.job.Spec.Template.Labels
@@ -189,8 +189,8 @@ func TestTheMonitorFindsAPortWithMetrics(t *testing.T) {
 	})
 }
 
-// TestTheJobOfTheFirstTokenMayFillOneSecret holds its rights, its account, its command and the order of hooks.
-func TestTheJobOfTheFirstTokenMayFillOneSecret(t *testing.T) {
+// TestFirstTokenJobMayFillOneSecret holds its rights, its account, its command and the order of hooks.
+func TestFirstTokenJobMayFillOneSecret(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, o objects) {
 		if o.first == nil {
@@ -248,7 +248,7 @@ func TestGRPCDomainsAndWebhooksAreRenderedAsNamed(t *testing.T) {
 	}
 }
 
-func TestThePrometheusRuleHasTheAlertsOfTheFile(t *testing.T) {
+func TestPrometheusRuleHasAlertsOfFile(t *testing.T) {
 	t.Parallel()
 	made, err := render(chartFolder, "../../deploy/helm/examples/monitored.yaml", "velocityd", "login")
 	if err != nil {

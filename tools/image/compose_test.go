@@ -33,7 +33,7 @@ func readCompose(t *testing.T) *types.Project {
 	return project
 }
 
-func TestTheComposeFileIsOneAndItsContainersHaveNoRights(t *testing.T) {
+func TestComposeFileIsValidAndContainersAreUnprivileged(t *testing.T) {
 	t.Parallel()
 	project := readCompose(t)
 	for name, s := range project.Services {

@@ -172,7 +172,7 @@ func entriesOf(t *testing.T, from io.Reader) map[string][]byte {
 	}
 }
 
-func TestTheImageForDockerSaysHowItIsRun(t *testing.T) {
+func TestDockerImageSaysHowItIsRun(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1764115200")
 	folder, _ := makeImages(t, buildPrograms(t))
 	image, err := tarball.ImageFromPath(filepath.Join(folder, "velocityd-1.2.3+dirty-linux-arm64-docker.tar"), nil)
@@ -239,7 +239,7 @@ func holdsTheFiles(t *testing.T, image v1.Image) {
 	}
 }
 
-func TestAProgramThatTheImageCannotRunIsRefused(t *testing.T) {
+func TestProgramUnrunnableInImageIsRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	text := filepath.Join(folder, "text")

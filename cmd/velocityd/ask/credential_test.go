@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestDSNIsReadFromAFileOrACredential(t *testing.T) {
+func TestDSNIsReadFromFileOrCredential(t *testing.T) {
 	t.Parallel()
 	const dsn, other = "u:p@tcp(127.0.0.1:1)/file", "u:p@tcp(127.0.0.1:1)/other"
 	folder := t.TempDir()

@@ -74,7 +74,7 @@ func holds(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-func TestASuccessIsOfTheLastTryAndEarlierOnesFailed(t *testing.T) {
+func TestSuccessGoesToLastTryFailuresToEarlier(t *testing.T) {
 	t.Parallel()
 	d, asked, path := newDoor(t)
 	for _, isRight := range []bool{false, false, true} {
@@ -94,7 +94,7 @@ func TestASuccessIsOfTheLastTryAndEarlierOnesFailed(t *testing.T) {
 	}
 }
 
-func TestALoginByAKeyReportsNothingOfAPassword(t *testing.T) {
+func TestKeyLoginReportsNothingAboutPasswords(t *testing.T) {
 	t.Parallel()
 	d, asked, _ := newDoor(t)
 	d.step(t, StepAccount) // without any password
@@ -164,7 +164,7 @@ func (away) Check(context.Context, service.Check) (service.Decision, error) {
 	return service.Decision{}, service.ErrUndecided
 }
 
-func TestATryWhoseAnswerIsLostMayHaveBeenCounted(t *testing.T) {
+func TestTryWithLostAnswerMayHaveBeenCounted(t *testing.T) {
 	t.Parallel()
 	d, asked, _ := newDoor(t)
 	d.try(t, false)
@@ -196,7 +196,7 @@ func TestAFileOfTriesIsBounded(t *testing.T) {
 	}
 }
 
-func TestAFolderInWhichOthersCanWriteIsRefused(t *testing.T) {
+func TestFolderWritableByOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	if err := os.Chmod(path, 0o777); err != nil { //nolint:gosec // is tested

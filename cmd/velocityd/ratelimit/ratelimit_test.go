@@ -236,7 +236,7 @@ func grow(r *rand.Rand, depth int, limits *int) []descriptor {
 	return level
 }
 
-func TestTheFirstRuleThatMatchesIsTheLimitThatRatelimitFinds(t *testing.T) {
+func TestFirstMatchingRuleIsTheOneRatelimitFinds(t *testing.T) {
 	t.Parallel()
 	r, asked, found := rand.New(rand.NewPCG(1, 2)), 0, 0
 	for range 500 {

@@ -78,7 +78,7 @@ func timesOf(t *testing.T, latest time.Time, heads ...string) (times []string, t
 	return times, skipped.Timeless
 }
 
-func TestTheWholeLogDecidesTheYearOfItsLines(t *testing.T) {
+func TestWholeLogDecidesYearOfItsLines(t *testing.T) {
 	t.Parallel()
 	latest := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestALogWithoutAnAttemptSaysWhy(t *testing.T) {
 	}
 }
 
-func TestLoginsThatWereReadAreTakenWhenTheLogEndsEarly(t *testing.T) {
+func TestReadLoginsAreTakenWhenLogEndsEarly(t *testing.T) {
 	t.Parallel()
 	const line = "2026-11-22T10:00:02Z gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n"
 	for _, want := range []error{io.ErrUnexpectedEOF, context.Canceled} {

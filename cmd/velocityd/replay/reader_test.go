@@ -26,7 +26,7 @@ func story(lines ...string) ([]string, *reader) {
 	return got, r
 }
 
-func TestReaderReadsEveryWayInWhichALoginFailsOrSucceeds(t *testing.T) {
+func TestReaderReadsEveryFormOfLoginOutcome(t *testing.T) {
 	t.Parallel()
 	for outcome, logins := range map[string][]struct{ before, after, user string }{
 		"failure": {
@@ -185,7 +185,7 @@ func TestReaderPassesOverWhatIsNoAttempt(t *testing.T) {
 	}
 }
 
-func TestReaderCountsWhatLooksLikeAnAttemptAndIsNotRead(t *testing.T) {
+func TestReaderCountsUnreadLinesThatLookLikeAttempts(t *testing.T) {
 	t.Parallel()
 	const message = "Failed password for root from 203.0.113.9 port 22 ssh2"
 	for _, line := range []string{
@@ -213,7 +213,7 @@ func TestReaderCountsWhatLooksLikeAnAttemptAndIsNotRead(t *testing.T) {
 	}
 }
 
-func TestReaderCountsOneFailureThatPAMAndSSHDTell(t *testing.T) {
+func TestReaderCountsOneFailureFromPAMAndSSHD(t *testing.T) {
 	t.Parallel()
 	pam := func(pid int, user string) string {
 		return fmt.Sprintf("Nov 26 09:07:59 gate sshd[%d]: error: PAM: Authentication failure for %s from 127.0.0.1", pid, user)

@@ -145,7 +145,7 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 	}
 }
 
-func TestReplayAsksInOrderAndTellsWhatItLeavesOut(t *testing.T) {
+func TestReplayAsksInOrderAndTellsOmissions(t *testing.T) {
 	t.Parallel()
 	log := failed("ann", "192.0.2.1") + "noise\n" +
 		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" +
@@ -190,7 +190,7 @@ func TestReplayAsksInOrderAndTellsWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestReplayTellsTheAnswersOfNowAndOfThen(t *testing.T) {
+func TestReplayTellsPresentAndPastAnswers(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
@@ -259,7 +259,7 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 	}
 }
 
-func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
+func TestReplayDoesNotBeginInMissingZone(t *testing.T) {
 	t.Parallel()
 	for _, zones := range [][2]int64{{55, 2}, {1, 55}} {
 		o := asking(t, loginZones(t), 1)
@@ -272,7 +272,7 @@ func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
 	}
 }
 
-func TestAReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
+func TestReplayOfPartlyReadLogIsAnError(t *testing.T) {
 	t.Parallel()
 	const unread = "Nov/26 gate sshd[1]: Failed password for bob from 192.0.2.2 port 22 ssh2\n"
 	o := asking(t, loginZones(t), 9)
@@ -292,7 +292,7 @@ func TestAReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 	}
 }
 
-func TestReplayReportsBeforeTheNextAttemptInABucket(t *testing.T) {
+func TestReplayReportsBeforeNextAttemptInBucket(t *testing.T) {
 	t.Parallel()
 	log := failed("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + // together
 		failed("ANN", "192.0.2.3") + accepted("eve", "2001:db8::1") + // the first shares a user with those before
@@ -361,8 +361,8 @@ func TestReplayReportsAgainWhatMayHaveBeenLost(t *testing.T) {
 	}
 }
 
-// TestReplayFinishesTheCallAtWhichItIsInterrupted also holds that outcomes of that call are reported.
-func TestReplayFinishesTheCallAtWhichItIsInterrupted(t *testing.T) {
+// TestInterruptedReplayFinishesItsCurrentCall also holds that outcomes of that call are reported.
+func TestInterruptedReplayFinishesItsCurrentCall(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := loginZones(t)
@@ -380,7 +380,7 @@ func TestReplayFinishesTheCallAtWhichItIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestReplayNoticesThatBucketsAreOthersThanItKeptApart(t *testing.T) {
+func TestReplayNoticesThatItsBucketsChanged(t *testing.T) {
 	t.Parallel()
 	m := loginZones(t)
 	o := reporting(t, m, 100)

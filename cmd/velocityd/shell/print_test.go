@@ -34,7 +34,7 @@ type place struct {
 	Country string `json:"country"`
 }
 
-func TestPrintShowsAllOfAnAnswerUnderItsNames(t *testing.T) {
+func TestPrintShowsWholeAnswerUnderItsNames(t *testing.T) {
 	t.Parallel()
 	a := answer{
 		ZoneID: 7, Total: numbers{1 << 62, 0.5},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestFaultAMysqldThatIsKilledComesBackWritable(t *testing.T) {
+func TestFaultKilledMysqldComesBackWritable(t *testing.T) {
 	t.Parallel()
 	c := Own(t, Options{})
 	const shard = "-80"
@@ -22,7 +22,7 @@ func TestFaultAMysqldThatIsKilledComesBackWritable(t *testing.T) {
 	}
 }
 
-func TestFaultAReplicaTakesThePlaceOfAPrimary(t *testing.T) {
+func TestFaultReplicaTakesPlaceOfPrimary(t *testing.T) {
 	t.Parallel()
 	c := Own(t, Options{Replicas: 2, Shards: []string{"-"}})
 	first := c.PrimaryOf(t, "-", "")

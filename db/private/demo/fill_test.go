@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
 // The audit of the database when the test ends proves that no window holds more than its rate.
-func TestADemoIsADayOfLoginsWithSomebodyLockedAndIsMadeOnce(t *testing.T) {
+func TestDemoDayHasLockoutAndIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
