@@ -108,8 +108,8 @@ func numbers(of int) string {
 // unlogged keeps seeds out of the binary log, whose length is measured.
 const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin = 1"
 
-// users are the buckets of the contenders with a schema of which nobody asks for more. They have a lock row before the first
-// check, as those of the other contenders have.
+// users are the buckets of contenders whose schema serves one scenario. They have a lock row before the first check, as those of
+// the other contenders have.
 func users() []round.Draw { return []round.Draw{zoneOf(zoneUser).draw("user-", buckets)} }
 
 // usersAndAddresses are the buckets of a contender that is also asked for users with their addresses.

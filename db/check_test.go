@@ -46,7 +46,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 		var allowed atomic.Int64
 		atOnce(callers, func(i int) {
 			question := check(user("hot"))
-			if i%5 == 0 { // with a bucket of its own besides
+			if i%5 == 0 { // and a bucket that no other check names
 				question = check(user("hot"), service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", i)})
 			}
 			decision, err := ask(t.Context(), ways[i%len(ways)], question)

@@ -77,7 +77,7 @@ func TestPersonIsAskedBeforeSavingOddChange(t *testing.T) {
 			r := atTerminal(t, env, answer, strings.Fields(c.args)...)
 			_, asked, isFound := strings.Cut(r.stderr, c.finding)
 			if !isFound || !strings.Contains(asked, "Save it all the same? [y/N]") {
-				t.Errorf("%s: nobody is asked: %+v", c.args, r)
+				t.Errorf("%s: it does not ask: %+v", c.args, r)
 			}
 			if isSaved := d.Count(t, c.is) == 1; isSaved != (answer == "y\n") || isSaved != (r.code == exitFine) {
 				t.Errorf("%s, answered by %q: saved: %t, %+v", c.args, answer, isSaved, r)

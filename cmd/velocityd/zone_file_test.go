@@ -31,7 +31,7 @@ func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 	before := must(t, env, "zone", "show")
 	for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
 		if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
-			t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
+			t.Errorf("zone show differs from the zones: %s\nshown: %s", got, format)
 		}
 	}
 	must(t, env, "zone", "delete", "--yes", "1")

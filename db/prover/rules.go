@@ -44,34 +44,25 @@ SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_i
 	return cmp.Or(err, wrong)
 }
 
-func addChange(rules *proof.Rules, r reading) (err error) {
-	at, zoneID, id := r.instant(1), r.int(3), r.uint(4)
-	switch r.text(2) {
-	case "zone":
-		before, after, fault := statesOf(r, func(state []byte) (service.Zone, error) { return service.ZoneOfState(zoneID, state) })
-		rules.AddChange(at, zoneID, before, after)
-		err = fault
-	case "override":
-		before, after, fault := statesOf(r, func(state []byte) (service.Override, error) { return service.OverrideOfState(zoneID, id, state) })
-		rules.AddOverrideChange(at, id, before, after)
-		err = fault
+func addChange(rules *proof.Rules, r reading) error {
+	at := r.instant(1)
+	entry := service.AuditEntry{
+		Subject: r.text(2), ZoneID: r.int(3), OverrideID: r.uint(4), Before: []byte(r.values[5]), After: []byte(r.values[6]),
+	}
+	if entry.Subject == "bucket" {
+		rules.AddRelease(at, entry.ZoneID)
+		return nil
+	}
+	edit, err := entry.Edit()
+	switch {
+	case err != nil:
+		return err
+	case entry.Subject == "zone":
+		rules.AddChange(at, entry.ZoneID, edit.ZoneBefore, edit.ZoneAfter)
 	default:
-		rules.AddRelease(at, zoneID)
+		rules.AddOverrideChange(at, entry.OverrideID, edit.OverrideBefore, edit.OverrideAfter)
 	}
-	return err
-}
-
-// statesOf returns the states before and after a change, or nil where there is none.
-func statesOf[T any](r reading, read func(state []byte) (T, error)) (before, after *T, err error) {
-	if state := r.values[5]; len(state) > 0 {
-		before = new(T)
-		*before, err = read(state)
-	}
-	if state := r.values[6]; len(state) > 0 && err == nil {
-		after = new(T)
-		*after, err = read(state)
-	}
-	return before, after, err
+	return nil
 }
 
 func readOverrides(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
