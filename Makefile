@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-# The cache of scripts/engines.sh and tools/golangci-lint.sh, for all checkouts of a user.
+# The cache of tools/engines.sh and tools/golangci-lint.sh, for all checkouts of a user.
 CACHE = $(or $(VELOCITY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/velocityd)
 
 ARGS ?=
@@ -31,7 +31,7 @@ run: engine build ## serve, with a private database that is installed if need be
 
 .PHONY: engine
 engine: toolchain
-	@scripts/engines.sh any
+	@tools/engines.sh any
 
 # Go stamps the version, from git: where git is missing or refuses this folder, the binary does without one.
 .PHONY: build
@@ -42,8 +42,8 @@ build: toolchain ## build bin/velocityd, one static binary
 ## Prove
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/history \
-	./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./internal/... ./service/... ./handlers/... ./telemetry ./deploy ./bench/history ./bench/load \
+	./bench/workload ./cmd/velocityd/doctor ./cmd/velocityd/replay ./cmd/velocityd/server
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, the tests that need no engine, lint with vet
@@ -53,7 +53,7 @@ check: toolchain ## before each commit, in a minute once built: format, the test
 	@tools/golangci-lint.sh run ./...
 
 # Where goroutines share memory: these packages are tested with the race detector, which takes two to three times as long.
-RACED = velocityd/(client|courier|db|envoy|front|handlers|proxy|service/(access|feed|queue)|telemetry|wforce)
+RACED = velocityd/(client|cmd/velocityd/delivery|db|doors/(envoy|proxy|wforce)|handlers|service/(access|feed|queue)|telemetry)
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
 # bin/engines starts each engine once, for all packages. Those that cannot be had, and a promtool, skip their tests, without
@@ -61,9 +61,9 @@ RACED = velocityd/(client|courier|db|envoy|front|handlers|proxy|service/(access|
 .PHONY: test
 test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
 	@if [[ '$(RACE)' ]]; then tools/compiler.sh; fi; \
-	scripts/promtool.sh >/dev/null || true; \
+	tools/promtool.sh >/dev/null || true; \
 	note= lend=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
-		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; \
+		tools/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; \
 		if [[ '$(PKG)' == ./... ]]; then go build -o bin/engines ./db/dbtest/engines; lend=bin/engines; fi; fi; \
 	status=0; $$lend $(MAKE) suite || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
@@ -88,7 +88,7 @@ test-all: test ## run those of `make test` on every engine, and what takes too l
 TOOL_GO = env -u GOROOT GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go
 .PHONY: test-containers
 test-containers: toolchain ## run image, compose file and Helm chart on real engines, without a container engine (needs root)
-	@if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then scripts/engines.sh mysql mariadb-10.11 mariadb-11.8; fi
+	@if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then tools/engines.sh mysql mariadb-10.11 mariadb-11.8; fi
 	@for part in image chart; do (cd tools/$$part && $(TOOL_GO) test ./...); done
 	@rm -rf bin/containers; CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/containers/velocityd ./cmd/velocityd
 	@cd tools/chart && $(TOOL_GO) build -trimpath -buildvcs=false -o ../../bin/containers/chart .
@@ -99,28 +99,28 @@ test-containers: toolchain ## run image, compose file and Helm chart on real eng
 # Tests with the build tag doors. The engines are those of `make test`.
 .PHONY: test-doors
 test-doors: toolchain ## run velocityd behind real gateways, Dovecot and sshd (as root), and before Kratos; fetches or builds them once
-	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
-	@VELOCITY_DOORS=$$(scripts/doors.sh) go test -tags doors -count=1 -timeout 15m ./deploy/doors $(TESTFLAGS)
+	@tools/engines.sh mysql mariadb-10.11 mariadb-11.8
+	@VELOCITY_DOORS=$$(tools/doors.sh) go test -tags doors -count=1 -timeout 15m ./doors $(TESTFLAGS)
 
 # The pages of the console in a real browser, on a real service; the pictures are in console/e2e/shots.
 .PHONY: test-console
 test-console: engine build ## look at every page of the console with Chromium, light and dark, wide and narrow; installs it if need be
-	@browser=$$(scripts/browser.sh); cd console/e2e; npm ci --ignore-scripts --no-audit --no-fund --silent; \
+	@browser=$$(tools/browser.sh); cd console/e2e; npm ci --ignore-scripts --no-audit --no-fund --silent; \
 	../../tools/typescript/tsc.sh --noEmit --allowJs --checkJs --strict --target es2023 --lib es2023,dom,dom.iterable ../static/console.js; \
 	CHROMIUM_PATH=$$browser npm test --silent
 
 # The questions stand in tools/golden/script.txt. What the changelog names is written anew by ARGS=-write.
 .PHONY: golden
 golden: build ## hold every operation, command and public procedure against the answers that were written down (ARGS=-write)
-	@scripts/engines.sh mysql mariadb-11.8
-	@for engine in mysql mariadb-11.8; do go run tools/golden/*.go -engine $$engine $(ARGS); done
+	@tools/engines.sh mysql mariadb-11.8
+	@for engine in mysql mariadb-11.8; do go run ./tools/golden -engine $$engine $(ARGS); done
 
 # The faults stand in tools/mutants/mutants.txt. The tests that may see them are those of `make test`, without the race detector.
 .PHONY: mutants
 mutants: toolchain ## make small faults in the code that decides, one by one, and want a test to fail each time (ARGS='-quick lockout')
-	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
+	@tools/engines.sh mysql mariadb-10.11 mariadb-11.8
 	@go build -o bin/engines ./db/dbtest/engines
-	@bin/engines go run tools/mutants/*.go $(ARGS)
+	@bin/engines go run ./tools/mutants $(ARGS)
 
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
@@ -131,13 +131,13 @@ lint: toolchain ## hold the code against .golangci.yml (the first time builds th
 
 .PHONY: bench
 bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS='-beside ../another-checkout')
-	@scripts/engines.sh mysql mariadb
+	@tools/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench $(ARGS)
 
 .PHONY: bench-history
 bench-history: toolchain ## fill long histories, and measure queries, back-tests, retention and audits (ARGS='-fill mysql:10000000')
-	@scripts/engines.sh mysql mariadb
+	@tools/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench history $(ARGS)
 
@@ -147,7 +147,7 @@ bench-proof: toolchain ## fill long histories, and measure the audit of them alo
 
 .PHONY: bench-smoke
 bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing
-	@scripts/engines.sh mysql mariadb
+	@tools/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench -smoke $(ARGS)
 
@@ -159,16 +159,16 @@ fmt: toolchain ## format all Go code
 
 .PHONY: migrate-new
 migrate-new: ## begin a change of the tables: NAME=what_it_does makes its two files, with the next number
-	@scripts/migrate-new.sh "$$NAME"
+	@tools/migrate-new.sh "$$NAME"
 
 .PHONY: generate
 generate: toolchain ## after a change of service.Settings: write what is made of it, in SQL, schemas and docs, and the step that installs it
-	@go run tools/settings/*.go $(ARGS)
-	@scripts/migrate-routines.sh
+	@go run ./tools/settings $(ARGS)
+	@tools/migrate-routines.sh
 
 .PHONY: migrate-routines
 migrate-routines: ## after a change in migrations/procedures, triggers, views or retired.txt: write the step that installs it
-	@scripts/migrate-routines.sh
+	@tools/migrate-routines.sh
 
 .PHONY: clean
 clean: ## remove what was built here, and the linter; says what it leaves
@@ -193,7 +193,7 @@ release: toolchain ## make all files of a version from its tag, twice, compared,
 # They boot a small Debian in namespaces, so they need root. Its layer is in memory.
 .PHONY: test-packages
 test-packages: toolchain test-containers ## release this tree; install, upgrade and remove it on a small Debian with systemd (needs root)
-	@VELOCITY_DEBIAN=$$(scripts/debian-root.sh) && export VELOCITY_DEBIAN && \
+	@VELOCITY_DEBIAN=$$(tools/debian-root.sh) && export VELOCITY_DEBIAN && \
 	sudo=; if ((EUID)); then sudo='sudo -E env PATH=$(PATH)'; fi; \
 	go test -tags packages -exec "$$sudo" -run Release -count=1 -timeout 15m ./deploy $(TESTFLAGS)
 
@@ -206,7 +206,7 @@ cluster: bin/cluster ## run a Vitess cluster with two shards until Ctrl-C (PORT=
 
 .PHONY: bin/cluster
 bin/cluster: toolchain
-	@scripts/engines.sh mysql
+	@tools/engines.sh mysql
 	@go build -o bin/cluster ./db/dbtest/vitess/cluster
 
 # Sources come from tools/tidb, a separate module: `make test` does not need TiDB.
@@ -243,4 +243,4 @@ test-tidb: toolchain ## run the tests of engines without procedures on a separat
 
 .PHONY: toolchain
 toolchain:
-	@scripts/toolchain.sh
+	@tools/toolchain.sh

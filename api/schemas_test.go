@@ -17,9 +17,9 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/backtest"
-	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
+	"velocityd/service/lockout"
 	"velocityd/service/webhook"
 )
 
@@ -39,7 +39,7 @@ func nouns() map[string]reflect.Type {
 		"Bucket": service.Bucket{}, "BucketTotals": service.BucketTotals{}, "Caller": access.Identity{}, "Checks": api.Checks{},
 		"Decision": service.Decision{}, "Deliveries": api.Deliveries{}, "Delivery": webhook.Delivery{}, "Diagnosis": api.Diagnosis{},
 		"Event": event.Event{}, "Events": event.Page{}, "Explanation": explain.Explanation{}, "Finding": service.Diagnosis{},
-		"ListCheck": service.Check{}, "Locked": barred.Page{}, "LockedBucket": barred.Lockout{}, "OutcomeRequest": api.OutcomeRequest{},
+		"ListCheck": service.Check{}, "Locked": lockout.Page{}, "LockedBucket": lockout.Lockout{}, "OutcomeRequest": api.OutcomeRequest{},
 		"Override": service.Override{}, "Overrides": api.Overrides{}, "Peek": service.Peek{}, "Problem": api.Problem{},
 		"Receipt": api.Receipt{}, "Receipts": api.Receipts{}, "Released": api.Released{}, "ReleaseRequest": api.ReleaseRequest{},
 		"Releases": api.Releases{}, "ReleasesRequest": api.ReleasesRequest{}, "Report": service.Report{}, "ReportBurst": service.Burst{},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"velocityd/bench/history"
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // claim is a line of the report: a bound that a long history must keep, and the figure that was measured.
@@ -158,8 +158,8 @@ func (s *stage) checkBeside(ctx context.Context, p *past, turn int, work func() 
 	}
 	worked := make(chan error, 1)
 	go func() { worked <- work() }()
-	sum, _, err := s.ask(ctx, round.Order{
-		Protocol: round.Service, Address: p.address, Callers: leaveCallers, Seconds: leaveSeconds, Seed: uint64(turn),
+	sum, _, err := s.ask(ctx, workload.Order{
+		Protocol: workload.Service, Address: p.address, Callers: leaveCallers, Seconds: leaveSeconds, Seed: uint64(turn),
 		Draws: users(),
 	})
 	return result{turn: turn, Summary: sum}, errors.Join(err, <-worked)

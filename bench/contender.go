@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"velocityd/bench/history"
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // contender is one way of limiting that runs and can be asked.
@@ -33,11 +33,11 @@ type contender struct {
 	database *database // the schema with a row for every attempt; nil if there is none
 	shares   bool      // its service and database are another contender's
 	logBytes func() (int64, error)
-	known    []round.Draw // buckets of its new schema
+	known    []workload.Draw // buckets of its new schema
 	seed     func(context.Context, *database) error
 	// run asks a contender that a load generator cannot ask, because it is a library. It
 	// returns the processor time of the asking process. nil for all other contenders.
-	run func(context.Context, round.Order) (round.Summary, time.Duration, error)
+	run func(context.Context, workload.Order) (workload.Summary, time.Duration, error)
 }
 
 // The kinds of contenders.
@@ -192,16 +192,16 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) (list []*contend
 func (s *stage) kinds(o options) []contender {
 	velocityd := s.programs.velocityd
 	list := []contender{{
-		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, known: users(),
+		kind: kindTextbook, name: "textbook procedure, CALL", protocol: workload.Procedure, known: users(),
 		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
 	}, {
-		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, program: velocityd, known: users(),
+		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: workload.Procedure, program: velocityd, known: users(),
 		about: "check_velocity called by SQL, one CALL a check, over the socket",
 	}, {
-		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: round.Service, program: velocityd, known: usersAndAddresses(),
+		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: workload.Service, program: velocityd, known: usersAndAddresses(),
 		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as the textbook's",
 	}, {
-		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, program: velocityd, known: served(),
+		kind: kindService, name: "velocityd over HTTP", protocol: workload.Service, program: velocityd, known: served(),
 		seed: func(ctx context.Context, d *database) error {
 			return errors.Join(d.setPeriods(ctx), d.seedOverrides(ctx, o.overrides))
 		},
@@ -209,7 +209,7 @@ func (s *stage) kinds(o options) []contender {
 	}}
 	if o.wants(inHistory) {
 		list = append(list, contender{
-			kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: round.Service, program: velocityd, known: users(),
+			kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: workload.Service, program: velocityd, known: users(),
 			seed:  func(ctx context.Context, d *database) error { return d.fill(ctx, planOf(o.history), false) },
 			about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), history.Days, byDay),
 		})
@@ -233,7 +233,7 @@ func (s *stage) setUp(ctx context.Context, c *contender, e *engine) (err error) 
 			return err
 		}
 	}
-	if c.protocol != round.Service {
+	if c.protocol != workload.Service {
 		c.address = c.database.dsn
 		return nil
 	}
@@ -257,18 +257,18 @@ func (s *stage) setUp(ctx context.Context, c *contender, e *engine) (err error) 
 func besides(served contender, o options) []*contender {
 	recording := &contender{
 		kind: kindRecording, engine: served.engine, server: served.server, name: "recording alone, " + served.engine.name(),
-		protocol: round.Recording, database: served.database, address: served.database.dsn,
+		protocol: workload.Recording, database: served.database, address: served.database.dsn,
 		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
 			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
 	}
 	served.logBytes, served.shares = nil, true
 	plain, coalesced, door := served, served, served
-	plain.kind, plain.protocol, plain.name = kindClient, round.Client, served.name+", package client"
+	plain.kind, plain.protocol, plain.name = kindClient, workload.Client, served.name+", package client"
 	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
 		"its processor time is the generator's"
-	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, round.Coalesced, served.name+", client coalescing"
+	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, workload.Coalesced, served.name+", client coalescing"
 	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
-	door.kind, door.protocol, door.address = kindDoor, round.RPC, served.door
+	door.kind, door.protocol, door.address = kindDoor, workload.RPC, served.door
 	door.name = strings.Replace(served.name, "over HTTP", "over gRPC", 1)
 	door.about = "the same service and schema, asked as Envoy asks its Rate Limit Service, at --grpc-listen"
 	if o.beside != "" { // the client is that of this checkout
@@ -278,7 +278,7 @@ func besides(served contender, o options) []*contender {
 }
 
 // schema makes a database with the zones and known buckets: that of a velocityd, or of the textbook if there is no program.
-func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []round.Draw) (*database, error) {
+func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []workload.Draw) (*database, error) {
 	d, err := e.create(ctx, name)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 	"velocityd/db/localdb"
 )
 
@@ -207,7 +207,7 @@ func (m *measured) askAll(ctx context.Context, sc scenario, turn int, seed uint6
 // pace sets the order of recording alone, which is asked as the service was at 512 callers just
 // before: with as many connections, as many txns a COMMIT and as many txns a second. It returns
 // false if the service was not measured.
-func (m *measured) pace(c *contender, order *round.Order) bool {
+func (m *measured) pace(c *contender, order *workload.Order) bool {
 	if c.kind != kindRecording {
 		return true
 	}
@@ -252,8 +252,8 @@ func (s *stage) turnOf(sc scenario, turn int) []*contender {
 	return slices.Concat(list[first:], list[:first])
 }
 
-func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Order {
-	return round.Order{
+func orderOf(c *contender, sc scenario, seed uint64, seconds float64) workload.Order {
+	return workload.Order{
 		Protocol: c.protocol, Address: c.address, Callers: sc.callers, Seconds: seconds, Seed: seed, Draws: sc.draws(seed),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 const (
@@ -27,7 +27,7 @@ type result struct {
 	turn      int
 	scenario  string
 	contender *contender
-	round.Summary
+	workload.Summary
 	server   time.Duration // processor time of the database or Redis
 	service  time.Duration
 	load     time.Duration // of the load generator
@@ -63,7 +63,7 @@ type before struct {
 }
 
 // measure asks one contender as sc says, and checks the answers.
-func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order round.Order) (result, error) {
+func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order workload.Order) (result, error) {
 	r := result{scenario: sc.id, contender: c}
 	if err := s.settle(ctx); err != nil {
 		return r, err
@@ -91,7 +91,7 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 
 // account writes the gain of the contender's counters since was into r. It returns the number of new txns
 // that were let through.
-func (c *contender) account(ctx context.Context, r *result, was before, order round.Order) (passed int64, err error) {
+func (c *contender) account(ctx context.Context, r *result, was before, order workload.Order) (passed int64, err error) {
 	is, err := c.look(ctx)
 	if err != nil {
 		return 0, err
@@ -188,7 +188,7 @@ func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []strin
 }
 
 // ask runs the load generator, which is another process.
-func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, cpu time.Duration, err error) {
+func (s *stage) ask(ctx context.Context, order workload.Order) (sum workload.Summary, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, s.programs.load)
 	// One core is more than it needs, and more threads would spin.
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=1", "GOGC=400")
@@ -196,7 +196,7 @@ func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, 
 }
 
 // carryOut gives an order to a program and returns its summary and processor time.
-func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum round.Summary, cpu time.Duration, err error) {
+func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum workload.Summary, cpu time.Duration, err error) {
 	in, err := json.Marshal(order)
 	if err != nil {
 		return sum, 0, fmt.Errorf("write the order: %w", err)
@@ -264,10 +264,10 @@ func (m *measured) measureGap(ctx context.Context, c *contender) error {
 }
 
 // askBesideGap returns the answers for known buckets. Those for new buckets in the gap are not counted.
-func (m *measured) askBesideGap(ctx context.Context, c *contender, seconds float64, seed uint64) (round.Summary, error) {
+func (m *measured) askBesideGap(ctx context.Context, c *contender, seconds float64, seed uint64) (workload.Summary, error) {
 	known := orderOf(c, scenarios(m.options.overrides)[0], seed, seconds)
 	fresh := known
-	fresh.Callers, fresh.Draws = gapCallers, []round.Draw{zoneOf(zoneUser).draw(fmt.Sprintf("user-00000-%d-", seed), 0)}
+	fresh.Callers, fresh.Draws = gapCallers, []workload.Draw{zoneOf(zoneUser).draw(fmt.Sprintf("user-00000-%d-", seed), 0)}
 	asked := make(chan error, 1)
 	go func() {
 		_, _, err := m.stage.ask(ctx, fresh)

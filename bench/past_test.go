@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"velocityd/bench/history"
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 	"velocityd/db/localdb"
-	"velocityd/internal/nightly"
+	"velocityd/tools/nightly"
 )
 
 // samplePast is a run on one engine, with a history in 64 partitions, the same in one, and one with a flood.
@@ -31,7 +31,7 @@ func samplePast() *pastMeasured {
 		for _, q := range questions() {
 			for i, p := range m.histories {
 				p50 := []time.Duration{3, 2, 6}[i] * time.Millisecond
-				took := round.Summary{P50: p50, Max: 9 * time.Millisecond}
+				took := workload.Summary{P50: p50, Max: 9 * time.Millisecond}
 				m.asked = append(m.asked, asked{question: q.title, history: p, result: result{turn: turn, Summary: took}})
 			}
 		}

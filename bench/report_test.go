@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 	"velocityd/db/localdb"
 )
 
@@ -13,10 +13,10 @@ import (
 func sample() *measured {
 	e := &engine{binary: localdb.Binary{Engine: localdb.MySQL}}
 	service := &contender{
-		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: round.Service, server: 1, service: 1,
+		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: workload.Service, server: 1, service: 1,
 		logBytes: func() (int64, error) { return 0, nil },
 	}
-	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: round.Procedure, server: 1}
+	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: workload.Procedure, server: 1}
 	echo := &contender{kind: kindEcho, name: "Echo", about: "a floor", service: 1}
 	recording := &contender{kind: kindRecording, engine: e, name: "recording", about: "a floor", database: &database{}}
 	before := &contender{kind: kindService, engine: e, name: "velocityd before", isBefore: true, service: 1}
@@ -30,7 +30,7 @@ func sample() *measured {
 		scenarios: scenarios(1_000_000),
 		options:   options{turns: 2, seconds: 3, history: 20_000_000, overrides: 1_000_000},
 		memory:    []memory{{contender: service, connections: 2000, resident: 90 << 20}},
-		gaps:      []gap{{service, 100, round.Summary{Admitted: 180, Seconds: 2}}},
+		gaps:      []gap{{service, 100, workload.Summary{Admitted: 180, Seconds: 2}}},
 		kept:      []kept{{contender: service, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
 	}
 	for turn := range 2 {

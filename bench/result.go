@@ -3,7 +3,7 @@ package main
 import (
 	"slices"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // measured is all that a run found.
@@ -32,14 +32,14 @@ type memory struct {
 	contender   *contender
 	connections int
 	resident    int64
-	round.Summary
+	workload.Summary
 }
 
 // gap is the answers a second without a locked gap, and the answers beside one.
 type gap struct {
 	contender *contender
 	without   float64
-	round.Summary
+	workload.Summary
 }
 
 // share is the part of the throughput that is left beside a locked gap.

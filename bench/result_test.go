@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -34,7 +34,7 @@ func TestSpreadIsMedianAndExtremes(t *testing.T) {
 
 // ran is a result with so many answers in a second.
 func ran(turn int, scenario string, c *contender, perSecond float64) result {
-	return result{turn: turn, scenario: scenario, contender: c, Summary: round.Summary{
+	return result{turn: turn, scenario: scenario, contender: c, Summary: workload.Summary{
 		Admitted: int64(perSecond * 2), Seconds: 2, P50: time.Millisecond, P99: 3 * time.Millisecond,
 	}}
 }
@@ -65,30 +65,30 @@ func TestCostIsForAThousandAnswers(t *testing.T) {
 
 func TestWrongAnswersAreFaults(t *testing.T) {
 	t.Parallel()
-	one := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 1) }}
-	two := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 2) }}
+	one := scenario{draws: func(uint64) []workload.Draw { return make([]workload.Draw, 1) }}
+	two := scenario{draws: func(uint64) []workload.Draw { return make([]workload.Draw, 2) }}
 	hot := one
 	hot.admits = 100
 	kept, forgotten := &contender{database: &database{}}, &contender{}
 	for name, c := range map[string]struct {
 		contender *contender
 		scenario  scenario
-		sum       round.Summary
+		sum       workload.Summary
 		txns      int64
 		passed    int64
 		faults    int
 	}{
-		"right":                       {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 0},
-		"a row too few":               {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 9, 7, 1},
-		"rows that say otherwise":     {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 8, 1},
-		"pairs":                       {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 14, 0},
-		"pairs with one row":          {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 2},
-		"exactly the rate":            {forgotten, hot, round.Summary{Admitted: 100, Blocked: 3}, 0, 0, 0},
-		"one too many":                {forgotten, hot, round.Summary{Admitted: 101, Blocked: 3}, 0, 0, 1},
-		"one too few":                 {kept, hot, round.Summary{Admitted: 99, Blocked: 3}, 102, 99, 1},
-		"no answers":                  {forgotten, one, round.Summary{Errors: 1, FirstError: "reset"}, 0, 0, 1},
-		"busy":                        {kept, one, round.Summary{Admitted: 1, Busy: 5}, 1, 1, 1},
-		"a row of an unknown outcome": {kept, one, round.Summary{Admitted: 7, Errors: 1}, 8, 8, 1},
+		"right":                       {kept, one, workload.Summary{Admitted: 7, Blocked: 3}, 10, 7, 0},
+		"a row too few":               {kept, one, workload.Summary{Admitted: 7, Blocked: 3}, 9, 7, 1},
+		"rows that say otherwise":     {kept, one, workload.Summary{Admitted: 7, Blocked: 3}, 10, 8, 1},
+		"pairs":                       {kept, two, workload.Summary{Admitted: 7, Blocked: 3}, 20, 14, 0},
+		"pairs with one row":          {kept, two, workload.Summary{Admitted: 7, Blocked: 3}, 10, 7, 2},
+		"exactly the rate":            {forgotten, hot, workload.Summary{Admitted: 100, Blocked: 3}, 0, 0, 0},
+		"one too many":                {forgotten, hot, workload.Summary{Admitted: 101, Blocked: 3}, 0, 0, 1},
+		"one too few":                 {kept, hot, workload.Summary{Admitted: 99, Blocked: 3}, 102, 99, 1},
+		"no answers":                  {forgotten, one, workload.Summary{Errors: 1, FirstError: "reset"}, 0, 0, 1},
+		"busy":                        {kept, one, workload.Summary{Admitted: 1, Busy: 5}, 1, 1, 1},
+		"a row of an unknown outcome": {kept, one, workload.Summary{Admitted: 7, Errors: 1}, 8, 8, 1},
 	} {
 		got := faultsOf(result{Summary: c.sum, txns: c.txns}, c.contender, c.scenario, c.passed)
 		if len(got) != c.faults {
@@ -99,8 +99,8 @@ func TestWrongAnswersAreFaults(t *testing.T) {
 
 func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 	t.Parallel()
-	sc := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 1) }}
-	r := result{Summary: round.Summary{Admitted: 1, Seconds: 2}, load: 1700 * time.Millisecond}
+	sc := scenario{draws: func(uint64) []workload.Draw { return make([]workload.Draw, 1) }}
+	r := result{Summary: workload.Summary{Admitted: 1, Seconds: 2}, load: 1700 * time.Millisecond}
 	if got := faultsOf(r, &contender{}, sc, 0); len(got) != 0 {
 		t.Errorf("at 85 %% of a core: %q", got)
 	}
@@ -161,10 +161,10 @@ func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	e := &engine{}
 	service := &contender{kind: kindService, engine: e}
 	last := result{
-		scenario: in512, contender: service, txns: 4000, commits: 20, lanes: 2, Summary: round.Summary{Admitted: 4000, Seconds: 2},
+		scenario: in512, contender: service, txns: 4000, commits: 20, lanes: 2, Summary: workload.Summary{Admitted: 4000, Seconds: 2},
 	}
 	m := &measured{results: []result{{scenario: in512, contender: service}, last}}
-	var order round.Order
+	var order workload.Order
 	recording := &contender{kind: kindRecording, engine: e}
 	if !m.pace(recording, &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
 		t.Errorf("200 txns a COMMIT over 2 connections at 2,000 a second: %+v", order)

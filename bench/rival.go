@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 const fetchLimit = 5 * time.Minute
@@ -175,12 +175,12 @@ func (s *stage) startEnvoy(ctx context.Context, program, server, name string, p 
 		return err
 	}
 	s.add(&contender{
-		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
+		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: workload.Envoy, address: addresses[0], service: process.pid(),
 		server: store.pid, logBytes: store.logBytes,
 		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
 	})
 	s.add(&contender{
-		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: round.RPC, address: addresses[1], service: process.pid(),
+		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: workload.RPC, address: addresses[1], service: process.pid(),
 		server: store.pid, shares: true, about: "the same process and Redis, asked as Envoy asks it",
 	})
 	return nil
@@ -233,7 +233,7 @@ func (s *stage) addRate(ctx context.Context, server, name string) error {
 			return err
 		}
 		s.add(&contender{
-			kind: kindRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
+			kind: kindRate + p.id, name: name + ", " + p.name, protocol: workload.Service, address: address, service: process.pid(),
 			server: store.pid, logBytes: store.logBytes,
 			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window. " +
 				"Limits of one check are asked one after the other until one refuses, so those before it have counted the attempt",
@@ -244,7 +244,7 @@ func (s *stage) addRate(ctx context.Context, server, name string) error {
 
 // flexibleOrder is the input of flexible.js.
 type flexibleOrder struct {
-	round.Order
+	workload.Order
 	Database string `json:"database"`
 }
 
@@ -275,11 +275,11 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	words := strings.Fields(string(out))
 	s.versions = append(s.versions, "Node.js "+strings.TrimPrefix(words[0], "v"), "rate-limiter-flexible "+words[1])
 	s.add(&contender{
-		kind: kindFlexible, engine: e, name: name + ", " + e.name(), protocol: round.Library, address: e.server.Socket(),
+		kind: kindFlexible, engine: e, name: name + ", " + e.name(), protocol: workload.Library, address: e.server.Socket(),
 		server: e.server.PID(), logBytes: e.logBytes,
 		about: "RateLimiterMySQL with mysql2, called in its own Node.js process, without HTTP. A counter for each key, in fixed windows: " +
 			"no row for an attempt",
-		run: func(ctx context.Context, order round.Order) (round.Summary, time.Duration, error) {
+		run: func(ctx context.Context, order workload.Order) (workload.Summary, time.Duration, error) {
 			cmd := exec.CommandContext(ctx, node, filepath.Join(dir, "flexible.js"))
 			return carryOut(ctx, cmd, flexibleOrder{Order: order, Database: "bench_flexible"})
 		},
@@ -314,7 +314,7 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 		return err
 	}
 	s.add(&contender{
-		kind: kindEcho, name: name, protocol: round.Service, address: address, service: process.pid(),
+		kind: kindEcho, name: name, protocol: workload.Service, address: address, service: process.pid(),
 		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
 			"no store, no decision: a floor, not a limiter",
 	})

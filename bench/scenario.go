@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // scenario is one kind of traffic.
@@ -13,7 +13,7 @@ type scenario struct {
 	title      string
 	callers    int
 	contenders []string // kinds of contenders
-	draws      func(seed uint64) []round.Draw
+	draws      func(seed uint64) []workload.Draw
 	// admits is the number of checks that must be allowed: the rate of the only bucket, at its first use. 0
 	// means that it is not known.
 	admits int64
@@ -41,20 +41,20 @@ const smokeScenarios = in64 + "," + in512 + "," + inRecording + "," + inLone + "
 // scenarios returns all kinds of traffic, in the order of a turn. Those that are compared
 // with each other are neighbours.
 func scenarios(overrides int) []scenario {
-	known := func(zone int, prefix string, of int) func(uint64) []round.Draw {
-		return func(uint64) []round.Draw { return []round.Draw{zoneOf(zone).draw(prefix, of)} }
+	known := func(zone int, prefix string, of int) func(uint64) []workload.Draw {
+		return func(uint64) []workload.Draw { return []workload.Draw{zoneOf(zone).draw(prefix, of)} }
 	}
 	users := known(zoneUser, "user-", buckets)
-	pair := func(uint64) []round.Draw {
+	pair := func(uint64) []workload.Draw {
 		both := usersAndAddresses()
 		both[1].Hot = 0.05
 		return both
 	}
-	hot := func(seed uint64) []round.Draw {
-		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
+	hot := func(seed uint64) []workload.Draw {
+		return []workload.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
-	five := func(uint64) []round.Draw {
-		var draws []round.Draw
+	five := func(uint64) []workload.Draw {
+		var draws []workload.Draw
 		for i, z := range quotas() {
 			draw := z.draw("account-", accounts)
 			draw.Same = i > 0

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // zone is one limit of the benchmark, the same for every contender.
@@ -63,8 +63,8 @@ func quotas() []zone { return zones()[zoneSecond-1 : zoneMonth] }
 func zoneOf(id int) zone { return zones()[id-1] }
 
 // draw asks for one of a zone's buckets.
-func (z zone) draw(prefix string, of int) round.Draw {
-	return round.Draw{Zone: z.id, Prefix: prefix, Of: of, Rate: z.rate, Window: z.window}
+func (z zone) draw(prefix string, of int) workload.Draw {
+	return workload.Draw{Zone: z.id, Prefix: prefix, Of: of, Rate: z.rate, Window: z.window}
 }
 
 // longAgo carries out statements by an old clock. Checks cost more in a zone that was changed within its window, and the
@@ -110,15 +110,15 @@ const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin
 
 // users are the buckets of contenders whose schema serves one scenario. They have a lock row before the first check, as those of
 // the other contenders have.
-func users() []round.Draw { return []round.Draw{zoneOf(zoneUser).draw("user-", buckets)} }
+func users() []workload.Draw { return []workload.Draw{zoneOf(zoneUser).draw("user-", buckets)} }
 
 // usersAndAddresses are the buckets of a contender that is also asked for users with their addresses.
-func usersAndAddresses() []round.Draw {
+func usersAndAddresses() []workload.Draw {
 	return append(users(), zoneOf(zoneAddress).draw("address-", buckets))
 }
 
 // served are the buckets of the service.
-func served() []round.Draw {
+func served() []workload.Draw {
 	list := append(usersAndAddresses(), zoneOf(zoneExcepted).draw("user-", buckets))
 	for _, z := range quotas() {
 		list = append(list, z.draw("account-", accounts))
@@ -128,7 +128,7 @@ func served() []round.Draw {
 
 // seedBuckets makes the lock rows of known buckets, in no order, as new buckets come. The order in
 // which MySQL joins the digits would leave the pages of the table a fifth full.
-func (d *database) seedBuckets(ctx context.Context, list []round.Draw) error {
+func (d *database) seedBuckets(ctx context.Context, list []workload.Draw) error {
 	statements := []string{unlogged}
 	for _, k := range list {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_bucket_lock (zone_id, bucket_key)

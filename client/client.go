@@ -25,7 +25,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/client/inside"
+	"velocityd/client/inprocess"
 	"velocityd/service"
 )
 
@@ -89,9 +89,9 @@ func WithHTTPClient(h *http.Client) Option {
 }
 
 // Inside makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline but that of their
-// context, streams may be silent, and errors are those of the interface's stores, without an *api.Problem. See inside.Direct.
+// context, streams may be silent, and errors are those of the interface's stores, without an *api.Problem. See inprocess.Direct.
 func Inside(api http.Handler) Option {
-	return func(c *Client) { c.http, c.isInside = &http.Client{Transport: inside.Direct{API: api}}, true }
+	return func(c *Client) { c.http, c.isInside = &http.Client{Transport: inprocess.Direct{API: api}}, true }
 }
 
 // WithUserAgent sets the User-Agent of requests. The default is "velocityd-client".

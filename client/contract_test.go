@@ -16,7 +16,7 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // The command line asks a service the same questions as a database.

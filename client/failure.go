@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/client/inside"
+	"velocityd/client/inprocess"
 	"velocityd/service"
 )
 
@@ -51,7 +51,7 @@ func (c *Client) failure(r request, kind, cause error) *failure {
 
 // ownError returns the error of an interface in this process, which is returned as it is, or nil.
 func ownError(err error) error {
-	if fault := new(inside.OwnError); errors.As(err, &fault) {
+	if fault := new(inprocess.OwnError); errors.As(err, &fault) {
 		return fault.Err
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/tools/nightly"
 )
 
 // TestOapiCodegenClientAsksAndReports makes it in a copy of tools/oapi, compiles and runs it.

@@ -15,7 +15,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 func TestClientKeepsTheContractOfHistory(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // gated is a service without a socket, for a bubble. Each request waits until it is let through.

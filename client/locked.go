@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"net/http"
 
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
-var _ barred.Store = (*Client)(nil)
+var _ lockout.Store = (*Client)(nil)
 
-// Locked implements barred.Store: it returns a page of the buckets of a zone that are locked out, the newest lockout first.
-func (c *Client) Locked(ctx context.Context, q barred.Query) (barred.Page, error) {
+// Locked implements lockout.Store: it returns a page of the buckets of a zone that are locked out, the newest lockout first.
+func (c *Client) Locked(ctx context.Context, q lockout.Query) (lockout.Page, error) {
 	r := request{
 		action: fmt.Sprintf("list the locked buckets of zone %d", q.ZoneID), method: http.MethodGet,
-		path: fmt.Sprintf("%s/locked?after=%d&limit=%d", zonePath(q.ZoneID), q.Cursor, cmp.Or(q.Limit, barred.DefaultLimit)),
+		path: fmt.Sprintf("%s/locked?after=%d&limit=%d", zonePath(q.ZoneID), q.Cursor, cmp.Or(q.Limit, lockout.DefaultLimit)),
 	}
 	if err := q.Validate(); err != nil {
-		return barred.Page{}, fmt.Errorf("%s: %w", r.action, err)
+		return lockout.Page{}, fmt.Errorf("%s: %w", r.action, err)
 	}
-	return askAbout(ctx, c, r, "zone", func(a barred.Page) bool { return a.ZoneID == q.ZoneID })
+	return askAbout(ctx, c, r, "zone", func(a lockout.Page) bool { return a.ZoneID == q.ZoneID })
 }

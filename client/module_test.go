@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/internal/nightly"
+	"velocityd/tools/nightly"
 )
 
 // TestClientModuleNeedsNothingButText makes the module that other programs require, and builds and tests it apart.
@@ -25,7 +25,7 @@ func TestClientModuleNeedsNothingButText(t *testing.T) {
 		}
 		return string(out)
 	}
-	run("..", "scripts/client-module.sh", module)
+	run("..", "tools/client-module.sh", module)
 	run(module, "go", "vet", "./...")
 	run(module, "go", "test", "./client/fake")
 	for line := range strings.Lines(run(module, "go", "list", "-deps", "-f", "{{if .Module}}{{.Module.Path}}{{end}}", "./...")) {

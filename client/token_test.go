@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"velocityd/client"
-	"velocityd/front"
 	"velocityd/handlers"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 func TestClientProvesWhoItIsByItsToken(t *testing.T) {
@@ -27,7 +27,7 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m, Writer: m,
-		Auth: handlers.Auth{Admission: front.Admission{Callers: cache, Txns: m}},
+		Auth: handlers.Auth{Admission: admission.Admission{Callers: cache, Txns: m}},
 	}))
 	shop := connect(t, url, client.WithToken(token.Reveal()))
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {

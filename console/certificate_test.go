@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/service/access"
+	"velocityd/tools/handlerstest"
 )
 
 func TestClientCertificateLogsPersonInWithoutToken(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -29,7 +29,7 @@ type Options struct {
 	Outcomes  service.OutcomeStore
 	LoginZone int64
 	// Proxies are believed when they say from which address a request comes.
-	Proxies front.Proxies
+	Proxies admission.Proxies
 	// Key is the secret of 32 bytes by which sessions, and the keys in links, are sealed. All instances behind one address
 	// need the same. Nil means a random one: sessions and links then end with the process.
 	Key []byte

@@ -8,7 +8,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
-	"velocityd/client/inside"
+	"velocityd/client/inprocess"
 )
 
 // exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format, the
@@ -37,7 +37,7 @@ func (v *visit) stream(path, name string) error {
 	if v.token != "" {
 		r.Header.Set("Authorization", "Bearer "+v.token)
 	}
-	asked := inside.Transport{API: v.API, Caller: v.r}.AsCaller(r)
+	asked := inprocess.Transport{API: v.API, Caller: v.r}.AsCaller(r)
 	asked.Proto, asked.ProtoMajor, asked.ProtoMinor = v.r.Proto, v.r.ProtoMajor, v.r.ProtoMinor // HTTP/1.0 has no streams
 	w := &refusable{ResponseWriter: v.w, name: name}
 	v.API.ServeHTTP(w, asked)
@@ -48,7 +48,7 @@ func (v *visit) stream(path, name string) error {
 type refusable struct {
 	http.ResponseWriter
 	name    string // of the file, for the browser
-	refusal *inside.Answer
+	refusal *inprocess.Answer
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -56,7 +56,7 @@ func (w *refusable) WriteHeader(status int) {
 	switch {
 	case w.refusal != nil:
 	case status >= http.StatusBadRequest:
-		w.refusal = &inside.Answer{Status: status}
+		w.refusal = &inprocess.Answer{Status: status}
 		w.Header().Del("Content-Length")
 	default:
 		w.Header().Set("Content-Disposition", `attachment; filename="`+w.name+`"`)

@@ -8,7 +8,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 const (
@@ -32,7 +32,7 @@ type locked struct {
 // lockedList is the lockouts of a zone, or the newest of them.
 type lockedList struct {
 	Zone     service.Zone
-	Lockouts []barred.Lockout
+	Lockouts []lockout.Lockout
 	// Count is how many lockouts were found, and IsMore says that there are more.
 	Count   int
 	IsMore  bool
@@ -55,7 +55,7 @@ func (v *visit) locked() error {
 		return v.lockedIn(&content)
 	}
 	for _, zone := range zones {
-		if !barred.Binds(zone) {
+		if !lockout.Binds(zone) {
 			continue
 		}
 		if len(content.Lists) == mostZones {
@@ -89,7 +89,7 @@ func (l *locked) add(list lockedList) {
 
 // lockedList asks for lockouts of a zone, and returns up to most of them. It counts those that one question tells of.
 func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedList, error) {
-	page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: zone.ID, Cursor: after, Limit: barred.MaxLimit})
+	page, err := v.api.Locked(v.r.Context(), lockout.Query{ZoneID: zone.ID, Cursor: after, Limit: lockout.MaxLimit})
 	if err != nil {
 		return lockedList{}, err
 	}
@@ -106,7 +106,7 @@ func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedLis
 // countLocked counts the lockouts of a zone that began before a txn, or all for 0, as far as some pages tell of them. isMore says
 // that there are more.
 func (v *visit) countLocked(zone int64, before uint64, pages int) (count int, isMore bool, err error) {
-	query := barred.Query{ZoneID: zone, Cursor: before, Limit: barred.MaxLimit}
+	query := lockout.Query{ZoneID: zone, Cursor: before, Limit: lockout.MaxLimit}
 	for range pages {
 		page, err := v.api.Locked(v.r.Context(), query)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 // locking makes a zone and locks keys out in it.
@@ -26,7 +26,7 @@ func (p *place) locking(t *testing.T, zone int64, keys ...string) {
 // lockedKeys returns the keys that are locked out, the newest first.
 func (p *place) lockedKeys(t *testing.T, zone int64) (keys []string) {
 	t.Helper()
-	lockouts, err := barred.All(t.Context(), p, zone, 10_000)
+	lockouts, err := lockout.All(t.Context(), p, zone, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"velocityd/console"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 func TestProxyLogsUsersInByItsOwnToken(t *testing.T) {
 	t.Parallel()
-	p := &place{Store: memory.New(), credentials: new(servicetest.Credentials), proxies: front.ThisMachine()}
+	p := &place{Store: memory.New(), credentials: new(servicetest.Credentials), proxies: admission.ThisMachine()}
 	p.start(t, true)
 	gateway, carol := p.person(t, "gateway", access.ScopeAdmin), p.person(t, "carol", access.ScopeAdmin)
 	for _, field := range []http.Header{{"X-Api-Key": {gateway.token}}, {"Authorization": {"Bearer " + gateway.token}}} {
@@ -77,7 +77,7 @@ func TestUndecidedLogInIsNotOneTooMany(t *testing.T) {
 func TestLogInWithTwoForwardedAddressesIsRefused(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) {
-		o.LoginZone, o.Proxies = 9, front.Proxies{netip.MustParsePrefix("127.0.0.1/32")}
+		o.LoginZone, o.Proxies = 9, admission.Proxies{netip.MustParsePrefix("127.0.0.1/32")}
 	})
 	p.SetZone(t, service.Zone{ID: 9, Rate: 1, Window: time.Hour})
 	b := p.browser(t)

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"velocityd/console"
-	"velocityd/front"
 	"velocityd/handlers"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // place is a console over the reference store, on a real socket with TLS, and its clock.
@@ -29,7 +29,7 @@ type place struct {
 	backtests   handlers.Backtests   // nil: there are none
 	examine     service.Examine      // nil: there is none
 	audit       []service.AuditEntry // the newest first; nil: that of the store
-	proxies     front.Proxies        // that the interface believes
+	proxies     admission.Proxies    // that the interface believes
 	busy        bool                 // reports are
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
@@ -64,7 +64,7 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth = handlers.Auth{Admission: front.Admission{Callers: cache, Txns: p}, TrustedProxies: p.proxies}
+		o.Auth = handlers.Auth{Admission: admission.Admission{Callers: cache, Txns: p}, TrustedProxies: p.proxies}
 	}
 	pages := console.Options{API: handlers.New(o), Limiter: o.Limiter, Outcomes: p, Now: p.now}
 	for _, c := range change {

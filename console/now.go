@@ -7,7 +7,7 @@ import (
 	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 // now is the content of the page of this moment.
@@ -84,7 +84,7 @@ func (n now) IsLive() bool { return n.MayLocked }
 
 func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 	for _, zone := range zones {
-		if !content.MayLocked || !barred.Binds(zone) {
+		if !content.MayLocked || !lockout.Binds(zone) {
 			continue
 		}
 		count, isMore, err := v.countLocked(zone.ID, 0, 1)

@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service/access"
 )
 
@@ -154,7 +154,7 @@ func (v *visit) fail(status int, sentence, do string) error {
 // failBy is fail for an error of the HTTP interface.
 func (v *visit) failBy(err error) error {
 	if errors.Is(err, access.ErrMissingScope) {
-		front.NoteOf(v.r.Context()).Refuse(err)
+		admission.NoteOf(v.r.Context()).Refuse(err)
 	}
 	status := statusOf(err)
 	return v.fail(status, titleOf(status), sentenceOf(err))
@@ -209,7 +209,7 @@ func protected(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if isEmbedded(r) {
-			front.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: a page of another origin asks for a part of itself", api.ErrForeignOrigin))
+			admission.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: a page of another origin asks for a part of itself", api.ErrForeignOrigin))
 			http.Error(w, "This is not for pages of other origins.", http.StatusForbidden)
 			return
 		}

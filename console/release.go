@@ -9,7 +9,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 // mostPages bounds the pages of lockouts that one deed looks at.
@@ -61,7 +61,7 @@ func selection(zone string, txns []string) (zoneID int64, ids []uint64, err erro
 // keysOfLockouts returns the keys of those of the lockouts that hold still. They were on one page, so there are few between
 // the first and the last.
 func (v *visit) keysOfLockouts(zone int64, ids []uint64) (keys []string, err error) {
-	query := barred.Query{ZoneID: zone, Cursor: ids[0] + 1, Limit: barred.MaxLimit}
+	query := lockout.Query{ZoneID: zone, Cursor: ids[0] + 1, Limit: lockout.MaxLimit}
 	for range mostPages {
 		page, err := v.api.Locked(v.r.Context(), query)
 		if err != nil {
@@ -122,7 +122,7 @@ func (v *visit) releaseAll() error {
 	if err != nil {
 		return err
 	}
-	page, err := v.api.Locked(v.r.Context(), barred.Query{ZoneID: r.Zone.ID, Cursor: r.Next, Limit: service.MaxReleases})
+	page, err := v.api.Locked(v.r.Context(), lockout.Query{ZoneID: r.Zone.ID, Cursor: r.Next, Limit: service.MaxReleases})
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/lint"
-	"velocityd/service/rewind"
+	"velocityd/service/undo"
 )
 
 // mostAuditPages bounds the pages of the audit that one restoration reads.
@@ -107,7 +107,7 @@ func (v *visit) restoration() (r restoration, err error) {
 		return r, err
 	}
 	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now}
-	before, madeBy := rewind.Zone(edits)
+	before, madeBy := undo.Zone(edits)
 	if madeBy != 0 {
 		return r, &api.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
 	}
@@ -125,7 +125,7 @@ func (v *visit) restoration() (r restoration, err error) {
 			return r, err
 		}
 	}
-	r.Overrides = rewind.Overrides(edits, there, v.Now())
+	r.Overrides = undo.Overrides(edits, there, v.Now())
 	for _, o := range r.Overrides {
 		r.Findings = append(r.Findings, lint.OfOverride(v.Now(), r.Wanted, o)...)
 	}

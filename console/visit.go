@@ -10,8 +10,8 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
-	"velocityd/client/inside"
-	"velocityd/front"
+	"velocityd/client/inprocess"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -33,7 +33,7 @@ type visit struct {
 // interface, and wraps access.ErrUnauthenticated for a reader who is not known.
 func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
 	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
-		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inside.Transport{API: c.API, Caller: r}}))
+		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: c.API, Caller: r}}))
 	if err != nil {
 		return nil, access.ErrUnauthenticated // text that no header can hold is no token
 	}
@@ -52,7 +52,7 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 			err = c.readForm(w, r)
 		}
 		if isKnown && err != nil {
-			front.NoteOf(r.Context()).Refuse(err)
+			admission.NoteOf(r.Context()).Refuse(err)
 			const detail = "It was not sent by a page of this console, or it is too long."
 			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func attempt(id string, buckets ...service.Bucket) []service.Check {
@@ -17,7 +17,7 @@ func attempt(id string, buckets ...service.Bucket) []service.Check {
 
 func TestRetryAfterLostAnswerGetsFirstDecision(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, p, store := through(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
 		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
@@ -48,11 +48,11 @@ func TestRetryAfterLostAnswerGetsFirstDecision(t *testing.T) {
 // just giving an expired attempt_id a new meaning.
 func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		d.LeaveUnaudited() // an answer has no txn
 		decide(t, store, attempt("x", user("old")))
-		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		other := sqlSession(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
 			`INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
 VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0,0]]')`)
@@ -65,7 +65,7 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 			ended <- err
 		}()
 		d.AwaitWaiting(t, 1)
-		dbtest.Exec(t, other, "COMMIT")
+		enginetest.Exec(t, other, "COMMIT")
 		if err := <-ended; !errors.Is(err, service.ErrConflict) {
 			t.Errorf("got %v, want ErrConflict: the other session was first", err)
 		}
@@ -78,10 +78,10 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 
 func TestOnlyExpiredAttemptsAreForgottenInCallersTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		d.LeaveUnaudited() // the answers are none
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES
 ('a', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]'), ('a ', '2026-01-02', UTC_TIMESTAMP(6), '[]'),
 ('A', '2026-01-02', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[]'), ('b', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]')`)
 		left := func() int { return d.Count(t, "SELECT COUNT(*) FROM zone_attempt") }
@@ -90,14 +90,14 @@ func TestOnlyExpiredAttemptsAreForgottenInCallersTransaction(t *testing.T) {
 		if n := left(); n != 4 {
 			t.Errorf("%d attempts are left after a ROLLBACK, want 4", n)
 		}
-		dbtest.Exec(t, conn, `CALL forget_attempts('["a","A","never"]')`)
+		enginetest.Exec(t, conn, `CALL forget_attempts('["a","A","never"]')`)
 		if n := left(); n != 3 {
 			t.Errorf("%d attempts are left, want 3", n)
 		}
 		other := sqlSession(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
-		dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
-		dbtest.Exec(t, conn, `CALL forget_attempts('["a "]')`) // a scan would wait for the other
-		dbtest.Exec(t, other, "ROLLBACK")
+		enginetest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
+		enginetest.Exec(t, conn, `CALL forget_attempts('["a "]')`) // a scan would wait for the other
+		enginetest.Exec(t, other, "ROLLBACK")
 		if n := left(); n != 2 {
 			t.Errorf("%d attempts are left, want 2", n)
 		}
@@ -120,9 +120,9 @@ func TestAttemptUnderWayIsNeitherFoundNorAwaited(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{LockWait: time.Minute}, failures())
 		decideOne(t, store, attempt("id", user("alice")))
-		dbtest.Exec(t, d.SQL, "CREATE TABLE saved LIKE zone_attempt")
-		dbtest.Exec(t, d.SQL, "INSERT INTO saved SELECT * FROM zone_attempt")
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
+		enginetest.Exec(t, d.SQL, "CREATE TABLE saved LIKE zone_attempt")
+		enginetest.Exec(t, d.SQL, "INSERT INTO saved SELECT * FROM zone_attempt")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
 		other := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_attempt SELECT * FROM saved")
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
@@ -130,11 +130,11 @@ func TestAttemptUnderWayIsNeitherFoundNorAwaited(t *testing.T) {
 		if _, err := store.History.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
 		}
-		dbtest.Exec(t, other, "COMMIT")
+		enginetest.Exec(t, other, "COMMIT")
 		if err := reportByID(t, store); err != nil {
 			t.Errorf("answered: %v", err)
 		}
-		dbtest.Exec(t, d.SQL, "DROP TABLE saved")
+		enginetest.Exec(t, d.SQL, "DROP TABLE saved")
 	})
 }
 
@@ -143,7 +143,7 @@ func TestAttemptIDNamesTxnsBeyondFloats(t *testing.T) {
 	const high = 1<<53 + 12
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, failures(), zone(2, 9, time.Hour))
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 9007199254741005") // 2^53 + 13
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 9007199254741005") // 2^53 + 13
 		decision, err := ask(t.Context(), store, attempt("id", user("alice"), service.Bucket{ZoneID: 2, Key: "b"}))
 		if err != nil || decision.TxnID() <= high {
 			t.Fatalf("%+v, %v", decision, err)
@@ -173,14 +173,14 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		d, store := f.stand(t, session.Options{}, failures())
 		decideOne(t, store, attempt("id", user("a"), user("b")))
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
 		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
 			t.Errorf("recalled %+v, %v, want one of two txns", found, err)
 		}
 		if err := reportByID(t, store); err != nil {
 			t.Error(err)
 		}
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn")
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("without txns: %v, want ErrNotFound", err)
 		}
@@ -222,10 +222,10 @@ func TestManyAttemptReportsAreLookedUpInParts(t *testing.T) {
 
 func TestAForgottenAttemptStaysForgottenAtAnyClock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, failures())
 		decideOne(t, store, attempt("id", user("a")))
-		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		conn := sqlSession(t, d, "SET SESSION timestamp = 1000000000")
 		if _, err := conn.ExecContext(t.Context(), "CALL report_attempt('id', 'success')"); !session.IsNumber(err, session.NumberUnknown) {
 			t.Errorf("got %v, want error %d", err, session.NumberUnknown)

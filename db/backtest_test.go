@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/backtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
 		ctx := t.Context()
 		must := func(err error) {
@@ -40,7 +40,7 @@ func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 		must(store.Records.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
 		must(store.Records.CancelJob(ctx, "cancelled"))
 		must(store.Records.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
-		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET seen_at = seen_at - INTERVAL 2 MINUTE WHERE id <> 'alive'")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_backtest SET seen_at = seen_at - INTERVAL 2 MINUTE WHERE id <> 'alive'")
 		want("dead", backtest.JobLost)
 		want("alive", backtest.JobRunning)
 		want("done", backtest.JobDone)
@@ -52,7 +52,7 @@ func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 		must(err)
 		want("dead", backtest.JobRunning)
 
-		dbtest.Exec(t, d.SQL, "UPDATE zone_backtest SET began_at = began_at - INTERVAL 8 DAY WHERE id <> 'alive'")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_backtest SET began_at = began_at - INTERVAL 8 DAY WHERE id <> 'alive'")
 		conn, err := store.lookUps.Conns.Connx(ctx)
 		must(err)
 		defer conn.Close()
@@ -68,14 +68,14 @@ func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 
 func TestInterruptedBacktestHasResultSoFar(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (UTC_TIMESTAMP(6), 1, 'alice', FALSE, FALSE, TRUE)")
 		const doublings, rows = 14, 1 << 14
 		for range doublings {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 				"SELECT created_at, 1, 'alice', FALSE, FALSE, TRUE FROM zone_txn")
 		}
 		now := time.Now().UTC()

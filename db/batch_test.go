@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
+	"velocityd/internal/engine"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
+	"velocityd/tools/servicetest"
 )
 
 // crowdZone is the zone of the checks that crowded adds, and crowd their number.
@@ -50,7 +50,7 @@ func (c crowded) CheckAll(ctx context.Context, call service.Call) ([]service.Dec
 
 func TestBatchesKeepTheContractAloneOrCrowded(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 			b := newBench(t, engine.Rows(t, zone(crowdZone, 1_000_000, time.Hour)))
 			return b.asking(crowded{inBatches{b.store}})
@@ -60,13 +60,13 @@ func TestBatchesKeepTheContractAloneOrCrowded(t *testing.T) {
 
 func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		bySeven := dbtest.AdminDSN(engine.Private(t, t.TempDir(), "--auto-increment-increment=7"), "")
-		databases := map[string]func(t *testing.T) *dbtest.Database{
-			"1": func(t *testing.T) *dbtest.Database { return engine.Database(t) },
-			"7": func(t *testing.T) *dbtest.Database {
-				d := dbtest.Empty(t, bySeven)
-				dbtest.Migrate(t, d.DSN)
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
+		bySeven := enginetest.AdminDSN(engine.Private(t, t.TempDir(), "--auto-increment-increment=7"), "")
+		databases := map[string]func(t *testing.T) *enginetest.Database{
+			"1": func(t *testing.T) *enginetest.Database { return engine.Database(t) },
+			"7": func(t *testing.T) *enginetest.Database {
+				d := enginetest.Empty(t, bySeven)
+				enginetest.Migrate(t, d.DSN)
 				return d
 			},
 		}
@@ -82,7 +82,7 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 				t.Run(name+" by "+increment, func(t *testing.T) {
 					t.Parallel()
 					d := database(t)
-					dbtest.Exec(t, d.SQL, prepare)
+					enginetest.Exec(t, d.SQL, prepare)
 					d.SetZone(t, zone(1, 20, time.Hour))
 					d.SetZone(t, zone(2, 100, time.Hour))
 					answers := writeAtOnce(t, d)
@@ -107,7 +107,7 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 
 // writeAtOnce asks checks of one bucket and of two, with and without an attempt id, by
 // eight writers, and returns what was answered of each txn.
-func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
+func writeAtOnce(t *testing.T, d *enginetest.Database) map[uint64]service.Txn {
 	t.Helper()
 	const writers, calls, size = 8, 6, 30
 	store := connect(t, d, session.Options{LockWait: 40 * time.Second})

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // What may happen between the two packets of a batch.
@@ -53,7 +53,7 @@ func locking() service.Zone {
 }
 
 // isFree says that nobody holds the lock of a bucket.
-func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
+func isFree(t *testing.T, d *enginetest.Database, bucket service.Bucket) bool {
 	t.Helper()
 	var one int
 	err := d.SQL.QueryRow("SELECT 1 FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ? FOR UPDATE NOWAIT",
@@ -68,7 +68,7 @@ func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 }
 
 // wantNothing holds that nothing was recorded and no transaction is open.
-func wantNothing(t *testing.T, d *dbtest.Database) {
+func wantNothing(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	d.AwaitNone(t, "the test")
 	d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn")
@@ -77,7 +77,7 @@ func wantNothing(t *testing.T, d *dbtest.Database) {
 
 func TestSilentBatchLosesItsBucketsAndRecordsNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, locking())
 		for _, bucket := range []service.Bucket{user("new"), user("known")} {
 			if bucket == user("known") {
@@ -86,7 +86,7 @@ func TestSilentBatchLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			inner := laneOf(t, store)
 			silent, ruling := begun(t, store, inner, bucket)
 			wantSilence(t, inner)
-			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
+			enginetest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
 			err := silent.commit(context.Background(), ruling)
 			if kind := session.FaultOf(err).Kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
 				t.Errorf("after its locks were gone: %v, and its caller is told %v", err, kind)
@@ -118,7 +118,7 @@ func wantSilence(t *testing.T, conn *session.Conn) {
 
 func TestABatchOnAnotherConnectionRecordsNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, locking())
 		first := laneOf(t, store)
 		other := laneOf(t, store)
@@ -139,29 +139,29 @@ func TestABatchOnAnotherConnectionRecordsNothing(t *testing.T) {
 func TestCutConnectionInstantlyFreesBucketsAndTellsTruth(t *testing.T) {
 	t.Parallel()
 	const first, second = "START TRANSACTION", "INSERT INTO zone_txn"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, step := range map[string]struct {
-			at   func(*dbtest.Proxy, string, func())
+			at   func(*enginetest.Proxy, string, func())
 			text string
 			kind error
 			txns int
 		}{
 			// Nothing was recorded, and the next connection does it.
-			"before the first packet": {(*dbtest.Proxy).Before, first, nil, 2},
-			"before its answer":       {(*dbtest.Proxy).BeforeAnswer, first, nil, 2},
-			"before the second":       {(*dbtest.Proxy).Before, second, service.ErrUndecided, 0},
-			"before its answer, too":  {(*dbtest.Proxy).BeforeAnswer, second, service.ErrUndecided, 2},
+			"before the first packet": {(*enginetest.Proxy).Before, first, nil, 2},
+			"before its answer":       {(*enginetest.Proxy).BeforeAnswer, first, nil, 2},
+			"before the second":       {(*enginetest.Proxy).Before, second, service.ErrUndecided, 0},
+			"before its answer, too":  {(*enginetest.Proxy).BeforeAnswer, second, service.ErrUndecided, 2},
 		} {
 			d := engine.Database(t, zone(1, 5, time.Hour))
 			d.Hold(t, user("alice"))() // makes the row
-			p := dbtest.Through(t, d.DSN)
-			store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+			p := enginetest.Through(t, d.DSN)
+			store := connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
 			step.at(p, step.text, p.Cut)
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
 			if !errors.Is(err, step.kind) {
 				t.Errorf("%s: %+v, %v, want %v", name, decisions, err, step.kind)
 			}
-			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, user("alice")) })
+			enginetest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, user("alice")) })
 			d.AwaitNone(t, "the test")
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
@@ -177,7 +177,7 @@ func TestCutConnectionInstantlyFreesBucketsAndTellsTruth(t *testing.T) {
 // TestCutConnectionDoesNotMeanDatabaseIsAway leaves no time for another try, which would tell.
 func TestCutConnectionDoesNotMeanDatabaseIsAway(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		_, p, store := through(t, engine, session.Options{LockWait: time.Minute}, zone(1, 5, time.Hour))
 		both := check(user("alice"), user("bob"))
 		decideOne(t, store, both)
@@ -192,7 +192,7 @@ func TestCutConnectionDoesNotMeanDatabaseIsAway(t *testing.T) {
 
 func TestAnswerWithoutItsEndHoldsAndKeepsDeadline(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		_, p, store := through(t, engine, session.Options{MaxConns: 8}, zone(1, 50, time.Hour))
 		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Second}),
 			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func recording(id int64, first int) service.Zone {
@@ -17,7 +17,7 @@ func recording(id int64, first int) service.Zone {
 
 func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, recording(1, 1), zone(2, 5, time.Hour))
 		as := d.ServiceAccount(t)
 		store := connect(t, as, session.Options{})
@@ -32,7 +32,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 				}
 			}
 		}
-		dbtest.Exec(t, as.SQL, "CALL repeat_txns(?, UTC_TIMESTAMP(6))",
+		enginetest.Exec(t, as.SQL, "CALL repeat_txns(?, UTC_TIMESTAMP(6))",
 			fmt.Sprintf(`[[%d,"%s",4]]`, passed.TxnID(), passed.CheckedAt.Format(session.InstantFormat)))
 		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE repeats > 0 AND NOT blocked")
 		if txns := d.Txns(t, user("a")); len(txns) != 1 || txns[0].Attempts != 6 {
@@ -43,7 +43,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 
 func TestCountOnlyBatchWritesNeitherTxnNorSeries(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		_, p, store := through(t, engine, session.Options{MaxConns: 1}, recording(1, 2), zone(2, 0, time.Hour))
 		asked := 0
 		ask := func(bucket service.Bucket) {

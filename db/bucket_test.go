@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
@@ -101,7 +101,7 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{}, zone(1, 1, time.Hour))
 		decide(t, store, check(user("alice")))
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
 		release(t, store, user("alice"))
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].Counted {
 			t.Errorf("got %+v, want one that does not count", txns)
@@ -126,9 +126,9 @@ func TestProceduresAnswerInTheColumnsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	const checked = "blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason " +
 		"override_id reset_after"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		enginetest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		for query, want := range map[string]string{
 			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +
 				"locked_until override_id override_action checked_at reason reset_after",

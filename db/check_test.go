@@ -10,18 +10,18 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // TestStoreKeepsTheContract asks the store as the service does: it sends some checks to a procedure and others in a batch.
 // Each of these two ways is held to the whole contract by itself.
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 			return explainedBench{newBench(t, engine.Rows(t)), t}
 		}, []string{
@@ -34,7 +34,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 
 func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, rate = 200, 11
 		d := engine.Database(t, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 		var ways []service.CheckStore
@@ -65,7 +65,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 
 func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, each, hot, rate = 64, 50, 200, 5
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		var ways []service.CheckStore
@@ -98,7 +98,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 
 func TestConcurrentNewKeysInOppositeOrdersAreDecided(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const keys, callers, rate = 500, 8, 5
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		// By SQL, too, with another try after a deadlock, as docs/dba.md says: whose wait for a new row ends with its
@@ -135,7 +135,7 @@ func TestConcurrentNewKeysInOppositeOrdersAreDecided(t *testing.T) {
 func TestZoneComingAndGoingNeverExceedsItsRate(t *testing.T) {
 	t.Parallel()
 	const buckets, callers, rate = 30, 24, 3
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, change := range map[string][]string{
 			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
 			"zone":     {"DELETE FROM zone_master WHERE id = 1", fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
@@ -166,7 +166,7 @@ func TestZoneComingAndGoingNeverExceedsItsRate(t *testing.T) {
 
 func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, rate = 60, 9
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
 		stop := meanwhile(func() {
@@ -192,7 +192,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) *queue.Coalescer {
 	t.Helper()
 	c := queue.NewCoalescer(store, o)
-	dbtest.AtEnd(t, func() {
+	enginetest.AtEnd(t, func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -202,7 +202,7 @@ func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) 
 
 func TestCoalescedStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 			b := newBench(t, engine.Rows(t))
 			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))

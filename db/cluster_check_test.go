@@ -15,7 +15,7 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // exercised is the turn of a claim of Exercise: they share one database.

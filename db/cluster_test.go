@@ -17,9 +17,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // The tests with the build tag cluster need a Vitess cluster with the tables of this program,
@@ -68,9 +68,9 @@ func firstGate(t *testing.T, dsn string) *sql.DB {
 }
 
 // clusterStand returns the database of the cluster with these zones, whose buckets have no rows, and a store on it.
-func clusterStand(t *testing.T, zones ...service.Zone) (*dbtest.Database, *Store) {
+func clusterStand(t *testing.T, zones ...service.Zone) (*enginetest.Database, *Store) {
 	t.Helper()
-	d := &dbtest.Database{DSN: clusterDSN(t), SQL: overCluster(t)}
+	d := &enginetest.Database{DSN: clusterDSN(t), SQL: overCluster(t)}
 	for _, zone := range zones {
 		for _, table := range []string{"zone_txn", "zone_bucket_lock"} {
 			deleteRows(t, d.SQL, table+" WHERE zone_id = ?", zone.ID)

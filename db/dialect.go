@@ -3,8 +3,8 @@ package db
 import (
 	"context"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
 )
 

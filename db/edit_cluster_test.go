@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/records"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/enginetest"
 )
 
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
@@ -41,7 +41,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 		t.Errorf("zone_audit does not show %v", found)
 	}
 	put(t, store, zone(lastEdited, 5, time.Minute), "")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
+	enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
 	if found := mine(); !slices.Equal(found, []records.Unaudited{{ZoneID: lastEdited}}) {
 		t.Errorf("an edit beside the service: found %v", found)
 	}
@@ -96,7 +96,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2026-01-01', '2199-01-01', 1)", zoneID, key))
 	}
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
 	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: fmt.Sprint(time.Now().UnixNano()), Action: service.OverrideDeny},
 		"ann"); err != nil {
@@ -129,7 +129,7 @@ func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 		t.Fatal(receipts, err)
 	}
 	// As if the second shard had been lost between the two COMMITs.
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID,
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID,
 		buckets[1].Key)
 	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
 		t.Fatal(receipts, err)

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/db/session"
 	"velocityd/db/zonerow"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // editor is one of two databases in which somebody makes the same edits, in the zones
@@ -64,7 +64,7 @@ func clearZones(t *testing.T, pool *sql.DB, first, last int64) {
 // for the other's on the other shard, and no engine sees such a deadlock.
 func deleteRows(t *testing.T, pool *sql.DB, where string, args ...any) {
 	t.Helper()
-	dbtest.Exec(t, pool, "DELETE /*vt+ MULTI_SHARD_AUTOCOMMIT=1 */ FROM "+where, args...)
+	enginetest.Exec(t, pool, "DELETE /*vt+ MULTI_SHARD_AUTOCOMMIT=1 */ FROM "+where, args...)
 }
 
 // drawnEdit is an edit that is made in both. It returns what was answered, without ids.
@@ -289,10 +289,10 @@ func withTriggers(t *testing.T) *editor {
 }
 
 // mysqlEngine returns MySQL. Without it the test is skipped.
-func mysqlEngine(t *testing.T) *dbtest.Engine {
+func mysqlEngine(t *testing.T) *enginetest.Engine {
 	t.Helper()
-	engines := dbtest.Engines(t)
-	at := slices.IndexFunc(engines, func(e *dbtest.Engine) bool { return e.Name == string(localdb.MySQL) })
+	engines := enginetest.Engines(t)
+	at := slices.IndexFunc(engines, func(e *enginetest.Engine) bool { return e.Name == string(localdb.MySQL) })
 	if at < 0 {
 		t.Skip("there is no MySQL of the tests' own")
 	}
@@ -412,7 +412,7 @@ func TestEditIsRecordedWithItsCallersReasonAlone(t *testing.T) {
 		if err := store.Records.DeleteZone(because, 1, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
-		got, err := dbtest.Texts(d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
+		got, err := enginetest.Texts(d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
 		if want := fmt.Sprintf("[[- - 3] [bob - 2] [%s %s 4]]", ann, reason); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("recorded %v, %v, want %s", got, err, want)
 		}

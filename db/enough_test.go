@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // Ways in which a batch could decide by too little.
@@ -31,7 +31,7 @@ func (e edited) ExecContext(ctx context.Context, query string, args []driver.Nam
 }
 
 // onTheWay returns a store with one lane, whose packets edit changes.
-func onTheWay(t *testing.T, d *dbtest.Database, edit func(packet string) string) *Store {
+func onTheWay(t *testing.T, d *enginetest.Database, edit func(packet string) string) *Store {
 	t.Helper()
 	store := connect(t, d, session.Options{MaxConns: 2})
 	editLane(t, store, edit)
@@ -59,7 +59,7 @@ func editLane(t *testing.T, store *Store, edit func(packet string) string) {
 }
 
 // leave records counted txns of a bucket.
-func leave(t *testing.T, d *dbtest.Database, bucket service.Bucket, instants ...time.Time) {
+func leave(t *testing.T, d *enginetest.Database, bucket service.Bucket, instants ...time.Time) {
 	t.Helper()
 	(&twin{Database: d}).fill(t, bucket, instants)
 }
@@ -75,7 +75,7 @@ func wantBlocked(t *testing.T, store service.CheckStore, want bool, buckets ...s
 
 func TestALongListHidesNoOtherBucket(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))
 		now := time.Now().UTC()
 		for _, key := range []string{"a", "b", "z"} { // before and behind the long one
@@ -98,7 +98,7 @@ func TestALongListHidesNoOtherBucket(t *testing.T) {
 
 func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
 		for _, id := range []int64{1, 2} {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
@@ -114,7 +114,7 @@ func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 // although the zone says that it has been narrow for longer than its window.
 func TestLateCommittedNarrowingIsCountedRight(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		const rate = mostListed + 1
 		d.SetZone(t, zone(1, rate, time.Hour))
@@ -139,7 +139,7 @@ func TestLateCommittedNarrowingIsCountedRight(t *testing.T) {
 // store takes the engine's clock to be when it asks for the list.
 func TestMisjudgedClockHidesNoTxn(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, rate := range []int{1, 2 * mostListed} {
 			d := engine.Database(t, zone(1, rate, time.Hour))
 			instants := make([]time.Time, rate)
@@ -163,7 +163,7 @@ func TestMisjudgedClockHidesNoTxn(t *testing.T) {
 // packet that locks and the one that reads again.
 func TestZoneMadeMeanwhileIsNotDecidedWithoutLock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		d.Hold(t, user("known"))() // makes its row: the second packet reads again and locks nothing
 		late := service.Bucket{ZoneID: 2, Key: "late"}
@@ -189,7 +189,7 @@ func TestZoneMadeMeanwhileIsNotDecidedWithoutLock(t *testing.T) {
 // under which SELECTs answer of fewer rows, or of other keys.
 func TestRowHidingSessionIsCorrected(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, account, begin := beginner(t, engine, zone(1, 3, time.Hour))
 		settings := []string{"sql_select_limit=1", "character_set_results=latin1", "NAMES latin1", "completion_type=1"}
 		if nightly.Is() {

@@ -14,11 +14,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"velocityd/api"
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
-	"velocityd/service/barred"
 	"velocityd/service/event"
+	"velocityd/service/lockout"
+	"velocityd/tools/enginetest"
 )
 
 // ends has the runner of a store take a turn, and returns how many ends of lockouts it noted.
@@ -38,7 +38,7 @@ func ends(t *testing.T, s *Store) (n int64) {
 }
 
 // typesOf returns the types of a bucket's events, by their ids.
-func typesOf(t *testing.T, d *dbtest.Database, bucket service.Bucket) (types []event.Type) {
+func typesOf(t *testing.T, d *enginetest.Database, bucket service.Bucket) (types []event.Type) {
 	t.Helper()
 	for _, e := range eventsOf(t, d, bucket) {
 		types = append(types, e.Type)
@@ -130,14 +130,14 @@ func TestEachEditIsEventWithPrincipalAndStates(t *testing.T) {
 		exact, err := store.Records.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny}, "ann")
 		must(err)
 		if f.engine != nil { // by SQL: neither the service nor the portable tables have such an edit
-			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'guessing' WHERE id = ?", exact.ID)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'guessing' WHERE id = ?", exact.ID)
 		}
 		must(store.Records.DeleteOverride(ctx, 7, exact.ID, "ann"))
 		must(store.Records.DeleteZone(ctx, 7, service.Match{}, "ann"))
 		made := add(t, store, callerOf("door"))
 		must(store.Records.UseCredential(ctx, made.ID))
 		if f.engine != nil {
-			dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = '2099-01-01' WHERE id = ?", made.ID)
+			enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = '2099-01-01' WHERE id = ?", made.ID)
 		}
 		_, err = store.Records.RevokeCredential(ctx, made.ID, "ann")
 		must(err)
@@ -184,7 +184,7 @@ func (b bench) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
 }
 
 // eventsOf returns every event of a bucket by id. It holds each, as people get it, against events.schema.json.
-func eventsOf(tb testing.TB, d *dbtest.Database, bucket service.Bucket) []event.Event {
+func eventsOf(tb testing.TB, d *enginetest.Database, bucket service.Bucket) []event.Event {
 	tb.Helper()
 	schema := eventSchema(tb)
 	events := d.EventsOf(tb, bucket)
@@ -224,7 +224,7 @@ func eventSchema(tb testing.TB) *jsonschema.Schema {
 
 func TestListHasLockoutsOnceAndMatchesCensus(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		const buckets = 7
 		d, store := stand(t, e, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
 			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Mode: service.ModeShadow})
@@ -238,14 +238,14 @@ func TestListHasLockoutsOnceAndMatchesCensus(t *testing.T) {
 		agree := func(when string, want int) {
 			t.Helper()
 			census, err := store.Records.Census(t.Context())
-			all, failed := barred.All(t.Context(), store.Records, 1, buckets)
+			all, failed := lockout.All(t.Context(), store.Records, 1, buckets)
 			if err != nil || failed != nil || census[0].Locked != want || len(all) != want || census[1].Locked != 0 {
 				t.Errorf("%s: census %+v, %v, and the list has %d, %v; want %d", when, census, err, len(all), failed, want)
 			}
 		}
 		agree("at first", buckets)
 		seen := map[string]bool{}
-		for q := (barred.Query{ZoneID: 1, Limit: 3}); ; {
+		for q := (lockout.Query{ZoneID: 1, Limit: 3}); ; {
 			page, err := store.Records.Locked(t.Context(), q)
 			if err != nil || len(page.Lockouts) > q.Limit {
 				t.Fatalf("%+v, %v", page, err)
@@ -267,14 +267,14 @@ func TestListHasLockoutsOnceAndMatchesCensus(t *testing.T) {
 		agree("after a release", buckets-1)
 		d.AgeRows(t, user("key 5"), (2 * time.Hour).Microseconds())
 		agree("after an end by time", buckets-2)
-		if _, err := barred.All(t.Context(), store.Records, 1, 2); !errors.Is(err, service.ErrConflict) {
+		if _, err := lockout.All(t.Context(), store.Records, 1, 2); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("more lockouts than are wanted: %v", err)
 		}
 		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		if page, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
+		if page, err := store.Records.Locked(t.Context(), lockout.Query{ZoneID: 1}); err != nil || len(page.Lockouts) != 0 {
 			t.Errorf("without lockouts: %+v, %v", page, err)
 		}
-		if _, err := store.Records.Locked(t.Context(), barred.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
+		if _, err := store.Records.Locked(t.Context(), lockout.Query{ZoneID: 9}); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("of no zone: %v", err)
 		}
 	})

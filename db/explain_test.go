@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/tools/enginetest"
 )
 
 // instantOf returns the instant of a txn.
-func instantOf(t *testing.T, d *dbtest.Database, id uint64) (at time.Time) {
+func instantOf(t *testing.T, d *enginetest.Database, id uint64) (at time.Time) {
 	t.Helper()
 	if err := d.SQL.QueryRow("SELECT created_at FROM zone_txn WHERE id = ?", id).Scan(&at); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func wantExplained(t *testing.T, store *Store, id uint64, want string) explain.E
 
 func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
@@ -91,7 +91,7 @@ func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 }
 
 // explainBySQL calls explain_txn, and returns its sentence, its opens_at and how many rows counted.
-func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, opens sql.NullTime, n int) {
+func explainBySQL(t *testing.T, d *enginetest.Database, id uint64) (summary string, opens sql.NullTime, n int) {
 	t.Helper()
 	found, err := d.SQL.Query("CALL explain_txn(?)", id)
 	if err != nil {
@@ -124,7 +124,7 @@ func explainBySQL(t *testing.T, d *dbtest.Database, id uint64) (summary string, 
 }
 
 // wantBySQL wants how the sentence of explain_txn begins, and how many rows counted.
-func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows int) {
+func wantBySQL(t *testing.T, d *enginetest.Database, id uint64, want string, rows int) {
 	t.Helper()
 	if summary, _, n := explainBySQL(t, d, id); !strings.HasPrefix(summary, want) || n != rows {
 		t.Errorf("explain_txn(%d): %q and %d rows, want %s and %d", id, summary, n, want, rows)
@@ -134,7 +134,7 @@ func wantBySQL(t *testing.T, d *dbtest.Database, id uint64, want string, rows in
 // TestExplainTxnHasASentenceForEachReason has a zone for each, whose last attempt is explained.
 func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		locking, crowded, off := zone(2, 1, time.Hour), zone(3, 9, time.Hour), zone(5, 1, time.Hour)
 		locking.Lockout, crowded.Concurrent, off.Mode = time.Hour, 1, service.ModeOff
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour), locking, crowded, zone(4, 1, time.Hour), off,
@@ -156,7 +156,7 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 		for _, bucket := range []service.Bucket{in(7), in(8)} {
 			d.AgeRows(t, bucket, (3 * time.Hour).Microseconds())
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 2 DAY WHERE zone_id = 7")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 2 DAY WHERE zone_id = 7")
 		for _, c := range []struct {
 			id   uint64
 			want string
@@ -190,19 +190,19 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 
 func TestAnExplanationSaysWhatRetentionTook(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Hour))
 		d.LeaveUnaudited()
 		decided(t, store, user("alice"))
 		decided(t, store, user("alice"))
 		id := decided(t, store, user("alice")).TxnID()
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = 1")
 		x, err := store.Explain(t.Context(), id)
 		if err != nil || x.Agrees || len(x.Unknown) != 1 || x.Unknown[0].Part != explain.PartRows || len(x.Counted) != 1 {
 			t.Errorf("a row is gone: %+v, %v", x, err)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 60 DAY")
-		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 60 DAY")
+		enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40")
 		x, err = store.Explain(t.Context(), id)
 		if err != nil || x.Agrees || x.Zone != nil || len(x.Unknown) == 0 || x.Unknown[0].Part != explain.PartSettings {
 			t.Errorf("the audit is gone: %+v, %v", x, err)

@@ -16,11 +16,11 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // The tests that are named TestFault… start clusters of their own and break parts of them
@@ -66,7 +66,7 @@ func newLoad(t *testing.T, c *vitess.Cluster, o session.Options) *load {
 		pool:     firstGate(t, c.DSN()),
 		admitted: map[string]int{}, faults: map[string][]error{},
 	}
-	(&dbtest.Database{SQL: l.pool}).SetZone(t, l.zone)
+	(&enginetest.Database{SQL: l.pool}).SetZone(t, l.zone)
 	o.DSN = c.DSN()
 	store, err := Open(o)
 	if err != nil {
@@ -143,7 +143,7 @@ func (l *load) askAbout(key string) error {
 func (l *load) await(t *testing.T, when string) {
 	t.Helper()
 	enough := l.told.Load() + 200
-	dbtest.Eventually(t, "200 decisions "+when, func() bool { return l.told.Load() >= enough })
+	enginetest.Eventually(t, "200 decisions "+when, func() bool { return l.told.Load() >= enough })
 }
 
 // wantExact holds what is recorded against what callers were told: no bucket has more than its
@@ -280,7 +280,7 @@ func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
 		l.await(t, "after reshard "+args[0])
 	}
 	reshard("create", "--source-shards=-80,80-", "--target-shards=-40,40-80,80-c0,c0-")
-	dbtest.Eventually(t, "the copy to end, so that traffic is switched", func() bool {
+	enginetest.Eventually(t, "the copy to end, so that traffic is switched", func() bool {
 		_, err := c.Vtctldclient(ctx, "Reshard", "--workflow=split", "--target-keyspace="+vitess.Buckets, "switchtraffic", "--timeout=1m")
 		return err == nil
 	})

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"testing"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // mysqldOf returns a pool of connections to a tablet's mysqld, past vtgate and vttablet.
@@ -33,7 +33,7 @@ func mysqldOf(t *testing.T, tablet *vitess.Tablet) *sql.DB {
 // mysqld, or until vtorc ends it, some seconds later. waits says how many COMMITs wait.
 func holdCommits(t *testing.T, mysqld *sql.DB) (waits func() int, release func()) {
 	t.Helper()
-	dbtest.Exec(t, mysqld, "SET GLOBAL rpl_semi_sync_source_enabled = ON")
+	enginetest.Exec(t, mysqld, "SET GLOBAL rpl_semi_sync_source_enabled = ON")
 	waits = func() (n int) {
 		t.Helper()
 		err := mysqld.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for semi-sync ACK%'").Scan(&n)
@@ -42,7 +42,7 @@ func holdCommits(t *testing.T, mysqld *sql.DB) (waits func() int, release func()
 		}
 		return n
 	}
-	return waits, func() { dbtest.Exec(t, mysqld, "SET GLOBAL rpl_semi_sync_source_enabled = OFF") }
+	return waits, func() { enginetest.Exec(t, mysqld, "SET GLOBAL rpl_semi_sync_source_enabled = OFF") }
 }
 
 // halfway is a check of a bucket on each of two shards whose COMMIT does not end on both.
@@ -73,7 +73,7 @@ func (h *halfway) lose(t *testing.T, attemptID string, fault halfwayFault) (serv
 			return false
 		}
 	}
-	dbtest.Eventually(t, "the COMMIT to wait", func() bool { return isEnded() || waits() > 0 })
+	enginetest.Eventually(t, "the COMMIT to wait", func() bool { return isEnded() || waits() > 0 })
 	if doing := fault.do(h, release); doing != nil {
 		t.Fatal(doing)
 	}
@@ -119,7 +119,7 @@ func (h *halfway) ask(attemptID string) (service.Decision, error) {
 // insist asks until the check is decided, as callers do who were told that the service is busy.
 func (h *halfway) insist(t *testing.T, attemptID string) (decision service.Decision) {
 	t.Helper()
-	dbtest.Eventually(t, "a decision", func() (decided bool) {
+	enginetest.Eventually(t, "a decision", func() (decided bool) {
 		var err error
 		if decision, err = h.ask(attemptID); err != nil && !errors.Is(err, service.ErrBusy) {
 			t.Errorf("while a shard comes back: %v, want busy", err)

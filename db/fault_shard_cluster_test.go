@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service/queue"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // How `velocityd serve` asks by default: see serviceFlags of cmd/velocityd.
@@ -62,7 +62,7 @@ func (s *side) since(begin time.Time) []told {
 // await waits until n checks that were asked at or after an instant are decided.
 func (s *side) await(t *testing.T, when string, begin time.Time, n int) {
 	t.Helper()
-	dbtest.Eventually(t, fmt.Sprintf("%d decisions of shard %d %s", n, s.place, when), func() bool {
+	enginetest.Eventually(t, fmt.Sprintf("%d decisions of shard %d %s", n, s.place, when), func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		decided := 0

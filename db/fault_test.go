@@ -15,10 +15,10 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // Faults that a real engine will not give on demand.
@@ -167,10 +167,10 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 func TestEngineErrorsLoseValuesOnAllEngines(t *testing.T) {
 	t.Parallel()
 	keys := []string{"alice", "1", "try", "zone", "a", "o'brien", `"x"`, "`y`", `back\slash`, "ключ"}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // by which a unique key could not be of bucket_key alone
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // by which a unique key could not be of bucket_key alone
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
 		d.LeaveUnaudited()
 		s := connect(t, d, session.Options{})
 		for name, question := range map[string]func(key string) []service.Check{

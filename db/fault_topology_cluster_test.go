@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // topologyAway is for how long etcd is away in tests. vtgate remembers what it read there for a
@@ -70,8 +70,8 @@ func (i instance) wantWaiting(t *testing.T) {
 // awaitServed waits until an instance is ready and decides.
 func (i instance) awaitServed(t *testing.T, when string) {
 	t.Helper()
-	dbtest.Eventually(t, "a decision of "+when, func() bool { _, err := i.ask(t); return err == nil })
-	dbtest.Eventually(t, "ready: "+when, func() bool { return i.prove(t) == nil })
+	enginetest.Eventually(t, "a decision of "+when, func() bool { _, err := i.ask(t); return err == nil })
+	enginetest.Eventually(t, "ready: "+when, func() bool { return i.prove(t) == nil })
 }
 
 // Checks go on, whether etcd keeps silent or is not there. An instance that was ready once
@@ -87,12 +87,12 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 		{"killed", func() error { c.KillTopology(); return nil }, func() error { return c.StartTopology(t.Context()) }},
 	} {
 		idle := newInstance(t, c)
-		dbtest.Eventually(t, "an instance is ready", func() bool { return idle.prove(t) == nil })
+		enginetest.Eventually(t, "an instance is ready", func() bool { return idle.prove(t) == nil })
 		if err := fault.begin(); err != nil {
 			t.Fatal(err)
 		}
 		begun, told := time.Now(), l.told.Load()
-		dbtest.Eventually(t, "vtgate cannot list the shards", func() bool {
+		enginetest.Eventually(t, "vtgate cannot list the shards", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), servedDeadline)
 			defer cancel()
 			_, err := l.pool.ExecContext(ctx, "SHOW VITESS_SHARDS")
@@ -102,7 +102,7 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 		newcomer := newInstance(t, c)
 		newcomer.wantWaiting(t)
 		idle.awaitServed(t, "an instance that was ready before, with etcd "+fault.name)
-		dbtest.Eventually(t, "etcd has been away for long", func() bool { return time.Since(begun) >= topologyAway })
+		enginetest.Eventually(t, "etcd has been away for long", func() bool { return time.Since(begun) >= topologyAway })
 		l.await(t, "with etcd "+fault.name)
 		newcomer.wantWaiting(t)
 		t.Logf("etcd %s: %d decisions in %s", fault.name, l.told.Load()-told, time.Since(begun).Round(time.Millisecond))
@@ -110,7 +110,7 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := time.Now()
-		dbtest.Eventually(t, "the newcomer is ready", func() bool { return newcomer.prove(t) == nil })
+		enginetest.Eventually(t, "the newcomer is ready", func() bool { return newcomer.prove(t) == nil })
 		t.Logf("etcd was %s: an instance that had waited was ready %s after it was back", fault.name, time.Since(back).Round(time.Millisecond))
 		newcomer.awaitServed(t, "an instance that had waited")
 		l.await(t, "with etcd again")

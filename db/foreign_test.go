@@ -11,10 +11,10 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // foreignSettings are variables that change how an engine reads or evaluates an expression, those first that once changed what a CHECK
@@ -51,19 +51,19 @@ func foreignSettings() []string {
 // have as well if it can be set for them, be the first to open each table after FLUSH TABLES.
 func TestForeignSessionSettingsNeverChangeTheSchema(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		server := engine.Private(t, t.TempDir(), "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2")
-		dsn := dbtest.AdminDSN(server, "") + "?sql_mode=%27STRICT_ALL_TABLES%27"
-		shared := dbtest.Empty(t, dsn)
-		dbtest.Migrate(t, shared.DSN)
+		dsn := enginetest.AdminDSN(server, "") + "?sql_mode=%27STRICT_ALL_TABLES%27"
+		shared := enginetest.Empty(t, dsn)
+		enginetest.Migrate(t, shared.DSN)
 		tried := 0
 		for _, setting := range foreignSettings() {
 			name, _, _ := strings.Cut(setting, " ")
 			_, globally := shared.SQL.Exec("SET GLOBAL " + setting)
 			d := shared
 			if globally == nil && name != "sql_mode" {
-				d = dbtest.Empty(t, dsn)
-				dbtest.Migrate(t, d.DSN)
+				d = enginetest.Empty(t, dsn)
+				enginetest.Migrate(t, d.DSN)
 			}
 			foreign := sqlSession(t, d)
 			if _, alone := foreign.ExecContext(t.Context(), "SET SESSION "+setting); globally != nil && alone != nil {
@@ -72,16 +72,16 @@ func TestForeignSessionSettingsNeverChangeTheSchema(t *testing.T) {
 			tried++
 			d.SetZone(t, zone(1, 1, time.Hour))
 			d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 1, 60, 'ip')")
-			dbtest.Exec(t, d.SQL, "FLUSH TABLES")
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 1, 60, 'ip')")
+			enginetest.Exec(t, d.SQL, "FLUSH TABLES")
 			openAll(t, foreign)
 			wantRules(t, d, setting)
 			wantService(t, d, setting)
 			for _, table := range []string{"zone_override", "zone_master", "zone_bucket_lock", "zone_txn", "zone_attempt", "access_token"} {
-				dbtest.Exec(t, d.SQL, "DELETE FROM "+table)
+				enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
 			}
 			if globally == nil {
-				dbtest.Exec(t, shared.SQL, "SET GLOBAL "+name+" = DEFAULT")
+				enginetest.Exec(t, shared.SQL, "SET GLOBAL "+name+" = DEFAULT")
 			}
 		}
 		if least := len(foreignSettings()) * 2 / 3; tried < least {
@@ -97,17 +97,17 @@ func openAll(t *testing.T, foreign *sql.Conn) {
 		"zone_master", "zone_override", "zone_bucket_lock", "zone_txn", "zone_attempt", "zone_audit",
 		"access_token",
 	} {
-		dbtest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
+		enginetest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
 	}
 	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt", "read_audit"} {
-		dbtest.Exec(t, foreign, "SELECT COUNT(*) FROM "+view)
+		enginetest.Exec(t, foreign, "SELECT COUNT(*) FROM "+view)
 	}
-	dbtest.Exec(t, foreign, "UPDATE zone_master SET rate = rate + 1 WHERE id = 3")
-	dbtest.Exec(t, foreign, "UPDATE zone_bucket_lock SET lockout_us = 0")
+	enginetest.Exec(t, foreign, "UPDATE zone_master SET rate = rate + 1 WHERE id = 3")
+	enginetest.Exec(t, foreign, "UPDATE zone_bucket_lock SET lockout_us = 0")
 }
 
 // wantRules holds what the CHECKs and triggers take and refuse in a session with strict mode.
-func wantRules(t *testing.T, d *dbtest.Database, setting string) {
+func wantRules(t *testing.T, d *enginetest.Database, setting string) {
 	t.Helper()
 	conn := sqlSession(t, d, "SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
 	const token = "INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, created_by) VALUES "
@@ -150,7 +150,7 @@ func wantRules(t *testing.T, d *dbtest.Database, setting string) {
 }
 
 // wantService holds that the service checks, reports, releases and edits, and so do callers by SQL.
-func wantService(t *testing.T, d *dbtest.Database, setting string) {
+func wantService(t *testing.T, d *enginetest.Database, setting string) {
 	t.Helper()
 	store := connect(t, d, session.Options{})
 	question := check(service.Bucket{ZoneID: 2, Key: "ä"}, service.Bucket{ZoneID: 1, Key: "new"})

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // wantErrs asks for checks, as callers do who share a call or, if they wait, as the lane for held
@@ -48,7 +48,7 @@ func identified(checks []service.Check, ids ...string) []service.Check {
 
 // twoInstances returns two stores, of which a test has one meet a lock by a batch and the other by a
 // lone check. Each may wait once.
-func twoInstances(t *testing.T, d *dbtest.Database, told *events) (byBatch, byCall *Store) {
+func twoInstances(t *testing.T, d *enginetest.Database, told *events) (byBatch, byCall *Store) {
 	t.Helper()
 	options := session.Options{LockWait: time.Second, Observe: told.add}
 	return connect(t, d, options), connect(t, d, options)
@@ -64,7 +64,7 @@ func stayStuck(store *Store) {
 // TestALockedGapHarmsNewBucketsOnly has a foreign session lock the gap for a new lock row.
 func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
@@ -107,7 +107,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 // them the gap for its next one, as somebody does who deletes them and does not commit.
 func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
@@ -153,7 +153,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 // TestLockedAttemptsHarmAttemptIDsOnly has a foreign session lock the gap for an attempt id.
 func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
@@ -222,7 +222,7 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		locking.Lockout = time.Hour
 		d := f.database(t, locking, zone(2, 1, time.Hour), zone(3, 1, time.Hour))
 		// Zone 2 has no lockouts, so that of x does not hold.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+
 			"(1, 'alice', '2026-01-01', '2199-01-01', 1), (1, 'bob', '2026-01-01', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 2), "+
 			"(1, 'carol', '2026-01-01', UTC_TIMESTAMP(6), 3), (2, 'x', '2026-01-01', '2199-01-01', 4)")
 		for key, o := range map[string]service.Override{

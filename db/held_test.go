@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
+	"velocityd/tools/enginetest"
 )
 
 func TestLongHeldBucketIsBusyOthersAreServed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const others = 40
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		c := coalesce(t, connect(t, d, session.Options{}), queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
@@ -64,7 +64,7 @@ func TestTimedOutCallersLeaveNoConnectionAtWork(t *testing.T) {
 
 func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, conns, own = 100, 8, 2
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
@@ -98,7 +98,7 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 			cancel()
 		}
 		group.Wait()
-		dbtest.Eventually(t, "nothing is at work but the holder", func() bool {
+		enginetest.Eventually(t, "nothing is at work but the holder", func() bool {
 			if n := len(d.Sessions(t)); n > conns+background+own {
 				t.Fatalf("%d connections, want %d at most", n-own, conns+background)
 			}
@@ -111,22 +111,24 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 
 // beginner returns a new database of a new server, and the same as an account reaches it whose new
 // sessions begin with a statement that begin sets. Those of administrators do not.
-func beginner(t *testing.T, engine *dbtest.Engine, zones ...service.Zone) (d, account *dbtest.Database, begin func(statement string)) {
+func beginner(t *testing.T, engine *enginetest.Engine, zones ...service.Zone) (
+	d, account *enginetest.Database, begin func(statement string),
+) {
 	t.Helper()
-	d = dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
-	dbtest.Migrate(t, d.DSN)
+	d = enginetest.Empty(t, enginetest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+	enginetest.Migrate(t, d.DSN)
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
 	account = d.ServiceAccount(t)
-	return d, account, func(statement string) { dbtest.Exec(t, d.SQL, "SET GLOBAL init_connect = ?", statement) }
+	return d, account, func(statement string) { enginetest.Exec(t, d.SQL, "SET GLOBAL init_connect = ?", statement) }
 }
 
 // TestNoWaitLoneCheckTakesNoLock asks with a lock wait that would outlast
 // the test: only an answer that waits for nothing comes in time.
 func TestNoWaitLoneCheckTakesNoLock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
 		d.Hold(t, user("held"))
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held")), NoWait: true})
@@ -140,7 +142,7 @@ func TestNoWaitLoneCheckTakesNoLock(t *testing.T) {
 // the bucket and reads a table next would wait behind the migration, which waits for who waits.
 func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		decide(t, store, check(user("held")))
 		release := d.Hold(t, user("held"))
@@ -161,7 +163,7 @@ func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 		}
 		d.AwaitWaiting(t, len(calls))
 		migration := sqlSession(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
-		dbtest.Exec(t, migration, "UNLOCK TABLES")
+		enginetest.Exec(t, migration, "UNLOCK TABLES")
 		release()
 		group.Wait()
 	})
@@ -169,12 +171,12 @@ func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 
 func TestHeldCheckOfDeletedZoneIsUnknown(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
 		held := service.Bucket{ZoneID: 2, Key: "held"}
 		d.Hold(t, held)
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+		p := enginetest.Through(t, d.DSN)
+		store := connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
 		store.hints.sawRow(held)
 		// The first batch in a zone reads the zones again before it lists txns.
 		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/retention"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestClusterHistoryPagesHaveTxnsOfAllShards reads one zone of a cluster that other tests use, too.
@@ -36,14 +36,14 @@ func TestClusterHistoryPagesHaveTxnsOfAllShards(t *testing.T) {
 		all = append(all, d.Txns(t, bucket)...)
 	}
 	slices.SortFunc(all, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
-	dbtest.Eventually(t, "ascending pages reach the newest txn", func() bool {
+	enginetest.Eventually(t, "ascending pages reach the newest txn", func() bool {
 		var now time.Time
 		if err := d.SQL.QueryRow("SELECT UTC_TIMESTAMP(6)").Scan(&now); err != nil {
 			t.Fatal(err)
 		}
 		return now.Add(-service.HistoryLag - time.Second).After(all[len(all)-1].CreatedAt.Time)
 	})
-	dbtest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt.Time)
+	enginetest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt.Time)
 	isBlocked := true
 	for name, q := range map[string]service.HistoryQuery{
 		"zone":    {},
@@ -86,16 +86,16 @@ func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	const old, perKey = 8, 3
 	keys := keysOfBothShards("retained", old)
 	for i, key := range keys {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (?, UTC_TIMESTAMP(6) - INTERVAL 500 DAY, ?, ?, FALSE, FALSE, TRUE)", i+1, z.ID, key)
 		for range perKey {
 			decided(t, store, service.Bucket{ZoneID: z.ID, Key: key})
 		}
 	}
 	// With another number of days the walk over the ids begins anew, also on a cluster that an earlier run has used.
-	dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", 401+rand.IntN(80))
-	defer dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = 400")
-	dbtest.Eventually(t, "retention removes the old txns of both shards", func() bool {
+	enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", 401+rand.IntN(80))
+	defer enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = 400")
+	enginetest.Eventually(t, "retention removes the old txns of both shards", func() bool {
 		err := store.Retention().Finish(t.Context(), func(run retention.Run) {
 			if run.Err != nil {
 				t.Errorf("%s: %v", run.Task, run.Err)

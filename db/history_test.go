@@ -11,22 +11,22 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
+	"velocityd/tools/servicetest"
 )
 
 func TestStoreKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject { return newBench(t, engine.Rows(t)) })
 	})
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject {
-			return newPortableBench(t, dbtest.Portable(t))
+			return newPortableBench(t, enginetest.Portable(t))
 		})
 	})
 }
@@ -38,7 +38,7 @@ const (
 
 // past fills a history of pastDays days in a partition for each, of 100 buckets, and returns the instant of each txn by
 // its id. The oldest day begins the history.
-func past(t *testing.T, d *dbtest.Database) (begin time.Time, instant func(id uint64) time.Time) {
+func past(t *testing.T, d *enginetest.Database) (begin time.Time, instant func(id uint64) time.Time) {
 	t.Helper()
 	begin = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-pastDays)
 	const step = 500 * time.Second // so that the last of them are older than a day
@@ -46,10 +46,10 @@ func past(t *testing.T, d *dbtest.Database) (begin time.Time, instant func(id ui
 	for day := range pastDays - 1 {
 		partitions += fmt.Sprintf("PARTITION d%d VALUES LESS THAN ('%s'), ", day, begin.AddDate(0, 0, day+1).Format(time.DateOnly))
 	}
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+partitions+
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+partitions+
 		"PARTITION later VALUES LESS THAN (MAXVALUE))")
 	digits := "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
-	dbtest.Exec(t, d.SQL, fmt.Sprintf(`
+	enginetest.Exec(t, d.SQL, fmt.Sprintf(`
 INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
 SELECT 3 * (n + 1), '%s' + INTERVAL n * %d SECOND, 1 + n %% 2, CONCAT('user', n %% 100), n %% 5 = 0, n %% 5 = 0, n %% 5 <> 0
   FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS n FROM %s a, %s b, %s c, %s e) AS numbers`,
@@ -58,10 +58,10 @@ SELECT 3 * (n + 1), '%s' + INTERVAL n * %d SECOND, 1 + n %% 2, CONCAT('user', n 
 }
 
 // mark writes a mark for each of these ids, at the instants of their txns.
-func mark(t *testing.T, d *dbtest.Database, at func(id uint64) time.Time, ids ...uint64) {
+func mark(t *testing.T, d *enginetest.Database, at func(id uint64) time.Time, ids ...uint64) {
 	t.Helper()
 	for _, id := range ids {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", id, at(id))
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", id, at(id))
 	}
 }
 
@@ -85,27 +85,27 @@ func idsOf(t *testing.T, store service.HistoryStore, q service.HistoryQuery) (id
 // TestAHistoryOfSixtyDaysIsReadRight asks one history in turn, because to fill it takes longer than to read it.
 func TestAHistoryOfSixtyDaysIsReadRight(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		begin, at := past(t, d)
-		for _, holds := range []func(*testing.T, *dbtest.Database, time.Time, func(uint64) time.Time){
+		for _, holds := range []func(*testing.T, *enginetest.Database, time.Time, func(uint64) time.Time){
 			marksChangeNoPage, listTxnsReadsTheHistory, aTxnIsFoundWhateverTheMarksSay, aPageGoesOnFromARemovedTxn,
 		} {
-			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+			enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
 			holds(t, d, begin, at)
 		}
 	})
 }
 
 // marksChangeNoPage holds pages against a plain reading of the rule, with no marks, few and many: these change the speed alone.
-func marksChangeNoPage(t *testing.T, d *dbtest.Database, begin time.Time, at func(uint64) time.Time) {
+func marksChangeNoPage(t *testing.T, d *enginetest.Database, begin time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	var some []uint64
 	for id := uint64(3); id < 3*pastTxns; id += 3 * 40 { // about four a day
 		some = append(some, id)
 	}
 	for _, marks := range [][]uint64{nil, {15_000}, some} {
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
 		mark(t, d, at, marks...)
 		store := connect(t, d, session.Options{}) // which has read no marks yet
 		sinces := []time.Time{begin.AddDate(0, 0, 20)}
@@ -143,7 +143,7 @@ func marksChangeNoPage(t *testing.T, d *dbtest.Database, begin time.Time, at fun
 }
 
 // listTxnsReadsTheHistory holds the procedure against the Go store, which is held against the rule.
-func listTxnsReadsTheHistory(t *testing.T, d *dbtest.Database, begin time.Time, at func(uint64) time.Time) {
+func listTxnsReadsTheHistory(t *testing.T, d *enginetest.Database, begin time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	store := connect(t, d, session.Options{})
 	limits := []int{1, 30}
@@ -175,7 +175,7 @@ func listTxnsReadsTheHistory(t *testing.T, d *dbtest.Database, begin time.Time, 
 }
 
 // wantList calls list_txns, and wants the ids of a page of the history.
-func wantList(t *testing.T, d *dbtest.Database, store *Store, q service.HistoryQuery, args ...any) {
+func wantList(t *testing.T, d *enginetest.Database, store *Store, q service.HistoryQuery, args ...any) {
 	t.Helper()
 	page, err := store.History.History(t.Context(), q)
 	if err != nil {
@@ -202,7 +202,7 @@ func wantList(t *testing.T, d *dbtest.Database, store *Store, q service.HistoryQ
 
 func TestListTxnsLocksNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 50, time.Hour))
 		decision := decided(t, store, user("alice"))
 		tx, err := d.SQL.Begin()
@@ -211,9 +211,9 @@ func TestListTxnsLocksNothing(t *testing.T) {
 		}
 		defer tx.Rollback()
 		for _, call := range []string{"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)", "(NULL, NULL, NULL, NULL, NULL)"} {
-			dbtest.Exec(t, tx, "CALL list_txns"+call)
+			enginetest.Exec(t, tx, "CALL list_txns"+call)
 		}
-		dbtest.Exec(t, tx, "CALL first_txn_since(UTC_TIMESTAMP(6), @first)")
+		enginetest.Exec(t, tx, "CALL first_txn_since(UTC_TIMESTAMP(6), @first)")
 		if err := store.Release(t.Context(), user("alice"), "test", "test"); err != nil {
 			t.Errorf("while the list is open: %v", err)
 		}
@@ -231,19 +231,19 @@ func TestListTxnsLocksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
 		if _, err := conn.ExecContext(t.Context(), "CALL list_txns(1, NULL, NULL, NULL, 9)"); err == nil || !strings.Contains(err.Error(), "READ COMMITTED") {
 			t.Errorf("a serializable session: %v", err)
 		}
-		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 	})
 }
 
-func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *dbtest.Database, _ time.Time, at func(uint64) time.Time) {
+func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *enginetest.Database, _ time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	wrong := func(id uint64) time.Time { return at(3 * (pastTxns + 1 - id/3)) }
 	for name, marked := range map[string]func(id uint64) time.Time{"right": at, "wrong": wrong} {
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
 		mark(t, d, marked, 3, 9_000, 15_000, 21_000)
 		store := connect(t, d, session.Options{})
 		for _, id := range []uint64{3, 8_997, 9_000, 9_003, 30_000} {
@@ -265,7 +265,7 @@ func aTxnIsFoundWhateverTheMarksSay(t *testing.T, d *dbtest.Database, _ time.Tim
 	}
 }
 
-func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, at func(uint64) time.Time) {
+func aPageGoesOnFromARemovedTxn(t *testing.T, d *enginetest.Database, _ time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	mark(t, d, at, 9_000, 18_000)
 	store := connect(t, d, session.Options{})
@@ -279,7 +279,7 @@ func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, a
 			q.Cursor = page.Next
 		}
 		want := idsOf(t, store.History, q)
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
 		if got := idsOf(t, store.History, q); !slices.Equal(got, want) {
 			t.Errorf("keys %v, oldest first: got %d txns, want %d", keys, len(got), len(want))
 		}
@@ -293,7 +293,7 @@ func aPageGoesOnFromARemovedTxn(t *testing.T, d *dbtest.Database, _ time.Time, a
 // TestManyTxnsOfOneInstantArePagedThrough has a batch's txns, which share their instant, behind those of the next one.
 func TestManyTxnsOfOneInstantArePagedThrough(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const txns = 400
 		d, store := stand(t, engine, session.Options{}, zone(1, 50, time.Hour))
 		d.LeaveUnaudited()
@@ -301,7 +301,7 @@ func TestManyTxnsOfOneInstantArePagedThrough(t *testing.T) {
 		for id := range txns {
 			rows = append(rows, fmt.Sprintf("(%d, TIMESTAMP'2026-01-01 00:00:00' + INTERVAL %d MICROSECOND, 1, 'alice', TRUE, TRUE, FALSE)", id+1, id/(txns/2)))
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(rows, ","))
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(rows, ","))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for id := uint64(1); id < txns; id += txns/4 - 1 {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"velocityd/db/address"
 	"velocityd/db/session"
+	"velocityd/internal/address"
 	"velocityd/service"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
 )
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
 )
 

@@ -8,9 +8,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // keyedZones are zones of all kinds of keys, with networks of several lengths.
@@ -46,8 +46,8 @@ func FuzzProceduresTakeNormalKeys(f *testing.F) {
 		f.Add(key)
 	}
 	zones := keyedZones()
-	var databases []*dbtest.Database
-	for _, engine := range dbtest.Engines(f) {
+	var databases []*enginetest.Database
+	for _, engine := range enginetest.Engines(f) {
 		databases = append(databases, engine.Rows(f, zones...))
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -86,7 +86,7 @@ func isSeenBySQL(rule service.KeyRule, key string) bool {
 }
 
 // callBySQL calls a procedure as a caller by SQL does, and reads its answer to the end.
-func callBySQL(t *testing.T, d *dbtest.Database, statement string, args ...any) error {
+func callBySQL(t *testing.T, d *enginetest.Database, statement string, args ...any) error {
 	t.Helper()
 	rows, err := d.SQL.QueryContext(t.Context(), statement, args...)
 	if err != nil {
@@ -107,12 +107,12 @@ func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 	bad := map[string]int64{
 		"Mallory": 2, "MALLORY": 3, "mallory ": 4, "\u00a0mallory": 2, "203.0.113.09": 5, "2001:db8::1": 5, "2001:DB8::/64": 5, "not an address": 5,
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, keyedZones()...)
 		for _, hasRow := range []bool{false, true} {
 			for key, id := range bad {
 				if hasRow {
-					dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", id, key)
+					enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", id, key)
 				}
 				for _, statement := range []string{
 					"CALL check_velocity(?, ?)", "CALL check_velocity_buckets(JSON_ARRAY(JSON_OBJECT('zone_id', ?, 'bucket_key', ?)), NULL)",
@@ -132,9 +132,9 @@ func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 			}
 		}
 		// Rows of before are found by their key.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (UTC_TIMESTAMP(6), 2, 'Mallory', 0, 0, 1)")
-		if found, err := dbtest.Texts(d.SQL, "CALL list_txns(2, 'Mallory', NULL, NULL, 9)"); err != nil || len(found) != 1 {
+		if found, err := enginetest.Texts(d.SQL, "CALL list_txns(2, 'Mallory', NULL, NULL, 9)"); err != nil || len(found) != 1 {
 			t.Errorf("a list of an old key: %v, %v", found, err)
 		}
 		// The service's own rule is not looked at again, and a key in the place of an erased one is none of a check.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"unicode"
 
-	"velocityd/db/dbtest"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // kindOfCollation says which kind of keys is for a table of users whose names have that collation.
@@ -26,10 +26,10 @@ func kindOfCollation(collation string) service.KeyKind {
 }
 
 // collationsOf returns those collations with a kind that an engine has. Its default is one of them.
-func collationsOf(t *testing.T, d *dbtest.Database) (names []string) {
+func collationsOf(t *testing.T, d *enginetest.Database) (names []string) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "CREATE TABLE users (name VARCHAR(9)) CHARACTER SET utf8mb4")
-	all, err := dbtest.Texts(d.SQL, "SELECT COLLATION_NAME FROM information_schema.COLUMNS "+
+	enginetest.Exec(t, d.SQL, "CREATE TABLE users (name VARCHAR(9)) CHARACTER SET utf8mb4")
+	all, err := enginetest.Texts(d.SQL, "SELECT COLLATION_NAME FROM information_schema.COLUMNS "+
 		"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'users'")
 	if err != nil || len(all) != 1 || kindOfCollation(all[0][0]) == "" {
 		t.Fatalf("no kind of keys is for the default collation %q: %v", all, err)
@@ -47,19 +47,19 @@ func collationsOf(t *testing.T, d *dbtest.Database) (names []string) {
 
 // weightsOf returns the weight of each text in a collation: of two texts with one weight, = takes
 // the one for the other.
-func weightsOf(t *testing.T, d *dbtest.Database, collation string, texts []string) map[string]string {
+func weightsOf(t *testing.T, d *enginetest.Database, collation string, texts []string) map[string]string {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "DROP TABLE IF EXISTS texts")
-	dbtest.Exec(t, d.SQL, "CREATE TABLE texts (text VARCHAR(9) CHARACTER SET utf8mb4 COLLATE "+collation+")")
+	enginetest.Exec(t, d.SQL, "DROP TABLE IF EXISTS texts")
+	enginetest.Exec(t, d.SQL, "CREATE TABLE texts (text VARCHAR(9) CHARACTER SET utf8mb4 COLLATE "+collation+")")
 	for some := range slices.Chunk(texts, 8192) {
 		var rows strings.Builder
 		for _, text := range some {
 			fmt.Fprintf(&rows, ",(_utf8mb4 0x%x)", text)
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO texts VALUES "+rows.String()[1:])
+		enginetest.Exec(t, d.SQL, "INSERT INTO texts VALUES "+rows.String()[1:])
 	}
 	weights := make(map[string]string, len(texts))
-	rows, err := dbtest.Texts(d.SQL, "SELECT HEX(text), HEX(WEIGHT_STRING(text)) FROM texts")
+	rows, err := enginetest.Texts(d.SQL, "SELECT HEX(text), HEX(WEIGHT_STRING(text)) FROM texts")
 	if err != nil || len(rows) != len(texts) {
 		t.Fatalf("%d weights of %d: %v", len(rows), len(texts), err)
 	}
@@ -149,7 +149,7 @@ func orders() (pairs []string) {
 func TestNamesEqualInCollationAreOneBucket(t *testing.T) {
 	nightly.Only(t, "all characters of Unicode in each collation of an engine")
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		for _, collation := range collationsOf(t, d) {
 			rule := service.KeyRule{Kind: kindOfCollation(collation)}

@@ -10,31 +10,31 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // holdOpen opens a transaction of an isolation level as an account, carries out statements in
 // it, and returns what ends it.
-func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ...string) (end func()) {
+func holdOpen(t *testing.T, as *enginetest.Database, isolation string, statements ...string) (end func()) {
 	t.Helper()
 	conn, err := as.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL "+isolation)
-	dbtest.Exec(t, conn, "BEGIN")
+	enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL "+isolation)
+	enginetest.Exec(t, conn, "BEGIN")
 	for _, statement := range statements {
 		// Refused for want of a right, or MariaDB does not know FOR SHARE.
 		if _, err := conn.ExecContext(context.Background(), statement); err != nil && !session.IsOneOf(err, []uint16{1142, 1064}) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	return func() { dbtest.Exec(t, conn, "ROLLBACK") }
+	return func() { enginetest.Exec(t, conn, "ROLLBACK") }
 }
 
 // views are what analysts read.
@@ -53,7 +53,7 @@ func views() []string {
 // edited.
 func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		decided, err := ask(t.Context(), store, check(user("alice"), user("bob")))
 		if err != nil {
@@ -90,13 +90,13 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 // of, and shows that the test above could fail.
 func TestLocksDespiteViewsAreAsDocumented(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		decided(t, store, user("alice"))
 		analyst, dba := d.RoleAccount(t, roles.Analyst), d.RoleAccount(t, roles.DBA)
 		const count = "SET @n = (SELECT COUNT(*) FROM read_txn)"
 		for _, c := range []struct {
-			as        *dbtest.Database
+			as        *enginetest.Database
 			isolation string
 			statement string
 			stops     bool
@@ -120,7 +120,7 @@ func TestLocksDespiteViewsAreAsDocumented(t *testing.T) {
 // table before a condition is looked at.
 func TestViewsUseTheIndexesOfTheirTables(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, _ := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		queries := map[string]string{
 			"SELECT id FROM read_txn WHERE zone_id = 1 AND bucket_key = 'alice' AND created_at > UTC_TIMESTAMP() - INTERVAL 1 " +
@@ -143,7 +143,7 @@ func TestViewsUseTheIndexesOfTheirTables(t *testing.T) {
 }
 
 // explained returns the tables and keys of a query's plan.
-func explained(t *testing.T, d *dbtest.Database, query string) string {
+func explained(t *testing.T, d *enginetest.Database, query string) string {
 	t.Helper()
 	var rows []struct{ Table, Key sql.NullString }
 	if err := sqlx.NewDb(d.SQL, "mysql").Unsafe().Select(&rows, "EXPLAIN FORMAT=TRADITIONAL "+query); err != nil {

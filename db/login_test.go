@@ -12,21 +12,21 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 // MySQL refuses an account with an expired password when it connects, and MariaDB refuses its first
 // statement.
 func TestNewAccountIsReadAfterPasswordExpires(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))
 		old, renewed := d.ServiceAccount(t), d.ServiceAccount(t)
 		account, _ := accountOf(t, old)
-		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" PASSWORD EXPIRE")
+		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" PASSWORD EXPIRE")
 		store := connect(t, old, session.Options{Reread: func() (string, error) { return renewed.DSN, nil }})
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("check: %v", err)
@@ -41,7 +41,7 @@ func TestNewAccountIsReadAfterPasswordExpires(t *testing.T) {
 // that goes on.
 func TestNewPasswordIsReadWhenOldIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1000, time.Hour))
 		narrow := d.ServiceAccount(t)
 		account, _ := accountOf(t, narrow)
@@ -72,7 +72,7 @@ func TestNewPasswordIsReadWhenOldIsRefused(t *testing.T) {
 			}
 		}
 		works("at first", nil)
-		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'second'")
+		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'second'")
 		works("on the connections of before", nil)
 		if n := readings.Load(); n != 0 {
 			t.Errorf("the DSN was read %d times without need", n)
@@ -122,21 +122,21 @@ func (a authority) sign(t *testing.T, name string) (certFile, keyFile string) {
 // TLS and as one that needs a certificate.
 func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		ours, stranger := newAuthority(t), newAuthority(t)
 		serverCert, serverKey := ours.sign(t, "server")
 		clientCert, clientKey := ours.sign(t, "velocity")
-		port := dbtest.FreePort(t)
+		port := enginetest.FreePort(t)
 		server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1",
 			"--ssl-ca="+ours.file, "--ssl-cert="+serverCert, "--ssl-key="+serverKey)
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
 		cfg, err := mysql.ParseDSN(d.DSN)
 		if err != nil {
 			t.Fatal("parse dsn: unreadable")
 		}
 		for user, need := range map[string]string{"by_tls": "SSL", "by_cert": "X509"} {
-			dbtest.Exec(t, d.SQL, "CREATE USER "+user+"@'127.0.0.1' IDENTIFIED BY 'pass' REQUIRE "+need)
-			dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO "+user+"@'127.0.0.1'")
+			enginetest.Exec(t, d.SQL, "CREATE USER "+user+"@'127.0.0.1' IDENTIFIED BY 'pass' REQUIRE "+need)
+			enginetest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO "+user+"@'127.0.0.1'")
 		}
 		connects := func(user, host string, files session.TLSFiles) error {
 			dsn, err := session.WithTLS(fmt.Sprintf("%s:pass@tcp(%s:%d)/%s", user, host, port, cfg.DBName), files)
@@ -219,16 +219,16 @@ func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
 
 func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		p := dbtest.Through(t, d.DSN)
+		p := enginetest.Through(t, d.DSN)
 		var told atomic.Int64
 		o := session.Options{DSN: p.DSN, Observe: func(e session.Event) {
 			if e == session.OtherDatabase {
 				told.Add(1)
 			}
 		}}
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, o)
+		store := connect(t, &enginetest.Database{DSN: p.DSN}, o)
 		probe := store.Probe()
 		decided(t, store, user("alice"))
 		var identity string
@@ -236,7 +236,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 			len(identity) != 36 {
 			t.Fatalf("identity %q, %v", identity, err)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = UUID() WHERE name = 'database'")
+		enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = UUID() WHERE name = 'database'")
 		p.Cut()
 		for range 3 {
 			if _, err := ask(t.Context(), store, check(user("alice"))); !errors.Is(err, service.ErrAway) {
@@ -249,7 +249,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") || told.Load() < 3 {
 			t.Errorf("readiness says %v, %d refusals were told", err, told.Load())
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)
+		enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("back at its own: %v", err)
 		}

@@ -8,26 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/explain"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // bench is a Store as servicetest.Exercise wants it, with a front that normalises
 // keys and the database behind it.
 type bench struct {
 	service.Checker
 	service.OutcomeStore
-	*dbtest.Database
+	*enginetest.Database
 	store *Store
 }
 
-func newBench(tb testing.TB, d *dbtest.Database) bench {
+func newBench(tb testing.TB, d *enginetest.Database) bench {
 	tb.Helper()
 	store := connect(tb, d, session.Options{LockWait: time.Minute}) // hundreds of callers on one bucket, and a slow machine
 	return bench{nil, store, d, store}.asking(store)
@@ -135,7 +135,7 @@ type explainedBench struct {
 }
 
 func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	return dbtest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
+	return enginetest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
@@ -161,7 +161,7 @@ func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.D
 
 // stand sets up what most tests need: a fresh database with these zones, and a
 // store on it.
-func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func stand(tb testing.TB, engine *enginetest.Engine, o session.Options, zones ...service.Zone) (*enginetest.Database, *Store) {
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)
@@ -169,19 +169,19 @@ func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...ser
 
 // through is stand with a proxy between the store and the engine.
 func through(
-	t *testing.T, engine *dbtest.Engine, o session.Options, zones ...service.Zone,
-) (*dbtest.Database, *dbtest.Proxy, *Store) {
+	t *testing.T, engine *enginetest.Engine, o session.Options, zones ...service.Zone,
+) (*enginetest.Database, *enginetest.Proxy, *Store) {
 	t.Helper()
 	d := engine.Database(t, zones...)
-	p := dbtest.Through(t, d.DSN)
-	return d, p, connect(t, &dbtest.Database{DSN: p.DSN}, o)
+	p := enginetest.Through(t, d.DSN)
+	return d, p, connect(t, &enginetest.Database{DSN: p.DSN}, o)
 }
 
 // migrated returns a new database of a test's own server, with these zones.
-func migrated(t *testing.T, server *localdb.Server, zones ...service.Zone) *dbtest.Database {
+func migrated(t *testing.T, server *localdb.Server, zones ...service.Zone) *enginetest.Database {
 	t.Helper()
-	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-	dbtest.Migrate(t, d.DSN)
+	d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
+	enginetest.Migrate(t, d.DSN)
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
@@ -213,14 +213,14 @@ func counter(t *testing.T, on interface {
 }
 
 // connect returns the store of a database with the newest schema.
-func connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
+func connect(tb testing.TB, d *enginetest.Database, o session.Options) *Store {
 	tb.Helper()
 	o.DSN, o.ConnectTimeout = d.DSN, time.Minute
 	store, err := Open(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	dbtest.AtEnd(tb, func() { _ = store.Close() })
+	enginetest.AtEnd(tb, func() { _ = store.Close() })
 	return store
 }
 
@@ -235,16 +235,16 @@ func check(buckets ...service.Bucket) []service.Check {
 func user(key string) service.Bucket { return service.Bucket{ZoneID: 1, Key: key} }
 
 // sqlSession is one plain connection, like an SQL client's.
-func sqlSession(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
+func sqlSession(t *testing.T, d *enginetest.Database, settings ...string) *sql.Conn {
 	t.Helper()
 	conn, err := d.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	dbtest.AtEnd(t, func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
+	enginetest.AtEnd(t, func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
 	for _, setting := range settings {
-		dbtest.Exec(t, conn, setting)
+		enginetest.Exec(t, conn, setting)
 	}
 	return conn
 }
@@ -294,14 +294,14 @@ func meanwhile(work func()) (stop func()) {
 }
 
 // wantSettled audits what is recorded in steady zones, and wants no transaction open.
-func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
+func wantSettled(t *testing.T, d *enginetest.Database, zones ...service.Zone) {
 	t.Helper()
 	d.Audit(t, zones...)
 	d.AwaitNone(t, "the test")
 }
 
 // wantHolderAlone wants no transaction open but that of who holds a bucket.
-func wantHolderAlone(t *testing.T, d *dbtest.Database) {
+func wantHolderAlone(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	if open, _ := d.Transactions(t); open != 1 {
 		t.Errorf("%d transactions are open, want the holder's alone", open)

@@ -9,21 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // making begins to make the row of a bucket, as a check in progress does, until end.
-func making(t *testing.T, d *dbtest.Database, bucket service.Bucket) (end func(commit bool)) {
+func making(t *testing.T, d *enginetest.Database, bucket service.Bucket) (end func(commit bool)) {
 	t.Helper()
 	tx, err := d.SQL.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback() })
-	dbtest.Exec(t, tx, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", bucket.ZoneID, bucket.Key)
+	enginetest.Exec(t, tx, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", bucket.ZoneID, bucket.Key)
 	return func(commit bool) {
 		t.Helper()
 		if commit {
@@ -41,7 +41,7 @@ func making(t *testing.T, d *dbtest.Database, bucket service.Bucket) (end func(c
 // test: only an answer that waits for nothing comes in time.
 func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const others = 20
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		ask := func(store *Store, checks []service.Check, held ...int) {
@@ -84,7 +84,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 
 func TestRowsAreMadeImmediatelyForMostlyNewBuckets(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		d := on.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("old"))()
 		d.Hold(t, user("older"))()
@@ -124,7 +124,7 @@ func ruled(checks []service.Check) []service.Check {
 
 func TestNoRowIsLeftInDeletedZone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, on *enginetest.Engine) {
 		d, store := stand(t, on, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
 		decide(t, store, check(user("a"), other("a")))
@@ -147,7 +147,7 @@ func TestNoRowIsLeftInDeletedZone(t *testing.T) {
 // waits for the gap before it.
 func TestLastMomentRowOfAnotherSessionIsRead(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		locking := zone(1, 5, time.Minute)
 		locking.Lockout = time.Hour
 		d, store := stand(t, engine, session.Options{}, locking)
@@ -156,12 +156,12 @@ func TestLastMomentRowOfAnotherSessionIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = other.Rollback() })
-		dbtest.Exec(t, other, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'a' FOR UPDATE")
+		enginetest.Exec(t, other, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'a' FOR UPDATE")
 		var decision service.Decision
 		var asking sync.WaitGroup
 		asking.Go(func() { decision, err = ask(t.Context(), store, check(user("a"), user("b"))) })
 		d.AwaitWaiting(t, 1)
-		dbtest.Exec(t, other, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until, lockout_us) "+
+		enginetest.Exec(t, other, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until, lockout_us) "+
 			"VALUES (1, 'b', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 3600000000)")
 		if err := other.Commit(); err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func TestLastMomentRowOfAnotherSessionIsRead(t *testing.T) {
 // which another row is held: an engine that reads the table from end to end meets it.
 func TestBatchNeverMeetsUnrequestedRow(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		decide(t, store, check(user("a"), user("b")))
 		d.Hold(t, user("not asked for"))
@@ -200,7 +200,7 @@ func TestBatchNeverMeetsUnrequestedRow(t *testing.T) {
 // packet: what a batch has found taken it must know by itself.
 func TestHeldBucketIsGivenUpDespiteForgottenHints(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
 		store := connect(t, d, session.Options{})
@@ -228,7 +228,7 @@ func TestHeldBucketIsGivenUpDespiteForgottenHints(t *testing.T) {
 // has waited for a lock until the lock wait was over.
 func TestDirtyReadDoesNotAffectNextTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		decide(t, store, check(user("there")))
 		making(t, d, user("in the making"))

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestReportFinishesHalfDoneEarlierReport does by hand what is left when one shard commits
@@ -34,7 +34,7 @@ func TestReportFinishesHalfDoneEarlierReport(t *testing.T) {
 			reset := service.Bucket{ZoneID: 2, Key: "203.0.113.9"}
 			decision := decided(t, store, user("alice"), reset)
 			d.LeaveUnaudited()
-			dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = ?, counted = FALSE WHERE zone_id = 2", test.said)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = ?, counted = FALSE WHERE zone_id = 2", test.said)
 			// A later attempt in the bucket whose shard has committed must not be reset again.
 			decided(t, store, reset)
 			// However late it comes: the outcome is decided.

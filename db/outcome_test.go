@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // failures is zone 1, where failures count.
@@ -56,9 +56,9 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 			// As if others had been given the ids between.
 			first := decisions[0].Verdicts[0].TxnID
 			for i := len(buckets) - 1; i > 0; i-- {
-				dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET id = ? WHERE id = ?", first+uint64(i*apart), decisions[0].Verdicts[i].TxnID)
+				enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET id = ? WHERE id = ?", first+uint64(i*apart), decisions[0].Verdicts[i].TxnID)
 			}
-			dbtest.Exec(t, d.SQL, fmt.Sprint("ALTER TABLE zone_txn AUTO_INCREMENT = ", first+uint64(3*apart)+10))
+			enginetest.Exec(t, d.SQL, fmt.Sprint("ALTER TABLE zone_txn AUTO_INCREMENT = ", first+uint64(3*apart)+10))
 			for i := range buckets { // whichever is named
 				report := service.Report{TxnID: first + uint64(i*apart), Outcome: service.OutcomeFailure}
 				if receipts, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
@@ -67,7 +67,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure' AND id >= ?", first); n != len(buckets) {
 					t.Errorf("%d apart, txn %d: the outcome speaks for %d of %d", apart, i, n, len(buckets))
 				}
-				dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL")
+				enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL")
 			}
 		}
 	})
@@ -78,15 +78,15 @@ func TestAnOutcomeIsTakenWhateverHappenedMeanwhile(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		for name, c := range map[string]struct {
-			do   func(d *dbtest.Database, sibling uint64)
+			do   func(d *enginetest.Database, sibling uint64)
 			left int // txns that the outcome speaks for
 		}{
-			"a sibling was deleted": {func(d *dbtest.Database, sibling uint64) {
+			"a sibling was deleted": {func(d *enginetest.Database, sibling uint64) {
 				d.LeaveUnaudited()
-				dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", sibling)
+				enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", sibling)
 			}, 2},
-			"the zone was deleted": {func(d *dbtest.Database, _ uint64) { d.DeleteZone(t, 1) }, 3},
-			"the zone is being edited": {func(d *dbtest.Database, _ uint64) {
+			"the zone was deleted": {func(d *enginetest.Database, _ uint64) { d.DeleteZone(t, 1) }, 3},
+			"the zone is being edited": {func(d *enginetest.Database, _ uint64) {
 				sqlSession(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
 			}, 3},
 		} {
@@ -104,7 +104,7 @@ func TestAnOutcomeIsTakenWhateverHappenedMeanwhile(t *testing.T) {
 // TestAResetWaitsForNoOtherBucket has another session record the bucket that comes next in the index.
 func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		resetting := zone(1, 100, time.Hour)
 		resetting.ResetOnSuccess = true
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, resetting)
@@ -115,7 +115,7 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 		}
 		d.LeaveUnaudited()
 		// So many that no engine reads the whole table in place of a range of an index.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"WITH RECURSIVE other AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM other WHERE i < 900) "+
 			"SELECT UTC_TIMESTAMP(6), 1, CONCAT('k', i), 0, 0, 1 FROM other")
 		end := holdOpen(t, d, "READ COMMITTED",

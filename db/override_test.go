@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func deny(key string) service.Override {
@@ -26,7 +26,7 @@ func within(prefix string) service.Override {
 }
 
 // overridden is a database with zone 1, whose keys are addresses.
-func overridden(t *testing.T, f form) (*dbtest.Database, *Store) {
+func overridden(t *testing.T, f form) (*enginetest.Database, *Store) {
 	t.Helper()
 	return f.stand(t, session.Options{}, service.Zone{
 		ID: 1, Rate: 5, Window: time.Minute,
@@ -129,7 +129,7 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 			if _, err := store.Records.SetOverride(t.Context(), moved, "bob"); !errors.Is(err, service.ErrConflict) {
 				t.Errorf("%s, moved onto another: %v, want ErrConflict", name, err)
 			}
-			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", first.ID)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", first.ID)
 			second, err := store.Records.AddOverride(t.Context(), o, "bob")
 			if err != nil || second.ID == first.ID || second.CreatedBy != "bob" {
 				t.Errorf("%s, when the first has expired: %+v, %v", name, second, err)
@@ -186,7 +186,7 @@ func TestOfTwoBansTheLaterEndStays(t *testing.T) {
 			if _, err := store.Records.ExtendOverride(t.Context(), other, ""); !errors.Is(err, service.ErrConflict) {
 				t.Errorf("%s, allowed: %v, want ErrConflict", name, err)
 			}
-			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6)")
+			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6)")
 			if got, err := store.Records.ExtendOverride(t.Context(), other, ""); err != nil || got.Action != service.OverrideAllow {
 				t.Errorf("%s, when the ban has expired: %+v, %v", name, got, err)
 			}
@@ -274,7 +274,7 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 // bits.
 func TestLifetimeDenyIsAnsweredAlikeByBothForms(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := overridden(t, form{engine})
 		o := deny("192.0.2.1")
 		o.ExpiresAt.Time = time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -298,7 +298,7 @@ func TestLifetimeDenyIsAnsweredAlikeByBothForms(t *testing.T) {
 // or in none.
 func TestOverrideComingAndGoingNeverSplitsCheck(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := overridden(t, form{engine})
 		d.SetZone(t, zone(1, 1_000_000, time.Hour))
 		d.SetZone(t, zone(2, 0, time.Hour))
@@ -306,7 +306,7 @@ func TestOverrideComingAndGoingNeverSplitsCheck(t *testing.T) {
 		d.SetOverride(t, allow)
 		toggle := "deny"
 		stop := meanwhile(func() {
-			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET action = ? WHERE zone_id = 2 AND bucket_key = 'b'", toggle)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET action = ? WHERE zone_id = 2 AND bucket_key = 'b'", toggle)
 			toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
 		})
 		for range 300 {
@@ -330,7 +330,7 @@ SELECT check_id FROM zone_txn WHERE check_id IS NOT NULL GROUP BY check_id HAVIN
 // TestSQLCallersNameAddressesAlone holds for zones of addresses with overrides of networks.
 func TestSQLCallersNameAddressesAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		addresses := zone(1, 5, time.Hour)
 		addresses.Keys = service.KeyRule{Kind: service.KeyIP}

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestAPartitionedHistoryIsPruned holds that a check, a report and a look-up by an id read the partitions of their time,
@@ -19,7 +19,7 @@ import (
 func TestAPartitionedHistoryIsPruned(t *testing.T) {
 	t.Parallel()
 	const few, many = 10, 60
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		// A server that other tests use, too, may have to open tables anew at any time, which are look-ups.
 		server := engine.Private(t, t.TempDir())
 		short, long := lookUps(t, server, few), lookUps(t, server, many)
@@ -48,13 +48,13 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		day := time.Now().UTC().AddDate(0, 0, -1-partitions+i)
 		days = append(days, fmt.Sprintf("PARTITION p%d VALUES LESS THAN ('%s')", i, day.Format(time.DateOnly)))
 	}
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
 		strings.Join(days, ", ")+", PARTITION newest VALUES LESS THAN (MAXVALUE))")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3") // so its buckets may hold more than its rate
-	store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})     // one session for checks, and one for reports
+	enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3") // so its buckets may hold more than its rate
+	store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})         // one session for checks, and one for reports
 	// A mark lies between the partitions of the past and the txns.
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (1000, UTC_TIMESTAMP(6))")
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (1000, UTC_TIMESTAMP(6))")
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 		"VALUES (1000, UTC_TIMESTAMP(6), 9, 'x', FALSE, FALSE, FALSE)")
 	var txnID uint64
 	asks := func(buckets ...service.Bucket) func() error {

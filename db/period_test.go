@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestPeriodsBeginAlikeInGoAndInSQL asks both for the bounds of periods at random instants of 230 years, many of them at
 // the edge of a month.
 func TestPeriodsBeginAlikeInGoAndInSQL(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 		for range 20 {
@@ -71,7 +71,7 @@ func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
 // quota, and the second one counts all txns.
 func TestLoneChecksOfQuotaAreCountedByTally(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		w := newTwin(t, engine, false, func(s *Store) []service.CheckStore { return []service.CheckStore{s} })
 		now := time.Date(2028, 2, 20, 12, 0, 0, 0, time.UTC)
 		w.setClock(t, now)

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestSplitCallTellsWhichChecksMayBeCounted cuts the connection after the
@@ -18,7 +18,7 @@ import (
 func TestSplitCallTellsWhichChecksMayBeCounted(t *testing.T) {
 	t.Parallel()
 	const most, each = 250, 4 // checks of a transaction, buckets of a check
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, p, store := through(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		checks := make([]service.Check, most+50)
 		for i := range checks {
@@ -27,7 +27,7 @@ func TestSplitCallTellsWhichChecksMayBeCounted(t *testing.T) {
 			}
 		}
 		p.BeforeAnswer("RELEASE SAVEPOINT", func() {
-			dbtest.Eventually(t, "the first transaction is recorded", func() bool {
+			enginetest.Eventually(t, "the first transaction is recorded", func() bool {
 				return d.Count(t, "SELECT COUNT(*) FROM zone_txn") == most*each
 			})
 			cut := p.Cut
@@ -56,7 +56,7 @@ func TestSplitCallTellsWhichChecksMayBeCounted(t *testing.T) {
 // the table in their transactions, and for outcomes.
 func TestLongLockedTableLeavesOnlyAllowedConnections(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		const conns, own, rounds, callers, kinds = 8, 2, 3, 6, 3
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own)
@@ -91,7 +91,7 @@ func TestLongLockedTableLeavesOnlyAllowedConnections(t *testing.T) {
 				t.Errorf("%d connections, want %d at most", n-own, conns)
 			}
 		}
-		dbtest.Eventually(t, "nobody waits for the table any more", func() bool {
+		enginetest.Eventually(t, "nobody waits for the table any more", func() bool {
 			if n := len(d.Sessions(t)); n > conns+own {
 				t.Fatalf("%d connections, want %d at most", n-own, conns)
 			}
@@ -105,10 +105,10 @@ func TestLongLockedTableLeavesOnlyAllowedConnections(t *testing.T) {
 // says by error 1467. MySQL runs no handler of a procedure for it.
 func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
 		} {
@@ -123,7 +123,7 @@ func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 			if _, err := caller.ExecContext(t.Context(), "CALL check_velocity(1, 'a')"); !session.IsNumber(err, 1467) {
 				t.Errorf("a caller by SQL: %v", err)
 			}
-			dbtest.Exec(t, caller, "ROLLBACK") // as docs/dba.md says
+			enginetest.Exec(t, caller, "ROLLBACK") // as docs/dba.md says
 			d.AwaitNone(t, "a caller by SQL")
 		}
 		wantNothing(t, d)
@@ -133,9 +133,9 @@ func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 func TestChecksBeyondSmallestPacketAreSplitOrRefused(t *testing.T) {
 	t.Parallel()
 	const smallest, callsOfAll, rate = 1024, 3, 2
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := migrated(t, engine.Private(t, t.TempDir()), zone(1, rate, time.Hour))
-		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
+		enginetest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns}) // one session for all
 		var checks []service.Check
 		for i := range 60 {
@@ -156,7 +156,7 @@ func TestChecksBeyondSmallestPacketAreSplitOrRefused(t *testing.T) {
 			}
 		}
 		d.WantCount(t, callsOfAll*tooLong, "SELECT COUNT(*) FROM zone_txn")
-		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", 1<<20)
+		enginetest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", 1<<20)
 		if _, err := ask(t.Context(), store, checks[tooLong:]); err != nil {
 			t.Errorf("the limit is higher now: %v", err)
 		}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/tools/enginetest"
 )
 
 // TestRunnersAndCallersKeepToTheirOwnConnections fills the part of callers first, and then that of a runner.
 func TestRunnersAndCallersKeepToTheirOwnConnections(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		store := connect(t, engine.Database(t, zone(1, 5, time.Hour)), session.Options{MaxConns: session.LeastMaxConns})
 		runners := []*session.Pool{store.part(1), store.part(1), store.part(1)}
 		full := func(pool *session.Pool) bool {

@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/records"
 	"velocityd/db/retention"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // portableBench is a bench on portable tables, with a DBA who keeps by statements what triggers
 // keep on MySQL.
 type portableBench struct{ explainedBench }
 
-func newPortableBench(tb testing.TB, d *dbtest.Database) portableBench {
+func newPortableBench(tb testing.TB, d *enginetest.Database) portableBench {
 	tb.Helper()
 	store := form{}.connect(tb, d, session.Options{LockWait: time.Minute})
 	return portableBench{explainedBench{bench{nil, store, d, store}.asking(store), tb}}
@@ -31,13 +31,13 @@ func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
 		tb.Fatal(err)
 	}
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = UTC_TIMESTAMP(6), revision = revision + 1 WHERE id = ?", zone.ID)
+	enginetest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = UTC_TIMESTAMP(6), revision = revision + 1 WHERE id = ?", zone.ID)
 }
 
 func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
 	if o.Prefix.IsValid() {
-		dbtest.Exec(tb, b.SQL, "DELETE FROM zone_override WHERE zone_id = ? AND prefix = ?", o.ZoneID, o.Prefix.String())
+		enginetest.Exec(tb, b.SQL, "DELETE FROM zone_override WHERE zone_id = ? AND prefix = ?", o.ZoneID, o.Prefix.String())
 	}
 	b.Database.SetOverride(tb, o)
 	if o.Prefix.IsValid() {
@@ -45,12 +45,12 @@ func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
 		if o.Prefix.Addr().Is4() {
 			family = 4
 		}
-		dbtest.Exec(tb, b.SQL, "UPDATE zone_override SET network = ? WHERE zone_id = ? AND prefix = ?",
+		enginetest.Exec(tb, b.SQL, "UPDATE zone_override SET network = ? WHERE zone_id = ? AND prefix = ?",
 			records.Network(netip.PrefixFrom(o.Prefix.Addr(), o.Prefix.Bits())), o.ZoneID, o.Prefix.String())
-		dbtest.Exec(tb, b.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, ?, ?)",
+		enginetest.Exec(tb, b.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, ?, ?)",
 			o.ZoneID, family, o.Prefix.Bits())
 	}
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_master SET overridden = TRUE, revision = revision + 1 WHERE id = ?", o.ZoneID)
+	enginetest.Exec(tb, b.SQL, "UPDATE zone_master SET overridden = TRUE, revision = revision + 1 WHERE id = ?", o.ZoneID)
 }
 
 // Age does by separate statements what Database.Age does, because no shard of Vitess knows the
@@ -66,7 +66,7 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 	us := by.Microseconds()
 	b.AgeRows(tb, bucket, us)
 	for id := range attempts {
-		dbtest.Exec(tb, b.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND WHERE attempt_id = ?", us, id)
+		enginetest.Exec(tb, b.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND WHERE attempt_id = ?", us, id)
 	}
 }
 
@@ -74,8 +74,8 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 // statements in place of procedures and triggers.
 func TestPortableStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) servicetest.Subject { return newPortableBench(t, dbtest.Portable(t)) }
-	if dbtest.Portable(t).IsTiDB(t) {
+	open := func(t *testing.T) servicetest.Subject { return newPortableBench(t, enginetest.Portable(t)) }
+	if enginetest.Portable(t).IsTiDB(t) {
 		servicetest.Exercise(t, open)
 		return
 	}
@@ -90,12 +90,12 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 // bucket would have no lock then, and more than the rate would pass.
 func TestPortableSessionsLockUnchangedRows(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t)
+	d := enginetest.Portable(t)
 	if !d.IsTiDB(t) {
 		t.Skip("the variable is TiDB's")
 	}
-	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
-	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
+	enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
+	t.Cleanup(func() { enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
 	err := form{}.connect(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		var r session.Reading
 		r.SQL("SELECT @@tidb_lock_unchanged_keys")
@@ -115,28 +115,28 @@ func TestPortableSessionsLockUnchangedRows(t *testing.T) {
 // form is a kind of database that carries out the rules: an engine with procedures and triggers,
 // or MySQL with the portable tables, which have none.
 type form struct {
-	engine *dbtest.Engine // nil for the portable tables
+	engine *enginetest.Engine // nil for the portable tables
 }
 
 // eachForm runs test on every engine, and on the portable tables.
 func eachForm(t *testing.T, test func(t *testing.T, f form)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) { test(t, form{engine}) })
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) { test(t, form{engine}) })
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		test(t, form{})
 	})
 }
 
-func (f form) database(tb testing.TB, zones ...service.Zone) *dbtest.Database {
+func (f form) database(tb testing.TB, zones ...service.Zone) *enginetest.Database {
 	tb.Helper()
 	if f.engine == nil {
-		return dbtest.Portable(tb, zones...)
+		return enginetest.Portable(tb, zones...)
 	}
 	return f.engine.Database(tb, zones...)
 }
 
-func (f form) connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
+func (f form) connect(tb testing.TB, d *enginetest.Database, o session.Options) *Store {
 	tb.Helper()
 	if f.engine == nil {
 		var version, comment string
@@ -150,7 +150,7 @@ func (f form) connect(tb testing.TB, d *dbtest.Database, o session.Options) *Sto
 	return connect(tb, d, o)
 }
 
-func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*enginetest.Database, *Store) {
 	tb.Helper()
 	d := f.database(tb, zones...)
 	return d, f.connect(tb, d, o)
@@ -160,7 +160,7 @@ func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*d
 func TestPortableOverridesThatExpiredLeaveTheirAudit(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
-	dbtest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at, created_at) VALUES
+	enginetest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at, created_at) VALUES
 		(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY, UTC_TIMESTAMP()),
 		(1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR, UTC_TIMESTAMP())`)
 	if err := store.Retention().Finish(t.Context(), func(run retention.Run) {

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/prover"
 	"velocityd/db/session"
 	"velocityd/service"
 	limits "velocityd/service/proof"
+	"velocityd/tools/enginetest"
 )
 
 // eachProven runs a test on each engine, and on the portable tables, with a store.
-func eachProven(t *testing.T, test func(*testing.T, *dbtest.Database, *Store)) {
+func eachProven(t *testing.T, test func(*testing.T, *enginetest.Database, *Store)) {
 	t.Helper()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns})
@@ -45,20 +45,20 @@ func proveAll(t *testing.T, store *Store, o prover.Options) (kinds []limits.Kind
 }
 
 // agePast moves all that was recorded, and the changes of zones, ten minutes into the past, so that no slack excuses it.
-func agePast(t *testing.T, d *dbtest.Database) {
+func agePast(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	const ago = " - INTERVAL 10 MINUTE"
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at"+ago+", repeated_at = repeated_at"+ago+
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at"+ago+", repeated_at = repeated_at"+ago+
 		", uncounted_at = uncounted_at"+ago)
-	dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET created_at = created_at"+ago)
-	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET created_at = created_at"+ago)
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
 }
 
 // TestEachBadRowIsFound records attempts as callers do, and then lets somebody with SQL change or remove one row: each kind
 // of change is found, and nothing is found before.
 func TestEachBadRowIsFound(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *dbtest.Database, store *Store) {
+	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.LeaveUnaudited() // it is audited here
 		user, address := service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"}
 		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, RecordBlocked: 1})
@@ -113,7 +113,7 @@ func TestEachBadRowIsFound(t *testing.T) {
 			},
 		} {
 			restore := keepTables(t, d, "zone_txn", "zone_hour")
-			dbtest.Exec(t, d.SQL, c.statement)
+			enginetest.Exec(t, d.SQL, c.statement)
 			kinds, result := proveAll(t, store, prover.Options{})
 			if !slices.Equal(kinds, c.want) {
 				t.Errorf("%s: found %v, want %v", c.name, kinds, c.want)
@@ -130,7 +130,7 @@ func TestEachBadRowIsFound(t *testing.T) {
 // in since and before are proven by the limit of their time.
 func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *dbtest.Database, store *Store) {
+	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.LeaveUnaudited()
 		ctx := t.Context()
 		zone := service.Zone{ID: 1, Rate: 4, Window: time.Minute}
@@ -149,7 +149,7 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', 240, "+
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', 240, "+
 			"IF(action = 'update', 120, 30)) MINUTE")
 		over := []limits.Kind{limits.KindOverRate}
 		for _, c := range []struct {
@@ -168,9 +168,9 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 			{"alice", 10, 2, nil},
 			{"alice", 10, 3, over},
 		} {
-			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+			enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn")
 			for range c.txn {
-				dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+				enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 					"VALUES (UTC_TIMESTAMP(6) - INTERVAL ? MINUTE, 1, ?, 0, 0, 1)", c.minutes, c.key)
 			}
 			if kinds, result := proveAll(t, store, prover.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
@@ -205,25 +205,25 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 }
 
 // keepTables returns a function that makes tables as they are now.
-func keepTables(t *testing.T, d *dbtest.Database, tables ...string) (restore func()) {
+func keepTables(t *testing.T, d *enginetest.Database, tables ...string) (restore func()) {
 	t.Helper()
 	for _, table := range tables {
-		dbtest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" LIKE "+table) // TiDB has no CREATE TABLE … SELECT
-		dbtest.Exec(t, d.SQL, "INSERT INTO kept_"+table+" SELECT * FROM "+table)
+		enginetest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" LIKE "+table) // TiDB has no CREATE TABLE … SELECT
+		enginetest.Exec(t, d.SQL, "INSERT INTO kept_"+table+" SELECT * FROM "+table)
 	}
 	return func() {
 		t.Helper()
 		for _, table := range tables {
-			dbtest.Exec(t, d.SQL, "DELETE FROM "+table)
-			dbtest.Exec(t, d.SQL, "INSERT INTO "+table+" SELECT * FROM kept_"+table)
-			dbtest.Exec(t, d.SQL, "DROP TABLE kept_"+table)
+			enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
+			enginetest.Exec(t, d.SQL, "INSERT INTO "+table+" SELECT * FROM kept_"+table)
+			enginetest.Exec(t, d.SQL, "DROP TABLE kept_"+table)
 		}
 	}
 }
 
 func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *dbtest.Database, store *Store) {
+	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
 		attemptLogins(t, store, service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})
@@ -235,7 +235,7 @@ func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 		}
 		defer tx.Rollback()
 		for _, change := range []string{"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1", "zone_master SET rate = rate + 1"} {
-			dbtest.Exec(t, tx, "UPDATE "+change) // locks all rows
+			enginetest.Exec(t, tx, "UPDATE "+change) // locks all rows
 		}
 		if kinds, result := proveAll(t, store, prover.Options{}); len(kinds) > 0 || result.Rows == 0 {
 			t.Errorf("found %v in %+v", kinds, result)

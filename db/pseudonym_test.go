@@ -10,15 +10,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, zone := range servicetest.RotationZones() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -46,10 +46,10 @@ func hiding() service.Zone {
 
 func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, hiding(), service.Zone{ID: 2, Rate: 2, Window: time.Hour})
 		// As if alice had come before the zone began to hide keys.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'alice')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'alice')")
 		before := d.Count(t, "SELECT COUNT(*) FROM zone_audit")
 		for _, key := range []string{
 			"alice", "bob", "hmac:k1:short", strings.Replace(pseudonym, "hmac", "HMAC", 1), pseudonym + "x",
@@ -84,7 +84,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 			"CALL check_velocity_buckets('[{\"zone_id\":1,\"bucket_key\":\"" + pseudonym + "\"}]', NULL)",
 			"CALL release_bucket(1, '" + pseudonym + "', NULL, 'why')", "CALL check_velocity(2, 'alice')",
 		} {
-			dbtest.Exec(t, d.SQL, statement)
+			enginetest.Exec(t, d.SQL, statement)
 		}
 		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym)
 	})
@@ -93,7 +93,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 // A service of the version before sends clear keys by the rule that it knows.
 func TestServiceUnawareOfPseudonymsWritesNoClearKey(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, hiding())
 		one := service.Check{
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
@@ -119,7 +119,7 @@ func TestServiceUnawareOfPseudonymsWritesNoClearKey(t *testing.T) {
 
 func TestOverridesOfOldKeyHoldUnderNewOne(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		zone := hiding()
 		zone.Lockout = time.Hour
 		d, store := stand(t, engine, session.Options{}, zone)
@@ -172,7 +172,7 @@ func TestOverridesOfOldKeyHoldUnderNewOne(t *testing.T) {
 func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 	t.Parallel()
 	const first, second = "c0ffee-c0ffee", "decaf-decaf"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree}, zone(2, 9, time.Hour))
 		store, procedures := connect(t, d, session.Options{}), newSQLStore(t, d, false)
 		for i, try := range []struct {
@@ -192,7 +192,7 @@ func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL AND counted AND zone_id = 1")
 		d.WantCount(t, 2, "SELECT COUNT(*) FROM zone_txn WHERE imprint IS NOT NULL")
 		for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_audit"} {
-			rows, err := dbtest.Texts(d.SQL, "SELECT * FROM "+table)
+			rows, err := enginetest.Texts(d.SQL, "SELECT * FROM "+table)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +207,7 @@ func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 
 func TestImprintKeyIsRenewedAfterTheWindow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree})
 		const keys = "SELECT HEX(imprint_key) FROM zone_bucket_lock WHERE zone_id = 1"
 		for name, store := range map[string]service.CheckStore{
@@ -217,7 +217,7 @@ func TestImprintKeyIsRenewedAfterTheWindow(t *testing.T) {
 			checks[0].SecretHash = "c0ffee-c0ffee"
 			key := func() string {
 				decideOne(t, store, checks)
-				rows, err := dbtest.Texts(d.SQL, keys+" AND bucket_key = '"+name+"'")
+				rows, err := enginetest.Texts(d.SQL, keys+" AND bucket_key = '"+name+"'")
 				if err != nil || len(rows) != 1 || len(rows[0][0]) != 32 {
 					t.Fatalf("%s: got %q, %v", name, rows, err)
 				}
@@ -228,7 +228,7 @@ func TestImprintKeyIsRenewedAfterTheWindow(t *testing.T) {
 				t.Errorf("%s: the key changed while its imprints count", name)
 			}
 			d.Age(t, user(name), time.Hour)
-			dbtest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET imprint_until = imprint_until - INTERVAL 1 HOUR WHERE bucket_key = ?", name)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET imprint_until = imprint_until - INTERVAL 1 HOUR WHERE bucket_key = ?", name)
 			if again := key(); again == before {
 				t.Errorf("%s: the key is the same though no imprint counts", name)
 			}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // The proof asks every shard, and the inspection names them and finds no statement that goes to
@@ -21,7 +21,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
 	p := probe(t, clusterDSN(t))
 	// The probe waits for a shard for some hundred milliseconds, which a busy machine may need.
-	dbtest.Eventually(t, "a whole cluster is ready", func() bool { return proved(p) == nil && len(p.Lost()) == 0 })
+	enginetest.Eventually(t, "a whole cluster is ready", func() bool { return proved(p) == nil && len(p.Lost()) == 0 })
 	found, err := p.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 		if !shard.IsServing {
 			t.Errorf("shard %s serves not", shard.Name)
 		}
-		dbtest.Eventually(t, "shard "+shard.Name+" alone decides", func() bool {
+		enginetest.Eventually(t, "shard "+shard.Name+" alone decides", func() bool {
 			return p.proveShard(t.Context(), shard.Name, true) == nil
 		})
 	}
@@ -55,15 +55,15 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 		if _, err := migrations.Up(context.Background(), migrations.Vitess, clusterDSN(t)); err != nil {
 			t.Error(err)
 		}
-		dbtest.Eventually(t, "vtgate has been told all of it", func() bool { return proved(p) == nil })
+		enginetest.Eventually(t, "vtgate has been told all of it", func() bool { return proved(p) == nil })
 	}
 	for untold, reason := range map[string]string{
 		"ALTER VSCHEMA ON velocityd_buckets.zone_txn DROP AUTO_INCREMENT":        "the ids of zone_txn come from a sequence",
 		"ALTER VSCHEMA ON velocityd_buckets.zone_attempt DROP VINDEX xxhash":     "table zone_attempt is missing",
 		"ALTER VSCHEMA ON velocityd_buckets.zone_bucket_lock DROP VINDEX xxhash": "table zone_bucket_lock is missing",
 	} {
-		dbtest.Exec(t, pool, untold)
-		dbtest.Eventually(t, untold+" is not ready", func() bool {
+		enginetest.Exec(t, pool, untold)
+		enginetest.Eventually(t, untold+" is not ready", func() bool {
 			err := proved(p)
 			t.Logf("%s: %v (%v)", untold, err, errors.Unwrap(err))
 			return err != nil && strings.Contains(err.Error(), reason)
@@ -86,7 +86,7 @@ func TestFaultProbeNamesLostShards(t *testing.T) {
 		t.Helper()
 		var last error
 		defer func() { t.Logf("%s: lost %q, %v", what, p.Lost(), last) }()
-		dbtest.Eventually(t, what, func() bool {
+		enginetest.Eventually(t, what, func() bool {
 			last = proved(p)
 			return (last == nil) == isReady && slices.Equal(p.Lost(), lost)
 		})

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // goWays checks, reports, releases and edits in earnest, and returns the error of each way.
-func goWays(t *testing.T, d *dbtest.Database, store *Store) map[string]error {
+func goWays(t *testing.T, d *enginetest.Database, store *Store) map[string]error {
 	t.Helper()
 	bucket := service.Bucket{ZoneID: 1, Key: "203.0.113.9"}
 	decision, checks := ask(t.Context(), store, check(bucket))
@@ -45,13 +45,13 @@ func proveWays(t *testing.T, p *Probe) map[string]error {
 // MariaDB needs less, whatever the way: its least stack for one is that for all.
 func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		stack, tooSmall := "--thread-stack=192K", engine.Name == "mysql"
 		if !tooSmall {
 			stack = "--thread-stack=144K"
 		}
 		d := migrated(t, engine.Private(t, t.TempDir(), stack), service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		found := proveWays(t, probe(t, d.DSN))
 		for way, err := range goWays(t, d, connect(t, d, session.Options{})) {
 			if err != nil && (found[way] == nil || !strings.Contains(found[way].Error(), "thread_stack")) {
@@ -70,16 +70,16 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 // TestProveFindsThatAPartitionIsMissing ends the partitions in the past, and then does what the reason says.
 func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, "+
 			"'a', 0, 0, 1)")
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
 		found := proved(p)
 		wantUnready(t, "no partition", found, "zone_txn has no partition for the txns of now")
 		_, cure, _ := strings.Cut(found.Error(), "run ")
-		dbtest.Exec(t, d.SQL, cure)
+		enginetest.Exec(t, d.SQL, cure)
 		if err := proved(p); err != nil {
 			t.Errorf("after %s: %v", cure, err)
 		}
@@ -92,13 +92,13 @@ func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 // TestProveNeedsTheRightsOfReportsAndReleases gives accounts EXECUTE procedure by procedure.
 func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		narrow := d.ServiceAccount(t)
 		account, name := accountOf(t, narrow)
-		dbtest.Exec(t, d.SQL, "REVOKE EXECUTE ON "+name+".* FROM "+account)
+		enginetest.Exec(t, d.SQL, "REVOKE EXECUTE ON "+name+".* FROM "+account)
 		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns"} {
-			dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
+			enginetest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
 		}
 		found := proveWays(t, probe(t, narrow.DSN))
 		if found["checks"] != nil {
@@ -113,9 +113,9 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 // is still decided, and a check of two buckets is not.
 func TestMissingIndexFailsProofAndServiceAlike(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP INDEX zone_txn_window")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP INDEX zone_txn_window")
 		store := connect(t, d, session.Options{})
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("a lone check: %v", err)
@@ -129,17 +129,17 @@ func TestMissingIndexFailsProofAndServiceAlike(t *testing.T) {
 
 func TestPortableProbeNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
-	dbtest.MigratePortable(t, d.DSN)
+	d := enginetest.EmptyPortable(t)
+	enginetest.MigratePortable(t, d.DSN)
 	p := probe(t, d.DSN, engine.TiDB)
 	for _, table := range []string{"zone_override_prefix_length", "zone_attempt", "zone_txn", "zone_bucket_lock"} {
-		dbtest.Exec(t, d.SQL, "RENAME TABLE "+table+" TO away")
+		enginetest.Exec(t, d.SQL, "RENAME TABLE "+table+" TO away")
 		wantUnready(t, table+" is away", proved(p), "table "+table+" is missing")
-		dbtest.Exec(t, d.SQL, "RENAME TABLE away TO "+table)
+		enginetest.Exec(t, d.SQL, "RENAME TABLE away TO "+table)
 	}
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN bucket_key TO away")
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN bucket_key TO away")
 	wantUnready(t, "a column is away", proved(p), "table zone_attempt is not as this program needs it")
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN away TO bucket_key")
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN away TO bucket_key")
 	if err := proved(p); err != nil {
 		t.Errorf("with everything back: %v", err)
 	}
@@ -152,7 +152,7 @@ func TestPortableProbeNamesWhatIsMissing(t *testing.T) {
 
 func TestPortableProbeNamesRightTheAccountLacks(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t)
+	d := enginetest.Portable(t)
 	for lacking, rights := range map[string][]string{
 		"the right SELECT on table zone_master": {"SELECT ON zone_txn"},
 		"the right DELETE on table zone_attempt": {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
+	"velocityd/tools/enginetest"
 )
 
 // probe returns a probe of a database, on the engine that it is if none is named, that is patient with a slow machine.
@@ -23,12 +23,12 @@ func probe(t *testing.T, dsn string, on ...engine.Engine) *Probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.AtEnd(t, func() { _ = p.Close() })
+	enginetest.AtEnd(t, func() { _ = p.Close() })
 	return p
 }
 
 // accountOf names an account of dbtest, and its database, for GRANT.
-func accountOf(t *testing.T, d *dbtest.Database) (account, database string) {
+func accountOf(t *testing.T, d *enginetest.Database) (account, database string) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(d.DSN)
 	if err != nil {
@@ -61,15 +61,15 @@ func wantUnready(t *testing.T, state string, err error, want string) {
 
 func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		narrow := d.ServiceAccount(t)
 		account, name := accountOf(t, narrow)
 		p := probe(t, narrow.DSN)
 		run := func(statement string, args ...any) func() {
-			return func() { t.Helper(); dbtest.Exec(t, d.SQL, fmt.Sprintf(statement, args...)) }
+			return func() { t.Helper(); enginetest.Exec(t, d.SQL, fmt.Sprintf(statement, args...)) }
 		}
-		migrate := func() { dbtest.Migrate(t, d.DSN) }
+		migrate := func() { enginetest.Migrate(t, d.DSN) }
 		holder := sqlSession(t, d)
 		for _, state := range []struct {
 			name     string
@@ -103,7 +103,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			{"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"), run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back"},
 			{"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"), run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it"},
 			{
-				"zone_txn is locked", func() { dbtest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") }, func() { dbtest.Exec(t, holder, "UNLOCK TABLES") },
+				"zone_txn is locked", func() { enginetest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") }, func() { enginetest.Exec(t, holder, "UNLOCK TABLES") },
 				"table zone_txn is locked",
 			},
 			{
@@ -131,7 +131,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 
 func TestProveLeavesNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
 		for range 20 {
@@ -168,13 +168,13 @@ func TestProveLeavesNothing(t *testing.T) {
 // A person who looks at rows with locks holds up what is written beside them, and no check of other zones.
 func TestLockedRowsMakeNoInstanceUnready(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(70, 5, time.Hour))
 		store := connect(t, d, session.Options{})
 		decided(t, store, user("alice"))
 		person := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
 		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
-			dbtest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
+			enginetest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
 			p := probe(t, d.ServiceAccount(t).DSN)
 			for name, err := range map[string]error{"reports": proved(p), "checks": p.ProveChecks(t.Context())} {
 				if err != nil {
@@ -196,21 +196,21 @@ func userOf(t *testing.T, p *Probe) string {
 
 func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner := d.Account(t, "ALL ON *")
-		dbtest.Migrate(t, owner.DSN)
+		enginetest.Migrate(t, owner.DSN)
 		p := probe(t, d.ServiceAccount(t).DSN)
 		if err := proved(p); err != nil {
 			t.Fatal(err, errors.Unwrap(err))
 		}
 		account, name := accountOf(t, owner)
-		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON "+name+".* FROM "+account)
+		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON "+name+".* FROM "+account)
 		wantUnready(t, "the owner lacks a right", proved(p), "the owner (definer) of procedure check_velocity_by_rule lacks a right")
-		dbtest.Exec(t, d.SQL, "DROP USER "+account)
+		enginetest.Exec(t, d.SQL, "DROP USER "+account)
 		wantUnready(t, "the owner is gone", proved(p), "the owner (definer) of procedure check_velocity_by_rule does not exist")
-		dbtest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
-		dbtest.Exec(t, d.SQL, "GRANT ALL ON "+name+".* TO "+account)
+		enginetest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
+		enginetest.Exec(t, d.SQL, "GRANT ALL ON "+name+".* TO "+account)
 		if err := proved(p); err != nil {
 			t.Error("with the owner again:", err, errors.Unwrap(err))
 		}
@@ -219,40 +219,40 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 
 func TestProveFollowsServerThatStopsWritingOrRunning(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
 		// An owner with SUPER could write to a read-only server, and so could the procedures.
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		dbtest.Migrate(t, d.Account(t, "ALL ON *").DSN)
+		enginetest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		enginetest.Migrate(t, d.Account(t, "ALL ON *").DSN)
 		d.SetZone(t, zone(1, 5, time.Hour))
 		narrow := d.ServiceAccount(t)
 		p := probe(t, narrow.DSN)
-		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 1")
+		enginetest.Exec(t, d.SQL, "SET GLOBAL read_only = 1")
 		wantUnready(t, "read-only", proved(p), "the database is read-only")
-		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 0")
+		enginetest.Exec(t, d.SQL, "SET GLOBAL read_only = 0")
 		if err := proved(p); err != nil {
 			t.Error("after read-only:", err, errors.Unwrap(err))
 		}
 
 		holder := sqlSession(t, d, "FLUSH TABLES WITH READ LOCK")
 		wantUnready(t, "FLUSH TABLES WITH READ LOCK", proved(p), "is locked")
-		dbtest.Exec(t, holder, "UNLOCK TABLES")
+		enginetest.Exec(t, holder, "UNLOCK TABLES")
 		if err := proved(p); err != nil {
 			t.Error("after FLUSH TABLES WITH READ LOCK:", err, errors.Unwrap(err))
 		}
 
 		account, _ := accountOf(t, narrow)
-		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'another'")
+		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'another'")
 		_ = p.conns.Close()
 		p = probe(t, narrow.DSN)
 		wantUnready(t, "another password", proved(p), "the database refuses the service's account")
-		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
+		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
 
-		dbtest.Kill(server)
+		enginetest.Kill(server)
 		wantUnready(t, "engine away", proved(p), "the database cannot be reached")
 		engine.Private(t, dir)
-		dbtest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })
+		enginetest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })
 	})
 }

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, statement := range []string{
 			"CALL check_velocity(1, 'alice')",
@@ -36,7 +36,7 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 7"); n != 0 {
 				t.Errorf("%s: the caller's transaction was committed", statement)
 			}
-			dbtest.Exec(t, conn, "ROLLBACK")
+			enginetest.Exec(t, conn, "ROLLBACK")
 		}
 	})
 }
@@ -102,7 +102,7 @@ func refusedBySQL(failed, blocked uint64) map[uint16][]string {
 
 func TestBadStatementsFailByNumberInAnySession(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 1, time.Hour))
 		decisions := decide(t, store, append(check(user("alice")), attempt("blocked", user("alice"))...))
 		failed, blocked := decisions[0].TxnID(), decisions[1].TxnID()

@@ -9,9 +9,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestMissingRightIsForbiddenAndMendedByGrant takes rights from the service's account
@@ -20,7 +20,7 @@ func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 	t.Parallel()
 	lone, several := check(user("alice")), check(user("alice"), user("bob"))
 	retried := []service.Check{{Buckets: []service.Bucket{user("alice")}, AttemptID: "3f6c"}}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, c := range map[string]struct {
 			right, on string // on a table, a procedure or, as *, the database
 			questions [][]service.Check
@@ -37,7 +37,7 @@ func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 				d := engine.Database(t, zone(1, 5, time.Hour))
 				narrow := d.ServiceAccount(t)
 				account, database := accountOf(t, narrow)
-				dbtest.Exec(t, d.SQL, "REVOKE "+c.right+" ON "+database+"."+c.on+" FROM "+account)
+				enginetest.Exec(t, d.SQL, "REVOKE "+c.right+" ON "+database+"."+c.on+" FROM "+account)
 				store := connect(t, narrow, session.Options{})
 				for _, question := range c.questions {
 					if _, err := ask(t.Context(), store, question); !errors.Is(err, service.ErrForbidden) {
@@ -48,7 +48,7 @@ func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 					t.Errorf("%d rows are recorded of what was refused", n)
 				}
 				d.AwaitNone(t, "the test")
-				dbtest.Exec(t, d.SQL, "GRANT "+c.right+" ON "+database+"."+c.on+" TO "+account)
+				enginetest.Exec(t, d.SQL, "GRANT "+c.right+" ON "+database+"."+c.on+" TO "+account)
 				for _, question := range c.questions {
 					if _, err := ask(t.Context(), store, question); err != nil {
 						t.Errorf("%+v, after the grant: %v", question, err)
@@ -61,12 +61,12 @@ func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 
 func TestRejectedAccountIsForbidden(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		narrow := d.ServiceAccount(t)
 		account, _ := accountOf(t, narrow)
 		for _, state := range []string{"IDENTIFIED BY 'another'", "IDENTIFIED BY 'pass' ACCOUNT LOCK"} {
-			dbtest.Exec(t, d.SQL, "ALTER USER "+account+" "+state)
+			enginetest.Exec(t, d.SQL, "ALTER USER "+account+" "+state)
 			store := connect(t, narrow, session.Options{})
 			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
 				if _, err := ask(t.Context(), store, question); !errors.Is(err, service.ErrForbidden) {
@@ -85,7 +85,7 @@ func TestRejectedAccountIsForbidden(t *testing.T) {
 func TestWhatIsMissingIsToldApart(t *testing.T) {
 	t.Parallel()
 	lone, several := check(user("alice")), check(user("alice"), user("bob"))
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, c := range map[string]struct {
 			gone     string
 			question []service.Check
@@ -101,7 +101,7 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 				t.Parallel()
 				d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 				d.LeaveUnaudited()
-				dbtest.Exec(t, d.SQL, c.gone)
+				enginetest.Exec(t, d.SQL, c.gone)
 				_, err := ask(t.Context(), store, c.question)
 				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound)
 				if errors.Is(err, service.ErrBusy) != c.busy || isService || !session.IsNumber(err, c.number) {
@@ -114,11 +114,11 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			t.Parallel()
 			d := engine.Empty(t)
 			owner := d.Account(t, "ALL ON *")
-			dbtest.Migrate(t, owner.DSN)
+			enginetest.Migrate(t, owner.DSN)
 			account, _ := accountOf(t, owner)
 			d.SetZone(t, zone(1, 5, time.Hour))
 			store := connect(t, d, session.Options{})
-			dbtest.Exec(t, d.SQL, "DROP USER "+account)
+			enginetest.Exec(t, d.SQL, "DROP USER "+account)
 			if _, err := ask(t.Context(), store, lone); !session.IsNumber(err, 1449) || errors.Is(err, service.ErrBusy) ||
 				errors.Is(err, service.ErrUndecided) {
 				t.Errorf("%v, want error 1449 as an internal fault", err)
@@ -144,7 +144,7 @@ func wantRefused(t *testing.T, conn interface {
 
 func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		limited := zone(1, 2, time.Hour)
 		limited.Lockout = time.Minute
@@ -161,7 +161,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 				t.Fatalf("got %+v, %v", decisions, err)
 			}
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = '2000-01-01'")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = '2000-01-01'")
 		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil || !decisions[0].Blocked {
 			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
 		}
@@ -174,7 +174,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 
 func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		store := connect(t, d.Account(t, "EXECUTE ON *"), session.Options{})
 		decisions, err := sqlStore{conns: store.lookUps.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
@@ -189,7 +189,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		dbtest.Exec(t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
+		enginetest.Exec(t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
 		// What works under locks that its caller holds.
 		wantRefused(t, conn,
 			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)",

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
 	"velocityd/service/event"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // sqlStore asks as a caller by SQL does, one check after the other: several buckets or an attempt id by
@@ -28,7 +28,7 @@ type sqlStore struct {
 
 var _ service.CheckStore = sqlStore{}
 
-func newSQLStore(tb testing.TB, d *dbtest.Database, several bool) sqlStore {
+func newSQLStore(tb testing.TB, d *enginetest.Database, several bool) sqlStore {
 	tb.Helper()
 	return sqlStore{conns: connect(tb, d, session.Options{LockWait: 40 * time.Second}).lookUps.Conns.DB, several: several}
 }
@@ -226,7 +226,7 @@ func bucketsOf(check service.Check) string {
 
 func TestProceduresKeepTheContract(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.Exercise(t, procedures(engine, false))
 	})
 }
@@ -234,7 +234,7 @@ func TestProceduresKeepTheContract(t *testing.T) {
 // TestLoneChecksByBucketsKeepTheContract asks of check_velocity_buckets what else check_velocity_by_rule is asked.
 func TestLoneChecksByBucketsKeepTheContract(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, procedures(engine, true), []string{
 			"AdmitsExactlyRateUnderContention", "LockoutsGrowAreCappedAndDecay", "SuccessResetsTheBucketsThatWantIt",
 			"LongestPrefixWinsAndTheExactKeyOverIt", "ShadowDecidesAndRecordsButNeverBlocks", "PeriodEndsExactlyAtItsBoundary",
@@ -245,7 +245,7 @@ func TestLoneChecksByBucketsKeepTheContract(t *testing.T) {
 }
 
 // procedures opens a subject that asks and reports by procedures.
-func procedures(engine *dbtest.Engine, several bool) func(t *testing.T) servicetest.Subject {
+func procedures(engine *enginetest.Engine, several bool) func(t *testing.T) servicetest.Subject {
 	return func(t *testing.T) servicetest.Subject {
 		b := newBench(t, engine.Rows(t))
 		store := newSQLStore(t, b.Database, several)
@@ -261,7 +261,7 @@ type byStatements struct {
 	plain *Store
 }
 
-func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
+func newByStatements(t *testing.T, on *enginetest.Engine) byStatements {
 	t.Helper()
 	b := newBench(t, on.Rows(t))
 	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: time.Minute})
@@ -287,7 +287,7 @@ func (b byStatements) Release(ctx context.Context, bucket service.Bucket, princi
 
 func TestStatementsKeepTheContractBesideProcedures(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject { return newByStatements(t, engine) }, []string{
 			"ReleaseGivesAllPlacesBack", "ReleaseEndsALockoutAndForgetsIt", "ReleaseRacesWithChecks", "AReleaseAndTheLockoutThatItEndsAreTold",
 			"PeekTellsWhatTheNextAttemptMeets", "SuccessResetsTheBucketsThatWantIt", "OutcomeByAttemptIDSpeaksForTheWholeCheck",

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // These tests use the procedures as an SQL client does: any session, any
@@ -17,7 +17,7 @@ import (
 
 func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Minute))
 		d.FollowSessionClocks(t)
 		conn := sqlSession(t, d)
@@ -39,7 +39,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 			{"0.000000", true, 121},
 			{"120.500000", false, 0},
 		} {
-			dbtest.Exec(t, conn, fmt.Sprintf("SET SESSION timestamp = %d + %s", start, step.at))
+			enginetest.Exec(t, conn, fmt.Sprintf("SET SESSION timestamp = %d + %s", start, step.at))
 			r, err := call(conn, user("alice"))
 			if err != nil || r.blocked != step.blocked || r.retry != step.retry {
 				t.Errorf("step %d at %s: got %+v, %v, want %+v", i, step.at, r, err, step)
@@ -50,7 +50,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 
 func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 3, time.Minute))
 		for i, offset := range []string{"+00:00", "+13:00", "-12:00", "+05:30", "SYSTEM"} {
 			r, err := call(sqlSession(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
@@ -67,7 +67,7 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 
 func TestProcedureIsExactAtEveryIsolationLevel(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, level := range []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"} {
 			key := user(level)
@@ -100,15 +100,15 @@ func TestProcedureIsExactAtEveryIsolationLevel(t *testing.T) {
 
 func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for range 2 { // the second time it is remembered
-			rows, err := dbtest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"},
+			rows, err := enginetest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"},
 				{"zone_id":1,"bucket_key":"b"}]', 'x')`)
 			if err != nil || len(rows) != 2 || rows[0][3] != "b" || rows[1][3] != "a" || rows[1][10] != "1" {
 				t.Fatalf("%q, %v, want b and a once, with a velocity of 1", rows, err)
 			}
-			if rows, err = dbtest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
+			if rows, err = enginetest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
 				len(rows) != 1 {
 				t.Fatalf("%q, %v, want c once", rows, err)
 			}
@@ -121,13 +121,13 @@ func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 // procedure sees what was committed while it waited.
 func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for name, statement := range map[string]string{
 			"one":     "CALL check_velocity(1, 'one')",
 			"several": `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]', NULL)`,
 		} {
-			dbtest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
+			enginetest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
 			conn := sqlSession(t, d, "CALL own_"+name+"()")
 			release := d.Hold(t, user(name))
 			answered := make(chan string, 1)
@@ -139,7 +139,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 				answered <- answer
 			}()
 			d.AwaitWaiting(t, 1)
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 				"VALUES (UTC_TIMESTAMP(6), 1, ?, FALSE, FALSE, TRUE)", name)
 			release()
 			if answer := <-answered; !strings.Contains(answer, "blocked=1 ") {
@@ -151,7 +151,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 
 func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const rate, flood = 5, service.MaxChecks
 		d, store := stand(t, engine, session.Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
@@ -165,7 +165,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 		} {
 			conn := sqlSession(t, d)
 			before := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'")
-			dbtest.Exec(t, conn, statement)
+			enginetest.Exec(t, conn, statement)
 			if read := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
 				t.Errorf("%s: read %d entries of a history of %d", statement, read, 2*flood)
 			}

@@ -11,16 +11,16 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/migrations"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		store := connect(t, d, session.Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
@@ -86,17 +86,17 @@ func TestOpenTellsFaultAndNeverThePassword(t *testing.T) {
 
 func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		store := connect(t, d, session.Options{})
 		if version, dirty, err := store.SchemaVersion(context.Background()); version != 0 || dirty || err != nil {
 			t.Errorf("empty database: %d, %v, %v", version, dirty, err)
 		}
-		dbtest.Migrate(t, d.DSN)
+		enginetest.Migrate(t, d.DSN)
 		if version, dirty, err := store.SchemaVersion(context.Background()); version != migrations.Latest() || dirty || err != nil {
 			t.Errorf("migrated database: %d, %v, %v, want %d", version, dirty, err, migrations.Latest())
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = -1, dirty = TRUE")
+		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = -1, dirty = TRUE")
 		if version, dirty, err := store.SchemaVersion(context.Background()); version != 0 || !dirty || err != nil {
 			t.Errorf("database that a migration down left half-way: %d, %v, %v", version, dirty, err)
 		}
@@ -105,7 +105,7 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 
 func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := migrated(t, server, zone(1, 5, time.Hour))
@@ -119,7 +119,7 @@ func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 				}
 			})
 		}
-		dbtest.Eventually(t, "the run is under way", func() bool { return run.count(nil) > 50 })
+		enginetest.Eventually(t, "the run is under way", func() bool { return run.count(nil) > 50 })
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		if err := server.Stop(ctx); err != nil {
@@ -131,7 +131,7 @@ func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 			t.Errorf("server away: %v after %v, %d were busy", err, time.Since(asked), run.count(service.ErrBusy))
 		}
 		engine.Private(t, dir)
-		dbtest.Eventually(t, "checks are answered again", func() bool { return run.ask(t) == nil })
+		enginetest.Eventually(t, "checks are answered again", func() bool { return run.ask(t) == nil })
 		run.compare(t, d)
 	})
 }
@@ -180,7 +180,7 @@ func (r *midRun) count(kind error) (n int) {
 
 // compare holds what callers were told against what is recorded: decided is a
 // row, busy is none, undecided may be either.
-func (r *midRun) compare(t *testing.T, d *dbtest.Database) {
+func (r *midRun) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	for key, err := range r.ends {
 		recorded := len(d.Txns(t, user(key)))
@@ -195,23 +195,23 @@ func (r *midRun) compare(t *testing.T, d *dbtest.Database) {
 
 func TestReadOnlyServerIsBusyUntilWritableAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		server := engine.Private(t, t.TempDir())
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
 		cfg, err := mysql.ParseDSN(d.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// root may write to a read-only server, and so may procedures that root has made: let app make them.
-		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = ON")
-		dbtest.Exec(t, d.SQL, "CREATE USER 'app'@'localhost' IDENTIFIED BY 'pass'")
-		dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'app'@'localhost'")
+		enginetest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = ON")
+		enginetest.Exec(t, d.SQL, "CREATE USER 'app'@'localhost' IDENTIFIED BY 'pass'")
+		enginetest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'app'@'localhost'")
 		cfg.User, cfg.Passwd = "app", "pass"
-		dbtest.Migrate(t, cfg.FormatDSN())
+		enginetest.Migrate(t, cfg.FormatDSN())
 		d.SetZone(t, zone(1, 10, time.Hour))
-		p := dbtest.Through(t, cfg.FormatDSN())
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
-		readOnly := func(state string) { dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = "+state) }
+		p := enginetest.Through(t, cfg.FormatDSN())
+		store := connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
+		readOnly := func(state string) { enginetest.Exec(t, d.SQL, "SET GLOBAL read_only = "+state) }
 		both := check(user("alice"), user("bob"))
 		for name, step := range map[string]struct {
 			question []service.Check
@@ -280,42 +280,42 @@ func TestEngineKilledAtAnyStepKeepsAnsweredDecisions(t *testing.T) {
 	nightly.Only(t, "five starts of each engine")
 	t.Parallel()
 	const first, second, lone = "START TRANSACTION", "INSERT INTO zone_txn", "CALL check_velocity_by_rule"
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := migrated(t, server, zone(1, 50, time.Hour))
-		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+		p := enginetest.Through(t, d.DSN)
+		store := connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
 		for _, step := range []struct {
 			name     string
 			question []service.Check
-			at       func(*dbtest.Proxy, string, func())
+			at       func(*enginetest.Proxy, string, func())
 			text     string
 			kind     error
 			txns     int
 		}{
-			{"before the first answer", check(user("a"), user("b")), (*dbtest.Proxy).BeforeAnswer, first, service.ErrBusy, 0},
-			{"between", check(user("c"), user("d")), (*dbtest.Proxy).Before, second, service.ErrUndecided, 0},
-			{"before the second answer", check(user("e"), user("f")), (*dbtest.Proxy).BeforeAnswer, second, service.ErrUndecided, 1},
-			{"before the answer of a CALL", check(user("g")), (*dbtest.Proxy).BeforeAnswer, lone, service.ErrUndecided, 1},
+			{"before the first answer", check(user("a"), user("b")), (*enginetest.Proxy).BeforeAnswer, first, service.ErrBusy, 0},
+			{"between", check(user("c"), user("d")), (*enginetest.Proxy).Before, second, service.ErrUndecided, 0},
+			{"before the second answer", check(user("e"), user("f")), (*enginetest.Proxy).BeforeAnswer, second, service.ErrUndecided, 1},
+			{"before the answer of a CALL", check(user("g")), (*enginetest.Proxy).BeforeAnswer, lone, service.ErrUndecided, 1},
 		} {
-			dbtest.Eventually(t, "checks are decided", func() bool {
+			enginetest.Eventually(t, "checks are decided", func() bool {
 				_, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("known"), user("too"))})
 				return err == nil
 			})
 			victim := server
 			step.at(p, step.text, func() {
-				dbtest.Eventually(t, "it is recorded", func() bool {
+				enginetest.Eventually(t, "it is recorded", func() bool {
 					return len(d.Txns(t, step.question[0].Buckets[0])) == step.txns
 				})
-				dbtest.Kill(victim)
+				enginetest.Kill(victim)
 				p.Cut()
 			})
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); !errors.Is(err, step.kind) {
 				t.Errorf("%s: %v, want %v", step.name, err, step.kind)
 			}
 			server = engine.Private(t, dir)
-			dbtest.Eventually(t, "the engine answers", func() bool { return d.SQL.Ping() == nil })
+			enginetest.Eventually(t, "the engine answers", func() bool { return d.SQL.Ping() == nil })
 			d.AwaitNone(t, step.name)
 			for _, bucket := range step.question[0].Buckets {
 				if n := len(d.Txns(t, bucket)); n != step.txns {
@@ -330,7 +330,7 @@ func TestEngineKilledAtAnyStepKeepsAnsweredDecisions(t *testing.T) {
 func TestCommittingSessionIsNotKilledAndKeepsPlace(t *testing.T) {
 	t.Parallel()
 	const looks = "SHOW GLOBAL STATUS LIKE 'Com_show_processlist'" // at the sessions of the server
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		server := engine.Private(t, t.TempDir())
 		d := migrated(t, server, zone(1, 50, time.Hour))
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
@@ -344,13 +344,13 @@ func TestCommittingSessionIsNotKilledAndKeepsPlace(t *testing.T) {
 				_, err := store.CheckAll(ctx, service.Call{Checks: question})
 				ended <- err
 			}()
-			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(d.Committing(t)) == 1 })
+			enginetest.Eventually(t, "it is in its COMMIT", func() bool { return len(d.Committing(t)) == 1 })
 			before := counter(t, d.SQL, looks)
 			cancel()
 			if err := <-ended; !errors.Is(err, service.ErrUndecided) {
 				t.Errorf("%v: %v", buckets, err)
 			}
-			dbtest.Eventually(t, "the killer has looked at it", func() bool {
+			enginetest.Eventually(t, "the killer has looked at it", func() bool {
 				return counter(t, d.SQL, looks) >= before+3 || store.lanes.Stats().InUse == 0
 			})
 			sessions, places := d.Committing(t), store.lanes.Stats().InUse
@@ -358,7 +358,7 @@ func TestCommittingSessionIsNotKilledAndKeepsPlace(t *testing.T) {
 				t.Fatalf("%v: %d places for %+v", buckets, places, sessions)
 			}
 			stall(false)
-			dbtest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
+			enginetest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
 			d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key)
 		}
 	})

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/db/subject"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 const (
@@ -47,7 +47,7 @@ func byThree() subject.Options { return subject.Options{BatchRows: 3, PageRows: 
 // world is a database with the history of two people.
 type world struct {
 	*db.Store
-	*dbtest.Database
+	*enginetest.Database
 	limiter *service.Limiter
 	ring    *service.Keyring
 }
@@ -55,21 +55,21 @@ type world struct {
 // each calls test with the database on every engine, and with one of portable tables.
 func each(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) { test(t, newWorld(t, e.Database(t, zones()...), engine.Auto)) })
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) { test(t, newWorld(t, e.Database(t, zones()...), engine.Auto)) })
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
-		d := dbtest.Portable(t, zones()...)
+		d := enginetest.Portable(t, zones()...)
 		test(t, newWorld(t, d, engine.TiDB))
 	})
 }
 
-func newWorld(t *testing.T, d *dbtest.Database, e engine.Engine) world {
+func newWorld(t *testing.T, d *enginetest.Database, e engine.Engine) world {
 	t.Helper()
 	store, err := db.Open(session.Options{DSN: d.DSN, Engine: e, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.AtEnd(t, func() { _ = store.Close() })
+	enginetest.AtEnd(t, func() { _ = store.Close() })
 	key, err := service.ParseSecretKey("2026-11", strings.Repeat("ab", 32))
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func (w world) check(t *testing.T, attempt string, buckets ...service.Bucket) se
 func (w world) live(t *testing.T, name, address string) {
 	t.Helper()
 	w.check(t, "", at(logins, name))
-	dbtest.Exec(t, w.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 DAY WHERE zone_id = ? AND bucket_key = ?", logins, name)
+	enginetest.Exec(t, w.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 DAY WHERE zone_id = ? AND bucket_key = ?", logins, name)
 	w.HasAgedRows()
 	for i := range 5 {
 		w.check(t, fmt.Sprintf("%s-%d", address[len(address)-1:], i), at(logins, strings.ToUpper(name)), at(addresses, address), at(hidden, name))
@@ -194,7 +194,7 @@ func (w world) dump(t *testing.T) (lines []string) {
 
 func column(t *testing.T, on *sql.DB, query string) (values []string) {
 	t.Helper()
-	rows, err := dbtest.Texts(on, query)
+	rows, err := enginetest.Texts(on, query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestOnVitessAnErasureIsRefused(t *testing.T) {
 
 func TestImpossibleKeyAndMissingSecretKeysAreRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		w := newWorld(t, e.Database(t, zones()...), engine.Auto)
 		if _, err := w.Subjects(byThree()).Find(t.Context(), "a\nb", nil, w.ring); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("a key with a control character: %v", err)

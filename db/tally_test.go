@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // manyTxns is more than a batch reads one by one.
@@ -23,7 +23,7 @@ type tallied struct {
 	zone   service.Zone
 }
 
-func newTalliedTwin(t *testing.T, engine *dbtest.Engine) *twin {
+func newTalliedTwin(t *testing.T, engine *enginetest.Engine) *twin {
 	t.Helper()
 	return newTwin(t, engine, false, func(s *Store) []service.CheckStore {
 		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
@@ -86,7 +86,7 @@ func (s *tallied) read(t *testing.T) int {
 
 func TestATallySparesTheCount(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
 		s.turn(t, time.Second) // and with each of them a txn leaves the window
 		s.check(t, bySQLAlone)
@@ -104,7 +104,7 @@ func TestATallySparesTheCount(t *testing.T) {
 
 func TestTallyOutrunByManyTxnsIsRemade(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
 		s.turn(t, time.Second)
 		for range mostListed {
@@ -165,10 +165,10 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 			}
 		}, forgotten},
 		"who waited for a row that was new": {func(t *testing.T, s *tallied) {
-			dbtest.Exec(t, s.SQL, "CALL make_bucket(?, 'x', NULL, TRUE)", s.zone.ID)
+			enginetest.Exec(t, s.SQL, "CALL make_bucket(?, 'x', NULL, TRUE)", s.zone.ID)
 		}, forgotten},
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		w := newTalliedTwin(t, engine)
 		zoneID := int64(0)
 		for name, c := range cases {
@@ -185,7 +185,7 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 
 func TestDoubtfulTallyIsNotUsed(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		w := newTalliedTwin(t, engine)
 		zoneID := int64(0)
 		for name, do := range map[string]func(*tallied){
@@ -200,7 +200,7 @@ func TestDoubtfulTallyIsNotUsed(t *testing.T) {
 			"a key of the zone has an override": func(s *tallied) {
 				s.SetOverride(t, service.Override{ZoneID: s.zone.ID, Key: "other", Action: service.OverrideAllow})
 			},
-			"a cleaner took the lock row": func(s *tallied) { dbtest.Exec(t, s.SQL, "DELETE FROM zone_bucket_lock") },
+			"a cleaner took the lock row": func(s *tallied) { enginetest.Exec(t, s.SQL, "DELETE FROM zone_bucket_lock") },
 		} {
 			zoneID++
 			s := newTallied(t, w, zoneID)
@@ -215,7 +215,7 @@ func TestDoubtfulTallyIsNotUsed(t *testing.T) {
 
 func TestTalliesAdmitCrowdExactlyToRate(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, calls, each, rate = 8, 24, 5, 4 * mostListed
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		ways := []service.CheckStore{bySQL{newSQLStore(t, d, false)}}
@@ -250,9 +250,9 @@ func TestTalliesAdmitCrowdExactlyToRate(t *testing.T) {
 
 func TestHandEditedHistoryIsKnownAMinuteLater(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
-		dbtest.Exec(t, s.SQL, "DELETE FROM zone_txn")
+		enginetest.Exec(t, s.SQL, "DELETE FROM zone_txn")
 		s.turn(t, oldestTally)
 		s.check(t, byBatch) // may not know
 		s.turn(t, time.Microsecond)
@@ -265,10 +265,10 @@ func TestHandEditedHistoryIsKnownAMinuteLater(t *testing.T) {
 // TestImpossibleTallyIsNotBelieved lets more txns leave a window than it had.
 func TestImpossibleTallyIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		s := newTallied(t, newTalliedTwin(t, engine), 1)
 		s.turn(t, 10*time.Second)
-		dbtest.Exec(t, s.SQL, "UPDATE zone_bucket_lock SET tally = 9")
+		enginetest.Exec(t, s.SQL, "UPDATE zone_bucket_lock SET tally = 9")
 		if got := s.check(t, byBatch).Velocity; got != manyTxns+1-10+1 {
 			t.Errorf("the velocity is %d", got)
 		}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestClusterGoAndSQLAgreeOnRandomTimelines lets the store on the two shards of a cluster live
@@ -57,7 +57,7 @@ const firstLived = 100_001
 // the service ask it: each must know what the other one has done.
 func newShardedTwin(t *testing.T) *twin {
 	t.Helper()
-	w := &twin{Database: &dbtest.Database{SQL: overCluster(t)}, isSharded: true}
+	w := &twin{Database: &enginetest.Database{SQL: overCluster(t)}, isSharded: true}
 	w.store, w.others = w.instance(t), w.instance(t)
 	w.ask, w.dba = []service.CheckStore{w.store, w.others}, statements{w.others}
 	return w

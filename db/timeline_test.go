@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
@@ -29,7 +29,7 @@ var (
 // by procedures in the other. Answers and rows must be alike.
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		most := 6
 		if nightly.Is() {
 			most = 50

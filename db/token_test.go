@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/migrations/roles"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/enginetest"
 )
 
 func callerOf(name string) access.Caller {
@@ -94,8 +94,8 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID, revoked.ID, expired.ID}) {
 			t.Errorf("live are %v", got)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?", expired.ID)
-		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", expired.ID)
+		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?", expired.ID)
+		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", expired.ID)
 		ended, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "other@host")
 		if err != nil || ended.RevokedBy != "other@host" || ended.RevokedAt.Before(ended.CreatedAt.Time) {
 			t.Errorf("revoked: %+v, %v", ended, err)
@@ -139,7 +139,7 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 		}
 		race(access.MaxLiveOfName, "shop")
 		add(t, store, callerOf("Shop")) // another name
-		dbtest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE name = 'shop' LIMIT 1")
+		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE name = 'shop' LIMIT 1")
 		add(t, store, callerOf("shop"))
 		if _, err := store.Records.RevokeCredential(t.Context(), live(t, store)[0], "dba"); err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+
 			strings.Join(rows, ","))
 		race(1, "late%")
 		if n := len(live(t, store)); n != access.MaxLiveCredentials {
@@ -160,7 +160,7 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 
 func TestServiceAccountWritesUseOnceAMinute(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, owner := stand(t, engine, session.Options{})
 		token := add(t, owner, callerOf("shop"))
 		store := connect(t, d.ServiceAccount(t), session.Options{})
@@ -179,7 +179,7 @@ func TestServiceAccountWritesUseOnceAMinute(t *testing.T) {
 		if first.IsZero() || !used().Equal(first) {
 			t.Error("a use is not recorded, or two in a minute are")
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE access_token SET last_used_at = last_used_at - INTERVAL 1 MINUTE")
+		enginetest.Exec(t, d.SQL, "UPDATE access_token SET last_used_at = last_used_at - INTERVAL 1 MINUTE")
 		if again := used(); !again.After(first.Add(-time.Minute)) {
 			t.Errorf("a use a minute later is recorded at %s, after %s", again, first)
 		}
@@ -245,7 +245,7 @@ func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 
 func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		probe := probe(t, d.ServiceAccount(t).DSN)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -253,12 +253,12 @@ func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 		if err := probe.ProveCredentials(ctx); err != nil {
 			t.Error(err)
 		}
-		dbtest.Exec(t, d.SQL, "RENAME TABLE access_token TO access_away")
+		enginetest.Exec(t, d.SQL, "RENAME TABLE access_token TO access_away")
 		var unready *UnreadyError
 		if err := probe.ProveCredentials(ctx); !errors.As(err, &unready) || !strings.Contains(err.Error(), "table access_token is missing") {
 			t.Errorf("without the table: %v", err)
 		}
-		dbtest.Exec(t, d.SQL, "RENAME TABLE access_away TO access_token")
+		enginetest.Exec(t, d.SQL, "RENAME TABLE access_away TO access_token")
 		if err := probe.ProveCredentials(ctx); err != nil {
 			t.Errorf("with the table again: %v", err)
 		}
@@ -267,7 +267,7 @@ func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 
 func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		conn, err := d.SQL.Conn(t.Context())
 		if err != nil {
@@ -275,11 +275,11 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 		}
 		defer conn.Close()
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			dbtest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
+			enginetest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
 			const into = "INSERT INTO access_token (digest, created_by, kind, name, shown, subject, scopes, zones, expires_at, revoked_at, " +
 				"revoked_by) " +
 				"VALUES (REPEAT('x', 32), 'dba', "
-			dbtest.Exec(t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
+			enginetest.Exec(t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
 			for name, row := range map[string]string{
 				"no kind":               "'', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
 				"token without start":   "'token', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
@@ -312,7 +312,7 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 
 func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour), zone(3, 100, time.Hour))
 		at := func(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
 		d.LeaveUnaudited()
@@ -334,7 +334,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			}
 		}
 		// Another check with the same check_id, at another time, has nothing to do with it.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
 			"SELECT '2020-01-01', 9, 'z', 0, 0, 0, check_id, check_buckets FROM (SELECT * FROM zone_txn WHERE check_id IS NOT NULL LIMIT 1) AS t")
 		got, err := store.History.TxnZones(t.Context(), append(ids, 999_999, 1<<63, 0))
 		if err != nil {
@@ -351,7 +351,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			t.Errorf("zones of %d txns, want of %d", len(got), len(wanted))
 		}
 		// Txns of a check that are far apart, as another writer may leave them.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
 			"check_buckets) "+
 			"VALUES (1000, '2020-01-01', 1, 'z', 0, 0, 0, 5, 2), (5000, '2020-01-01', 7, 'z', 0, 0, 0, 5, 2)")
 		many := slices.Repeat([]uint64{1000}, 250)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/db/totals"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // totalsBench is a bench that rolls up.
@@ -67,7 +67,7 @@ func ageTotals(t *testing.T, store *Store) {
 
 func TestStoreKeepsTotals(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
 			b := newBench(t, engine.Database(t))
 			return totalsBench{b, b.store.Totals}
@@ -76,7 +76,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseTotals(t, func(t *testing.T) servicetest.TotalsSubject {
-			b := newPortableBench(t, dbtest.Portable(t))
+			b := newPortableBench(t, enginetest.Portable(t))
 			return portableTotals{b, b.store.Totals}
 		})
 	})
@@ -85,7 +85,7 @@ func TestStoreKeepsTotals(t *testing.T) {
 // An outcome and a repeat that come after their interval was counted are in the numbers once their hour is final.
 func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
 		var first service.Decision
 		for range 2 {
@@ -97,7 +97,7 @@ func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		d.Age(t, user("alice"), 3*time.Hour) // not final for a day, because the zone counts blocked attempts in rows
 		rollUp(t, store)
 		decided(t, store, user("bob"))
-		dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
 		report(t, store, first.TxnID(), service.OutcomeFailure)
 		rollUp(t, store)
 		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM zone_bucket_total " +
@@ -105,7 +105,7 @@ func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		if got := text(t, d, sums); got != "2 1 1 0 0" {
 			t.Errorf("after the first count: %s", got)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET record_blocked = 0")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET record_blocked = 0")
 		for range 2 {
 			rollUp(t, store)
 			if got := text(t, d, sums); got != "6 1 5 0 1" {
@@ -121,7 +121,7 @@ func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 }
 
 // text returns the one text that a query answers with.
-func text(t *testing.T, d *dbtest.Database, query string) (text string) {
+func text(t *testing.T, d *enginetest.Database, query string) (text string) {
 	t.Helper()
 	if err := d.SQL.QueryRow(query).Scan(&text); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -132,10 +132,10 @@ func text(t *testing.T, d *dbtest.Database, query string) (text string) {
 // A runner is ended by the engine at each of its statements in turn. The numbers are as if it had never been.
 func TestRollUpResumesWhereverItEnded(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
-		p := dbtest.Through(t, d.DSN)
-		store, broken := connect(t, d, session.Options{}), connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
+		p := enginetest.Through(t, d.DSN)
+		store, broken := connect(t, d, session.Options{}), connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
 		for range 3 {
 			decided(t, store, user("alice"), user("bob"))
 		}
@@ -174,7 +174,7 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 		attempt()
 		d.Age(t, user("alice"), 10*time.Minute)
 		rollUp(t, store)
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET totals = TRUE")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET totals = TRUE")
 		attempt()
 		for range 2 {
 			got, err := store.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{})
@@ -192,7 +192,7 @@ func TestTotalsCountFromWhenTheyWereSwitchedOn(t *testing.T) {
 
 func TestOnlyOldBucketHoursAndDaysGo(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
 		for _, days := range []int{service.DayTotalsDays + 1, service.HourTotalsDays + 1, 1} {
 			key := strconv.Itoa(days)
@@ -212,15 +212,15 @@ func TestOnlyOldBucketHoursAndDaysGo(t *testing.T) {
 // A transaction that holds every txn holds no roll-up up, and a roll-up locks no txn.
 func TestARollUpWaitsForNoTxn(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
 		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		conn := sqlSession(t, d)
-		dbtest.Exec(t, conn, "START TRANSACTION")
-		dbtest.Exec(t, conn, "UPDATE zone_txn SET outcome = 'success'")
+		enginetest.Exec(t, conn, "START TRANSACTION")
+		enginetest.Exec(t, conn, "UPDATE zone_txn SET outcome = 'success'")
 		rollUp(t, store)
-		dbtest.Exec(t, conn, "ROLLBACK")
+		enginetest.Exec(t, conn, "ROLLBACK")
 		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, successes, final) FROM zone_hour"); got != "1 0 1" {
 			t.Errorf("counted %s", got)
 		}
@@ -244,7 +244,7 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 
 func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
 			b := newBench(t, engine.Database(t))
 			return totalsBench{b, b.store.Totals}
@@ -253,7 +253,7 @@ func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		servicetest.ExerciseZoneReport(t, func(t *testing.T) servicetest.ZoneReportSubject {
-			b := newPortableBench(t, dbtest.Portable(t))
+			b := newPortableBench(t, enginetest.Portable(t))
 			return portableTotals{b, b.store.Totals}
 		})
 	})
@@ -261,7 +261,7 @@ func TestStoreKeepsTheContractOfZoneReports(t *testing.T) {
 
 func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		begin, at := past(t, d)
 		var days []uint64

@@ -10,17 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/history"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // twin is one of two databases that live through the same history, by a clock of
 // the test's: it has one session for each pool, and each has its timestamp set.
 type twin struct {
-	*dbtest.Database
+	*enginetest.Database
 	dba   dba
 	store *Store
 	// others carries out what is no check: reports, releases and peeks.
@@ -45,7 +45,7 @@ type dba interface {
 }
 
 // newTwin returns a twin that carries out what is no check by statements or by procedures.
-func newTwin(t *testing.T, on *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
+func newTwin(t *testing.T, on *enginetest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
 	t.Helper()
 	d := on.Database(t)
 	d.FollowSessionClocks(t)
@@ -68,7 +68,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
 	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.lookUps.Conns.DB, w.others.lanes, w.others.lookUps.Conns.DB} {
-		dbtest.Exec(t, pool, set)
+		enginetest.Exec(t, pool, set)
 	}
 }
 
@@ -213,7 +213,7 @@ func difference(mine, theirs []string) string {
 // fill records counted txns of a bucket, as an earlier time would have left them.
 func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
 	t.Helper()
-	dbtest.Exec(t, w.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
+	enginetest.Exec(t, w.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
 		bucket.ZoneID, bucket.Key)
 	p := new(session.Packet).SQL("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
 	for i, at := range instants {
@@ -222,10 +222,10 @@ func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
 		}
 		p.SQL("(").Instant(at).SQL(",").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",0,0,1)")
 	}
-	dbtest.Exec(t, w.SQL, string(p.Text))
+	enginetest.Exec(t, w.SQL, string(p.Text))
 }
 
-func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
+func newTwins(t *testing.T, engine *enginetest.Engine) []*twin {
 	t.Helper()
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // A session may set many variables without any right. These tests hold that none
@@ -24,14 +24,14 @@ import (
 
 // caller is an account that may EXECUTE and nothing else.
 type caller struct {
-	*dbtest.Database // as an administrator
+	*enginetest.Database // as an administrator
 
 	own   *sql.DB
 	calls int // scripts so far, which use keys of their own
 }
 
 // newCaller also sets the zones that script asks about.
-func newCaller(t *testing.T, d *dbtest.Database) *caller {
+func newCaller(t *testing.T, d *enginetest.Database) *caller {
 	t.Helper()
 	own := d.Account(t, "EXECUTE ON *").SQL
 	own.SetMaxIdleConns(0) // each script has a session of its own
@@ -213,7 +213,7 @@ func wordySettings() [][]string {
 func TestNoVariableOfASessionMovesADecision(t *testing.T) {
 	nightly.Only(t, "each variable and setting of a session, on each engine")
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		c := newCaller(t, engine.Database(t))
 		want, err := c.script(t)
 		if err != nil || len(want) != 14 {
@@ -222,7 +222,7 @@ func TestNoVariableOfASessionMovesADecision(t *testing.T) {
 		for _, settings := range wordySettings() {
 			c.hold(t, want, settings...)
 		}
-		variables, err := dbtest.Texts(c.own, "SHOW SESSION VARIABLES")
+		variables, err := enginetest.Texts(c.own, "SHOW SESSION VARIABLES")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,9 +276,9 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 // triggers record, each in a session of its own.
 func TestSessionChosenIDRecordsNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Hour), zone(2, 1, time.Hour))
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES (1, 'alice', 'deny', 'why')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES (1, 'alice', 'deny', 'why')")
 		rows := func() int {
 			return d.Count(t, "SELECT (SELECT COUNT(*) FROM zone_txn) + (SELECT COUNT(*) FROM zone_audit)")
 		}
@@ -310,7 +310,7 @@ func TestSessionChosenIDRecordsNothing(t *testing.T) {
 func TestSessionsSortingByKeyHeadsKeepLockOrder(t *testing.T) {
 	t.Parallel()
 	const rounds, keys = 100, 8
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1_000_000, time.Hour))
 		var buckets [2][keys]string // in opposite orders
 		for i := range keys {
@@ -323,7 +323,7 @@ func TestSessionsSortingByKeyHeadsKeepLockOrder(t *testing.T) {
 			question := "[" + strings.Join(buckets[i][:], ",") + "]"
 			group.Go(func() {
 				for range rounds {
-					dbtest.Exec(t, conn, setting)
+					enginetest.Exec(t, conn, setting)
 					if _, err := conn.ExecContext(t.Context(), "CALL check_velocity_buckets(?, NULL)", question); err != nil {
 						t.Errorf("%s: %v", setting, err)
 						return

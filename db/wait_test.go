@@ -7,28 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
+	"velocityd/tools/enginetest"
 )
 
 func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 	t.Parallel()
 	const callers = 10
 	for name, step := range map[string]struct {
-		change  func(*testing.T, *dbtest.Database)
+		change  func(*testing.T, *enginetest.Database)
 		allowed int
 		err     error
 	}{
-		"grown":       {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 8, time.Hour)) }, 8, nil},
-		"shrunk":      {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 2, time.Hour)) }, 2, nil},
-		"set to zero": {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 0, time.Hour)) }, 0, nil},
-		"deleted":     {func(t *testing.T, d *dbtest.Database) { d.DeleteZone(t, 1) }, 0, service.ErrNotFound},
+		"grown":       {func(t *testing.T, d *enginetest.Database) { d.SetZone(t, zone(1, 8, time.Hour)) }, 8, nil},
+		"shrunk":      {func(t *testing.T, d *enginetest.Database) { d.SetZone(t, zone(1, 2, time.Hour)) }, 2, nil},
+		"set to zero": {func(t *testing.T, d *enginetest.Database) { d.SetZone(t, zone(1, 0, time.Hour)) }, 0, nil},
+		"deleted":     {func(t *testing.T, d *enginetest.Database) { d.DeleteZone(t, 1) }, 0, service.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+			enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 				d := engine.Database(t, zone(1, 5, time.Hour))
 				store := connect(t, d, session.Options{LockWait: time.Minute}) // until all of them are seen
 				release := d.Hold(t, user("alice"))
@@ -75,7 +75,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 
 func TestLockWaitTimeoutIsBusyLeavingNoLock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		for _, checks := range [][]service.Check{
 			check(user("alice")),
@@ -98,7 +98,7 @@ func TestLockWaitTimeoutIsBusyLeavingNoLock(t *testing.T) {
 
 func TestHeldBucketHarmsNoOtherCheckOfBatch(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		for name, others := range map[string]int{"few": 3, "many": 30} {
 			release := d.Hold(t, user("held"))
@@ -137,7 +137,7 @@ func TestHeldBucketHarmsNoOtherCheckOfBatch(t *testing.T) {
 
 func TestLockWaitsEndBeforeDeadlineWithKnownOutcome(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}),
 			service.LimiterOptions{Timeout: 10 * time.Second})
@@ -150,7 +150,7 @@ func TestLockWaitsEndBeforeDeadlineWithKnownOutcome(t *testing.T) {
 
 func TestDeadlineLeavesCheckUndecidedAndDropsConnection(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: 3 * time.Second}),
 			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
@@ -163,7 +163,7 @@ func TestDeadlineLeavesCheckUndecidedAndDropsConnection(t *testing.T) {
 			t.Error("the connection of the lost check was used again")
 		}
 		release()
-		dbtest.Eventually(t, "the engine ends the lost check", func() bool {
+		enginetest.Eventually(t, "the engine ends the lost check", func() bool {
 			open, _ := d.Transactions(t)
 			return open == 0
 		})
@@ -186,7 +186,7 @@ func connectionID(t *testing.T, store *Store) (id int64) {
 
 func TestClientLeavingMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
 		before := connectionID(t, store)
@@ -214,7 +214,7 @@ func TestClientLeavingMidCheckIsStillDecidedOnce(t *testing.T) {
 
 func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		_, store := stand(t, engine, session.Options{MaxConns: 1}, zone(1, 5, time.Hour))
 		conn, err := store.lanes.Conn(context.Background())
 		if err != nil {
@@ -241,10 +241,10 @@ func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
 
 func TestDegradableCheckLeavesSlowConnectionToNext(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
-		dsn, g := dbtest.Gated(t, d)
-		store := connect(t, &dbtest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
+		dsn, g := enginetest.Gated(t, d)
+		store := connect(t, &enginetest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
 		// Nobody answers, so that this ends by patience alone, on any machine.
 		decision, err := ask(t.Context(), hurry(store, time.Millisecond), check(user("alice")))
 		if err != nil || !decision.Degraded {

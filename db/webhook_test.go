@@ -15,12 +15,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/courier"
-	"velocityd/db/dbtest"
+	"velocityd/cmd/velocityd/delivery"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/event"
 	"velocityd/service/webhook"
+	"velocityd/tools/enginetest"
 )
 
 // inbox is a receiver that takes what it does not refuse.
@@ -52,9 +52,9 @@ func hook(t *testing.T, store *Store, url string) {
 }
 
 // deliver makes all events older than the lag, and takes a turn.
-func (i *inbox) deliver(t *testing.T, d *dbtest.Database, s *Store) {
+func (i *inbox) deliver(t *testing.T, d *enginetest.Database, s *Store) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 	runs, err := s.Deliverer(i.send).Turn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 			t.Fatalf("waiting: %+v, %v", waiting, err)
 		}
 		box.deliver(t, d, store) // nothing is due
-		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
+		enginetest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
 		box.refuses = true
 		box.deliver(t, d, store)
 		if list, err := store.Outbox.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
@@ -115,12 +115,12 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 				t.Errorf("%d are sent again, %v, want %d", n, err, want)
 			}
 		}
-		audited, err := dbtest.Texts(d.SQL, "SELECT action, principal, COALESCE(reason, ''), JSON_EXTRACT(state_after, '$.resent_at') LIKE '\"20%' "+
+		audited, err := enginetest.Texts(d.SQL, "SELECT action, principal, COALESCE(reason, ''), JSON_EXTRACT(state_after, '$.resent_at') LIKE '\"20%' "+
 			"FROM zone_audit WHERE subject = 'webhook' ORDER BY id")
 		if got, want := fmt.Sprint(audited), "[[insert ann  0] [update bob it works again 1]]"; err != nil || got != want {
 			t.Errorf("recorded %s, %v, want %s", got, err, want)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6)")
+		enginetest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6)")
 		box.deliver(t, d, store)
 		want := []string{"bob bucket.locked", "alice bucket.locked"}
 		if len(box.got) != 4 || !slices.Equal(box.got[:2], want) {
@@ -158,7 +158,7 @@ func TestSecondInstanceSendsNoEventBesideFirst(t *testing.T) {
 		}
 		box, beside := &inbox{}, &inbox{}
 		begun, goOn, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 		go func() {
 			defer close(done)
 			var once sync.Once
@@ -202,7 +202,7 @@ func TestSecondInstanceSendsNoEventBesideFirst(t *testing.T) {
 // TestLateCommittedEventIsNotSkipped has one whose id is taken, and which is committed after a later one.
 func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx, box := t.Context(), &inbox{}
 		hook(t, store, "https://hooks.example.com/")
@@ -211,18 +211,18 @@ func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = late.Rollback() }()
-		dbtest.Exec(t, late, "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data) "+
+		enginetest.Exec(t, late, "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data) "+
 			"VALUES (UTC_TIMESTAMP(6), 'bucket.released', 1, 'late', '{}')")
 		decide(t, store, check(user("bob")))
 		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
+		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
 		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
 			t.Errorf("sent %v before what has a lower id was committed: %v, %v", box.got, runs, err)
 		}
 		if err := late.Commit(); err != nil {
 			t.Fatal(err)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 2 HOUR")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 2 HOUR")
 		box.deliver(t, d, store)
 		slices.Sort(box.got)
 		if want := []string{"bob bucket.locked", "late bucket.released"}; !slices.Equal(box.got, want) {
@@ -241,9 +241,9 @@ func TestEachWebhookEditIsAuditedWithoutItsSecret(t *testing.T) {
 			t.Fatalf("made %+v, %v", made, err)
 		}
 		want := []string{"insert ann NULL zone.* é", "delete bob zone.* NULL é"}
-		dbtest.Exec(t, d.SQL, "UPDATE webhook SET position = 9, error = 'x', failed_at = UTC_TIMESTAMP(6)")
+		enginetest.Exec(t, d.SQL, "UPDATE webhook SET position = 9, error = 'x', failed_at = UTC_TIMESTAMP(6)")
 		if f.engine != nil {
-			dbtest.Exec(t, d.SQL, "UPDATE webhook SET types = 'token.*'")
+			enginetest.Exec(t, d.SQL, "UPDATE webhook SET types = 'token.*'")
 			want = []string{want[0], "update NULL zone.* token.* é", "delete bob token.* NULL é"}
 		}
 		if err := store.Records.RemoveWebhook(t.Context(), made.ID, "bob"); err != nil {
@@ -269,7 +269,7 @@ SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'), COALESCE(JSON_UNQUOTE
 
 func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		hook(t, store, "https://hooks.example.com/")
 		d.WantCount(t, 1, "SELECT COUNT(*) FROM read_webhook")
@@ -288,7 +288,7 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 // TestAReceiverThatHangsDelaysNoOther holds the answer of the first receiver until the second one has events that came later.
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		ctx := t.Context()
 		hangs, letGo, got := make(chan struct{}), make(chan struct{}), make(chan string, 16)
@@ -318,9 +318,9 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 		lock := func(key string) {
 			t.Helper()
 			decide(t, store, check(user(key)))
-			dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+			enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 		}
-		post, done := courier.New(courier.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}), make(chan error, 1)
+		post, done := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}), make(chan error, 1)
 		lock("alice")
 		go func() {
 			runs, err := store.Deliverer(post.Send).Turn(ctx)

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // renewed returns what a list of zones has become, which must be all zones of the database.
@@ -70,13 +70,13 @@ func TestZoneListIsRenewedByReadingChanges(t *testing.T) {
 		}
 
 		// Nothing says that a zone was changed.
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 9 WHERE id = 2")
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_audit")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 9 WHERE id = 2")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_audit")
 		now.ReadAt = now.ReadAt.Add(-time.Minute)
 		now = renewed(t, store, now)
 
 		// Very much was changed.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES "+
 			strings.Repeat("(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1), ", 1000)+"(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1)")
 		much := renewed(t, store, now)
 		if !much.ReadAt.After(now.ReadAt) {
@@ -94,7 +94,7 @@ func TestAccountBlindToChangesReadsAllZones(t *testing.T) {
 		d := f.database(t, zone(1, 5, time.Minute))
 		narrow := d.ServiceAccount(t)
 		account, database := accountOf(t, narrow)
-		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON "+database+".zone_audit FROM "+account)
+		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON "+database+".zone_audit FROM "+account)
 		store, editor := f.connect(t, narrow, session.Options{}), f.connect(t, d, session.Options{})
 		first := renewed(t, store, records.ZoneList{})
 		put(t, editor, zone(2, 6, time.Hour), "test")

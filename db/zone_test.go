@@ -12,10 +12,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/db/zonerow"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // every is a zone with no setting at its default.
@@ -100,10 +100,10 @@ func TestEveryZoneColumnIsSettingOrSchemaKept(t *testing.T) {
 
 func TestReservationOfWindowLengthFollowsTheWindow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{})
 		put(t, store, zone(1, 5, time.Minute), "")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET `window` = 30")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET `window` = 30")
 		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second || got.Revision != 2 {
 			t.Errorf("got %+v, %v, want a reservation of 30s", got, err)
 		}
@@ -222,7 +222,7 @@ func TestDeletingZoneTakesOverridesAndLeavesTxns(t *testing.T) {
 			d.SetZone(t, zone(id+1, 5, time.Hour))
 			d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "bob", Action: service.OverrideDeny})
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (UTC_TIMESTAMP(6), 1, 'alice', FALSE, FALSE, TRUE)")
 		if err := store.Records.DeleteZone(t.Context(), 1, service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
@@ -250,7 +250,7 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 		if !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
-		dbtest.Exec(t, holder, "ROLLBACK")
+		enginetest.Exec(t, holder, "ROLLBACK")
 		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.Rate != 5 {
 			t.Errorf("got %+v, %v, want the zone as it was", got, err)
 		}
@@ -262,7 +262,7 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 // does not commit.
 func TestOpenZoneInsertHoldsUpNoCheck(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour), zone(3, 100, time.Hour))
 		checks := func(keys ...string) {
 			t.Helper()
@@ -280,10 +280,10 @@ func TestOpenZoneInsertHoldsUpNoCheck(t *testing.T) {
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (2, 5, 60)",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (3, 5, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate)",
 		} {
-			dbtest.Exec(t, dba, "START TRANSACTION")
-			dbtest.Exec(t, dba, statement)
+			enginetest.Exec(t, dba, "START TRANSACTION")
+			enginetest.Exec(t, dba, statement)
 			checks("a", "d", "m", "t", "z")
-			dbtest.Exec(t, dba, "ROLLBACK")
+			enginetest.Exec(t, dba, "ROLLBACK")
 		}
 	})
 }
@@ -294,15 +294,15 @@ func TestZonesNeedingWholeRuleAreJudgedByIt(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, concurrent) VALUES (1, 5, 60, 1), (2, 5, 60, 0), (3, 5, 60, 0)")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET concurrent = 1 WHERE id = 2")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, concurrent) VALUES (1, 5, 60, 1), (2, 5, 60, 0), (3, 5, 60, 0)")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET concurrent = 1 WHERE id = 2")
 		for id := range int64(2) {
 			wanted := zone(id+3, 5, time.Minute)
 			wanted.Concurrent = 1
 			put(t, store, wanted, "ann")
 		}
 		if f.engine == nil { // where a new zone counts as narrowed
-			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET narrowed_at = '2001-01-01'")
+			enginetest.Exec(t, d.SQL, "UPDATE zone_master SET narrowed_at = '2001-01-01'")
 		}
 		for id := int64(1); id <= 4; id++ {
 			lone, batch := check(service.Bucket{ZoneID: id, Key: "lone"}), check(service.Bucket{ZoneID: id, Key: "batch"})
@@ -324,7 +324,7 @@ func TestZoneLeavingTheWholeRuleCountsAsNarrowed(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, concurrent, repeat_secret) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, concurrent, repeat_secret) VALUES "+
 			"(1, 5, 60, 1, 'count'), (2, 5, 60, 0, 'free'), (3, 5, 60, 1, 'free'), (4, 5, 60, 0, 'count')")
 		told := func(id int64) string {
 			return fmt.Sprint(d.Count(t, "SELECT whole_rule FROM zone_master WHERE id = ?", id),

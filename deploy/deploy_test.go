@@ -53,7 +53,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// promtool runs Prometheus' own tool, which `make test` fetches by scripts/promtool.sh. Without it
+// promtool runs Prometheus' own tool, which `make test` fetches by tools/promtool.sh. Without it
 // the test is skipped, but not with CI=true.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
@@ -64,9 +64,9 @@ func promtool(t *testing.T, args ...string) {
 	}
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
-		t.Fatalf("there is no promtool (scripts/promtool.sh fetches it): %v", err)
+		t.Fatalf("there is no promtool (tools/promtool.sh fetches it): %v", err)
 	case err != nil:
-		t.Skip("there is no promtool: scripts/promtool.sh fetches it")
+		t.Skip("there is no promtool: tools/promtool.sh fetches it")
 	}
 	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args[:2], " "), err, out)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 // onePage returns the blocks of "On one machine" in docs/install.md: its shell, and the answer that it prints last.

@@ -20,7 +20,7 @@ import (
 const patience = 2 * time.Minute
 
 // machine is a small Debian that runs: its systemd is the first process of namespaces, its disk is a layer in memory over
-// the folder of scripts/debian-root.sh, and its network is a loopback that no other process sees.
+// the folder of tools/debian-root.sh, and its network is a loopback that no other process sees.
 type machine struct {
 	t   *testing.T
 	pid int
@@ -59,7 +59,7 @@ func newMachine(t *testing.T) *machine {
 	t.Helper()
 	below := os.Getenv("VELOCITY_DEBIAN")
 	if below == "" || os.Geteuid() != 0 {
-		t.Fatal("the tests of packages need root, and VELOCITY_DEBIAN from scripts/debian-root.sh: run make test-packages")
+		t.Fatal("the tests of packages need root, and VELOCITY_DEBIAN from tools/debian-root.sh: run make test-packages")
 	}
 	var console bytes.Buffer
 	command := exec.Command("bash", "-c", boot, "boot", below, t.TempDir())

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestTheAnalystsPageCountsAStricterLimitExactly(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTheAnalystsPageCountsAStricterLimitExactly(t *testing.T) {
 func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t)
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		const page = "docs/analyst.md"
 		w := newWorld(t, engine, program, page, nil)
 		search := ""
@@ -61,7 +61,7 @@ func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 			}
 		}
 		root, analyst := w.session("root"), w.session("analyst")
-		dbtest.Exec(t, root, "USE "+w.Database)
+		enginetest.Exec(t, root, "USE "+w.Database)
 		since := func(minutes int) (inTime, inRange, both int) {
 			for _, s := range statements(strings.Replace(search, "INTERVAL 1 HOUR", fmt.Sprintf("INTERVAL %d MINUTE", minutes), 1)) {
 				if err := query(t.Context(), analyst, s.text, io.Discard, false); err != nil {
@@ -90,7 +90,7 @@ func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 			}
 			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 1, 'ann', 1, 1, 0)", id, second))
 		}
-		dbtest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+		enginetest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
 			""+strings.Join(values, ", "))
 		for _, minutes := range []int{0, 1, 10, 29, 60, 200, 1000} {
 			inTime, inRange, both := since(minutes)

@@ -11,15 +11,15 @@ import (
 	"sync"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
-// TestTheClientsOfOtherLanguagesKeepTheirClaims runs the tests of clients/python and clients/typescript against a real service and the
+// TestTheClientsOfOtherLanguagesKeepTheirClaims runs the tests of client/python and client/typescript against a real service and the
 // faults in front of it. The ids of its txns are above 2^53.
 func TestTheClientsOfOtherLanguagesKeepTheirClaims(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.First(t), buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
-	dbtest.Exec(t, w.session("root"), "ALTER TABLE "+w.Database+".zone_txn AUTO_INCREMENT = 9007199254740993")
+	w := newWorld(t, enginetest.First(t), buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
+	enginetest.Exec(t, w.session("root"), "ALTER TABLE "+w.Database+".zone_txn AUTO_INCREMENT = 9007199254740993")
 	w.must("sh", `velocityd zone set 3 --rate 1000 --window 1h --counts failures --description 'of the claims'
 velocityd zone set 4 --rate 0 --window 1h --description 'full'
 velocityd token create clients --scope check,report,peek,release >token
@@ -29,7 +29,7 @@ VELOCITY_DSN='velocity:`+w.secrets["velocity"]+"@"+printedServer+`/velocityd' ve
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims, err := filepath.Abs("../clients/claims.json")
+	claims, err := filepath.Abs("../client/testdata/claims.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,20 +52,20 @@ VELOCITY_DSN='velocity:`+w.secrets["velocity"]+"@"+printedServer+`/velocityd' ve
 // testPython installs the wheel, and then the folder, each in a separate environment, and runs the tests on the wheel's.
 func testPython(t *testing.T, environ []string) {
 	dist := packed(t)
-	for _, from := range []string{filepath.Join(dist, "velocityd-0.1.0-py3-none-any.whl"), "../clients/python"} {
+	for _, from := range []string{filepath.Join(dist, "velocityd-0.1.0-py3-none-any.whl"), "../client/python"} {
 		folder := filepath.Join(t.TempDir(), "venv")
 		runIn(t, ".", environ, "python3", "-m", "venv", folder)
 		python := filepath.Join(folder, "bin", "python")
 		runIn(t, ".", environ, python, "-m", "pip", "install", "--quiet", "--no-index", from)
 		if strings.HasSuffix(from, ".whl") {
-			runIn(t, "../clients/python/tests", environ, python, "-W", "ignore::ResourceWarning", "-m", "unittest", "test_velocityd")
-			django, err := exec.CommandContext(t.Context(), "../scripts/django.sh").Output()
+			runIn(t, "../client/python/tests", environ, python, "-W", "ignore::ResourceWarning", "-m", "unittest", "test_velocityd")
+			django, err := exec.CommandContext(t.Context(), "../tools/django.sh").Output()
 			if err != nil && os.Getenv("CI") != "true" {
 				t.Logf("without Django: %v", err)
 				continue
 			}
 			environ := append(environ, "PYTHONPATH="+strings.TrimSpace(string(django)))
-			runIn(t, "../clients/python/tests", environ, python, "-W", "ignore", "-m", "unittest", "test_django")
+			runIn(t, "../client/python/tests", environ, python, "-W", "ignore", "-m", "unittest", "test_django")
 		} else {
 			runIn(t, t.TempDir(), environ, python, "-c", "import velocityd, velocityd.wsgi; velocityd.AsyncClient")
 		}
@@ -89,7 +89,7 @@ func testTypeScript(t *testing.T, environ []string) {
 		err = cmp.Or(err, os.Symlink(filepath.Join(tools, name), filepath.Join(folder, "node_modules", name)))
 	}
 	for _, name := range []string{"velocityd.test.mjs", "consumer.ts"} {
-		text, readErr := os.ReadFile("../clients/typescript/" + name)
+		text, readErr := os.ReadFile("../client/typescript/" + name)
 		err = cmp.Or(err, readErr, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
 	if err := cmp.Or(err, os.WriteFile(filepath.Join(folder, "tsconfig.json"), []byte(`{"compilerOptions": {"strict": true, "noEmit": true,
@@ -164,8 +164,8 @@ func installPackage(folder string) error {
 func TestTheClientsHaveTheVersionOfTheRelease(t *testing.T) {
 	t.Parallel()
 	for file, form := range map[string]string{
-		"cmd/velocityd/version.go": `release = "%s"`, "clients/python/pyproject.toml": `version = "%s"`,
-		"clients/python/velocityd/__init__.py": `__version__ = "%s"`, "clients/typescript/package.json": `"version": "%s"`,
+		"cmd/velocityd/version.go": `release = "%s"`, "client/python/pyproject.toml": `version = "%s"`,
+		"client/python/velocityd/__init__.py": `__version__ = "%s"`, "client/typescript/package.json": `"version": "%s"`,
 	} {
 		if want := fmt.Sprintf(form, "0.1.0"); !strings.Contains(readPage(t, file), want) {
 			t.Errorf("%s lacks %s", file, want)

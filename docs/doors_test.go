@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// configurations is what a block of a gateway's page may be written in. Such a block is a file of deploy/doors, whose tests run it,
+// configurations is what a block of a gateway's page may be written in. Such a block is a file of doors, whose tests run it,
 // and the page's shell as well.
 func configurations() []string {
 	return []string{"nginx", "caddy", "haproxy", "lua", "unlang", "dovecot", "pam", "sshd", "fail2ban", "bash", "yaml"}
 }
 
-// isOfDoor says that a block is run by the tests of deploy/doors.
+// isOfDoor says that a block is run by the tests of doors.
 func (b block) isOfDoor() bool { return strings.HasPrefix(b.page, "docs/doors/") }
 
 // TestPagesOfDoorsShowFilesOfTheirTests holds that each file is shown once or linked, and that nothing else is shown.
@@ -31,15 +31,16 @@ func TestPagesOfDoorsShowFilesOfTheirTests(t *testing.T) {
 			}
 		}
 	}
-	files := os.DirFS("../deploy/doors")
+	files := os.DirFS("../doors")
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".go") {
+		isOfProgram := strings.HasSuffix(path, ".go") || strings.HasPrefix(path, "proxy/blocked.")
+		if err != nil || entry.IsDir() || isOfProgram {
 			return err
 		}
 		text, err := fs.ReadFile(files, path)
-		isLinked := strings.Contains(linked, "](../../deploy/doors/"+path+")")
+		isLinked := strings.Contains(linked, "](../../doors/"+path+")")
 		if n := shown[string(text)]; n > 1 || (n == 1) == isLinked {
-			t.Errorf("deploy/doors/%s is shown by %d pages of docs/doors (linked: %t), want 1 or a link", path, n, isLinked)
+			t.Errorf("doors/%s is shown by %d pages of docs/doors (linked: %t), want 1 or a link", path, n, isLinked)
 		}
 		delete(shown, string(text))
 		return err
@@ -48,6 +49,6 @@ func TestPagesOfDoorsShowFilesOfTheirTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text := range shown {
-		t.Errorf("docs/doors shows what is no file of deploy/doors:\n%s", text)
+		t.Errorf("docs/doors shows what is no file of doors:\n%s", text)
 	}
 }

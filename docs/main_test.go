@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // asClient makes the test binary be the mysql client of the pages' shell lines, so
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	dbtest.Main(m, func() { _ = os.RemoveAll(programFolder()) })
+	enginetest.Main(m, func() { _ = os.RemoveAll(programFolder()) })
 }
 
 // pages returns every page whose blocks are run.
@@ -95,7 +95,7 @@ func TestEveryBlockOfThePagesRuns(t *testing.T) {
 		}
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+			enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 				w := newWorld(t, engine, program, page, blocks)
 				times := 2
 				if once()[page] != "" {

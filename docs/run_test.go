@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // run carries out one block, and returns an error that names the page and the line
@@ -65,7 +65,7 @@ const patience = 2 * time.Minute
 // prologue is one line of shell before each block. It holds make against the Makefile in
 // place of running it, lets curl fail where the answer is an error, and hands the
 // exported variables of a block to the next one.
-const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ln -sfn "$PROJECT/scripts" scripts; ` +
+const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ln -sfn "$PROJECT/tools" tools; ` +
 	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
 	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
@@ -182,7 +182,7 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 	return nil
 }
 
-// runScript runs a module of JavaScript, with the client of clients/typescript installed.
+// runScript runs a module of JavaScript, with the client of client/typescript installed.
 func (w *world) runScript(b block) error {
 	if err := installPackage(w.folder); err != nil {
 		if errors.Is(err, errLeftOut) {
@@ -229,7 +229,7 @@ func (w *world) runGo(b block) error {
 // block is written in.
 func TestAWrongBlockFailsAtItsLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.First(t), buildProgram(t), "p.md", nil)
+	w := newWorld(t, enginetest.First(t), buildProgram(t), "p.md", nil)
 	for _, test := range []struct{ language, text, at string }{
 		{"sql", "-- as analyst\nSELECT 1;\nSELECT\n  nothing FROM zone_txn;\n", "p.md:12:"},
 		{"sql", "-- as analyst\nDELETE FROM zone_txn;\n", "p.md:11:"},

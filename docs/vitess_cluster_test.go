@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"velocityd/db/address"
+	"velocityd/internal/address"
 )
 
 // TestClusterStatementsForVitessRun runs the SQL that the pages have for Vitess, each block in

@@ -18,9 +18,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 // The page that makes accounts. Others use them as it has granted them.
@@ -78,7 +78,7 @@ type world struct {
 // none; any other finds a migrated one with the two demo zones and the accounts of
 // the granting page. A page that does not start the service itself finds it
 // running.
-func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks []block) *world {
+func newWorld(t *testing.T, engine *enginetest.Engine, program, page string, blocks []block) *world {
 	t.Helper()
 	base := serverOf(t, engine, page)
 	cfg, err := mysql.ParseDSN(base.DSN)
@@ -90,7 +90,7 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 		conns: map[string]*sql.Conn{}, secrets: map[string]string{},
 		Names: Names{
 			Database: cfg.DBName, Suffix: "_" + strings.ToLower(rand.Text()[:6]), Socket: cfg.Addr,
-			Address: fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t)),
+			Address: fmt.Sprintf("127.0.0.1:%d", enginetest.FreePort(t)),
 		},
 	}
 	if w.short, err = os.MkdirTemp("", "v"); err != nil { //nolint:usetesting // the path of t.TempDir is too long for a socket
@@ -100,13 +100,13 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 	w.install(program)
 	t.Cleanup(w.stopProcesses)
 	if page == grantingPage {
-		dbtest.Exec(t, base.SQL, "DROP DATABASE "+w.Database)
+		enginetest.Exec(t, base.SQL, "DROP DATABASE "+w.Database)
 		w.readSecrets(blocks)
 	} else {
 		w.readSecrets(pageBlocks(t, grantingPage))
-		dbtest.Migrate(t, base.DSN)
+		enginetest.Migrate(t, base.DSN)
 		w.grant()
-		dbtest.Exec(t, base.SQL, "INSERT INTO zone_master (id, description, rate, `window`, counts, key_kind) "+
+		enginetest.Exec(t, base.SQL, "INSERT INTO zone_master (id, description, rate, `window`, counts, key_kind) "+
 			"VALUES (1, 'login per user', 5, 60, 'failures', 'opaque'), (2, 'login per address', 20, 60, 'attempts', 'ip')")
 		w.announce()
 	}
@@ -122,10 +122,10 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 
 // serverOf returns an empty database. That of the granting page, which sets variables of its server for all sessions, is on a server
 // of the page alone.
-func serverOf(t *testing.T, engine *dbtest.Engine, page string) *dbtest.Database {
+func serverOf(t *testing.T, engine *enginetest.Engine, page string) *enginetest.Database {
 	t.Helper()
 	if page == grantingPage {
-		return dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+		return enginetest.Empty(t, enginetest.AdminDSN(engine.Private(t, t.TempDir()), ""))
 	}
 	return engine.Empty(t)
 }
@@ -288,7 +288,7 @@ func (w *world) environ() []string {
 		setup.DSN[account] = w.dsn(account)
 	}
 	text, _ := json.Marshal(setup)
-	python, err := filepath.Abs("../clients/python")
+	python, err := filepath.Abs("../client/python")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func (w *world) awaitService() {
 	if _, err := os.Stat(filepath.Join(w.folder, "pids")); err != nil {
 		return
 	}
-	dbtest.Eventually(w.t, "the page's service is ready", func() bool {
+	enginetest.Eventually(w.t, "the page's service is ready", func() bool {
 		request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+w.Address+"/readyz", http.NoBody)
 		if err != nil {
 			return false

@@ -4,23 +4,23 @@ import (
 	"net/http"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service/access"
 )
 
 // Auth says whose requests are answered. The zero value answers everybody.
 type Auth struct {
-	front.Admission
+	admission.Admission
 	// TrustedProxies are believed when they say from which address a request comes, by X-Forwarded-For or
 	// Forwarded, and on whose behalf, by X-Forwarded-User. Nil means this machine if nobody is asked who he is, and
 	// otherwise none.
-	TrustedProxies front.Proxies
+	TrustedProxies admission.Proxies
 }
 
 // Proxies returns the TrustedProxies, or those that nil means.
-func (a Auth) Proxies() front.Proxies {
+func (a Auth) Proxies() admission.Proxies {
 	if a.IsOpen() && a.TrustedProxies == nil {
-		return front.ThisMachine()
+		return admission.ThisMachine()
 	}
 	return a.TrustedProxies
 }
@@ -89,7 +89,7 @@ func credentialOf(x *exchange) (digest access.Digest, given bool) {
 	if isOfGateways(x.Path()) {
 		authorization = nil
 	}
-	return front.CredentialOf(authorization, r.Header[fieldAPIKey], r.TLS)
+	return admission.CredentialOf(authorization, r.Header[fieldAPIKey], r.TLS)
 }
 
 // pathCaller is the path of showCaller.

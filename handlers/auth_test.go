@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // guarded is a service whose callers must prove who they are.
@@ -53,12 +53,12 @@ func guardBy(t *testing.T, change func(*Options)) guarded {
 }
 
 // authOf asks the callers of a store for credentials, of which it returns the register.
-func authOf(t *testing.T, txns front.TxnZones) (Auth, *servicetest.Credentials) {
+func authOf(t *testing.T, txns admission.TxnZones) (Auth, *servicetest.Credentials) {
 	t.Helper()
 	credentials := &servicetest.Credentials{}
 	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	return Auth{Admission: front.Admission{Callers: cache, Txns: txns}}, credentials
+	return Auth{Admission: admission.Admission{Callers: cache, Txns: txns}}, credentials
 }
 
 // as returns the header of a caller with a new token of these scopes, in these zones.

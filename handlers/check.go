@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -127,7 +127,7 @@ func (s *server) ofWhole(err error) error {
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
 // names them. If the caller's scopes do not hold in the zone of a bucket, the zone is wrong.
 func (q question) pointAtFault(err error) error {
-	lack, about := new(front.LackError), new(service.BucketError)
+	lack, about := new(admission.LackError), new(service.BucketError)
 	switch {
 	case errors.As(err, &lack):
 		err = &requestError{kind: access.ErrMissingScope, detail: lack.Error(), pointer: "/zone_id"}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service/access"
 	"velocityd/service/memory"
 )
@@ -125,7 +125,7 @@ func FuzzCredential(f *testing.F) {
 		if key != "" {
 			r.Header.Set(fieldAPIKey, key)
 		}
-		digest, given := front.CredentialOf(r.Header[fieldAuthorization], r.Header[fieldAPIKey], nil)
+		digest, given := admission.CredentialOf(r.Header[fieldAuthorization], r.Header[fieldAPIKey], nil)
 		if !given {
 			return
 		}

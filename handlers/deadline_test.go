@@ -10,9 +10,9 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
+	"velocityd/service/lockout"
 	"velocityd/service/memory"
 )
 
@@ -153,8 +153,8 @@ func (s *endingStore) end(ctx context.Context) error {
 
 func (s *endingStore) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
 
-func (s *endingStore) Locked(ctx context.Context, _ barred.Query) (barred.Page, error) {
-	return barred.Page{}, s.end(ctx)
+func (s *endingStore) Locked(ctx context.Context, _ lockout.Query) (lockout.Page, error) {
+	return lockout.Page{}, s.end(ctx)
 }
 
 func (s *endingStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {

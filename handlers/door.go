@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 )
 
 // Interface is the HTTP interface on one listener.
@@ -20,7 +20,7 @@ func (i *Interface) ServeHTTP(w http.ResponseWriter, r *http.Request) { i.echo.S
 
 // Mount lets a door answer one path, or all below it if it ends with a slash: an interface of another protocol or for people. The
 // door finds out by itself who asks, by asking this interface in process. Its requests are logged and counted as those of routes,
-// and so are its refusals, of which it tells the front.Note of the request. It must be called before anything is served.
+// and so are its refusals, of which it tells the admission.Note of the request. It must be called before anything is served.
 func (i *Interface) Mount(path string, door http.Handler) {
 	if strings.HasSuffix(path, "/") {
 		path += "*"
@@ -31,7 +31,7 @@ func (i *Interface) Mount(path string, door http.Handler) {
 
 // askDoor has a door answer the request. It returns why the door refused it, unless a question of the door has told that.
 func (x *exchange) askDoor(door http.Handler) (err error) {
-	ctx, note := front.WithNote(x.Request().Context())
+	ctx, note := admission.WithNote(x.Request().Context())
 	asked := x.Request().WithContext(ctx)
 	asked.Header.Set(fieldRequestID, x.id) // of its questions, too
 	door.ServeHTTP(x.Response(), asked)

@@ -14,7 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/handlers/wire"
 )
 
@@ -38,9 +38,9 @@ const maxRequestID = 64
 type exchange struct {
 	echo.Context
 	id        string
-	caller    front.Asker
+	caller    admission.Asker
 	template  string // of the path by a door; "" if none has answered
-	asked     front.Asked
+	asked     admission.Asked
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot  func()      // gives the slot back at once

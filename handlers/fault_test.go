@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/tools/handlerstest"
 )
 
 // faultPause is the least time between two lines about the same fault.

@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/handlers/gate"
 	"velocityd/handlers/wire"
 	"velocityd/service"
@@ -183,7 +183,7 @@ func (x *exchange) allowGate(status int) {
 // 401 has no WWW-Authenticate: no credential would help.
 func (x *exchange) denyGate(status int, seconds int64) {
 	x.set(fieldCacheControl, "no-store")
-	x.respond(status, "text/plain; charset=utf-8", front.Denial(seconds))
+	x.respond(status, "text/plain; charset=utf-8", admission.Denial(seconds))
 }
 
 // gateError is an error of a gateway's request. A gateway acts on the status alone: 401, 403 and 429 mean that the

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/front"
-	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/handlerstest"
 )
 
 // startGate serves zones 1 and 2, in which two attempts an hour are allowed.
@@ -210,14 +210,14 @@ func TestGatewayUsesAPIKeyAndWrongIs400(t *testing.T) {
 
 func TestAGateCountsTheClientBehindTrustedProxies(t *testing.T) {
 	t.Parallel()
-	loopback := front.ThisMachine()
+	loopback := admission.ThisMachine()
 	for name, c := range map[string]struct {
-		proxies front.Proxies
+		proxies admission.Proxies
 		want    string
 	}{
 		"by default on this machine": {nil, "198.51.100.7"},
 		"trusted":                    {loopback, "198.51.100.7"},
-		"not trusted":                {front.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "127.0.0.1"},
+		"not trusted":                {admission.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "127.0.0.1"},
 	} {
 		r := startGate(t, func(o *Options) { o.Auth.TrustedProxies = c.proxies })
 		r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=@client", "", "X-Forwarded-For", "203.0.113.1, 198.51.100.7")

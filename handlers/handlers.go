@@ -17,13 +17,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/barred"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/feed"
+	"velocityd/service/lockout"
 	"velocityd/service/webhook"
 )
 
@@ -55,7 +55,7 @@ type Reader interface {
 	service.AuditReader
 	// Events takes keys as they are recorded, too.
 	event.Store
-	barred.Store
+	lockout.Store
 }
 
 // Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
@@ -164,7 +164,7 @@ type server struct {
 	requests  atomic.Uint64
 	buffers   buffers
 	slots     *slots
-	faults    front.FaultLog
+	faults    admission.FaultLog
 	origins   origins
 	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
@@ -202,7 +202,7 @@ func newServer(o Options) *server {
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{
-		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger},
+		Options: o, name: rand.Text()[:nameLength], faults: admission.FaultLog{Logger: o.Logger},
 		needs: map[endpoint]need{}, doors: map[string]bool{},
 		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),

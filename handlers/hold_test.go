@@ -15,11 +15,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"velocityd/api"
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/tools/handlerstest"
+	"velocityd/tools/servicetest"
 )
 
 // deafCaller speaks HTTP/2 and takes no bytes of answers' bodies.

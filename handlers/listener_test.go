@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/tools/handlerstest"
 )
 
 // listening is a service on a real socket, as a process has it.

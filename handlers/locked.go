@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"velocityd/service"
-	"velocityd/service/barred"
 	"velocityd/service/firewall"
+	"velocityd/service/lockout"
 )
 
 const (
@@ -30,7 +30,7 @@ func (s *server) showLocked(x *exchange, zoneID int64) error {
 		return err
 	}
 	return s.show(x, noZone(zoneID), func(ctx context.Context) (any, error) {
-		return s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
+		return s.Reader.Locked(ctx, lockout.Query{ZoneID: zoneID, Cursor: after, Limit: limit})
 	})
 }
 
@@ -79,11 +79,11 @@ func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines i
 	if err != nil {
 		return nil, 0, err
 	}
-	lockouts, err := barred.All(ctx, s.Reader, zoneID, firewall.MaxNetworks)
+	lockouts, err := lockout.All(ctx, s.Reader, zoneID, firewall.MaxNetworks)
 	if err != nil {
 		return nil, 0, err
 	}
-	page, err := s.Reader.Locked(ctx, barred.Query{ZoneID: zoneID, Limit: 1}) // for the engine's clock
+	page, err := s.Reader.Locked(ctx, lockout.Query{ZoneID: zoneID, Limit: 1}) // for the engine's clock
 	if err != nil {
 		return nil, 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 	"velocityd/service/memory"
 )
 
@@ -34,7 +34,7 @@ func TestLockedBucketListIsPagedNewestFirst(t *testing.T) {
 	var keys []string
 	for path := "/v1/zones/2/locked?limit=2"; path != ""; {
 		got := r.get(t, path)
-		var page barred.Page
+		var page lockout.Page
 		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK || len(page.Lockouts) > 2 {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
@@ -80,10 +80,10 @@ func TestFirewallListIsTextTaggedByItsAddresses(t *testing.T) {
 // crowded is a store whose zones have more lockouts than a firewall's list may have.
 type crowded struct{ *memory.Store }
 
-// Locked implements barred.Store.
-func (crowded) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
+// Locked implements lockout.Store.
+func (crowded) Locked(_ context.Context, q lockout.Query) (lockout.Page, error) {
 	at := cmp.Or(q.Cursor, 1<<40)
-	return barred.Page{ZoneID: q.ZoneID, Lockouts: make([]barred.Lockout, q.Limit), Next: at - uint64(q.Limit)}, nil
+	return lockout.Page{ZoneID: q.ZoneID, Lockouts: make([]lockout.Lockout, q.Limit), Next: at - uint64(q.Limit)}, nil
 }
 
 func TestFirewallListAboveItsBoundIsRefused(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
-	"velocityd/front"
+	"velocityd/handlers/admission"
 )
 
 // maxLoggedMethod bounds the method in the log, which can be any word of the caller's.
@@ -24,7 +24,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	}
 	isTold := false
 	for _, fault := range x.asked.Faults(err, faultOf) {
-		if fault.Kind == front.None || fault.Kind == front.Refused && !x.isCall() && !x.isDenied(fault.Code) {
+		if fault.Kind == admission.None || fault.Kind == admission.Refused && !x.isCall() && !x.isDenied(fault.Code) {
 			continue
 		}
 		isTold = true
@@ -37,21 +37,21 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 			return attrs
 		})
 	}
-	front.NoteOf(x.Request().Context()).Answered(x.caller.Caller, isTold)
+	admission.NoteOf(x.Request().Context()).Answered(x.caller.Caller, isTold)
 }
 
 // faultOf returns the fault that an error is, by its answer. ErrNotReady is none, because the owner
 // of Options.Ready logs when the readiness changes.
-func faultOf(err error) front.Fault {
+func faultOf(err error) admission.Fault {
 	answer := problemOf(err)
-	f := front.Fault{Kind: front.Refused, Code: answer.Code, Text: err.Error()}
+	f := admission.Fault{Kind: admission.Refused, Code: answer.Code, Text: err.Error()}
 	switch {
 	case errors.Is(err, api.ErrNotReady):
-		f.Kind = front.None
+		f.Kind = admission.None
 	case answer.Status == http.StatusServiceUnavailable:
-		f.Kind = front.Busy
+		f.Kind = admission.Busy
 	case answer.Status >= http.StatusInternalServerError:
-		f.Kind = front.Failed
+		f.Kind = admission.Failed
 	case knownPart(jsontext.Pointer(answer.Pointer)) != answer.Pointer:
 		f.Text = "the body has a member that is not known" // its name is the caller's
 	}
@@ -63,7 +63,7 @@ func faultOf(err error) front.Fault {
 func (x *exchange) isDenied(code string) bool {
 	switch code {
 	case "unauthenticated", "missing_scope", "foreign_origin":
-		return front.NoteOf(x.Request().Context()) == nil
+		return admission.NoteOf(x.Request().Context()) == nil
 	}
 	return false
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
+	"velocityd/tools/handlerstest"
 )
 
 // askAs asks with a Host and headers of a test's own.

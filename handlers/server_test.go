@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/tools/handlerstest"
 )
 
 // Bounds of package wire that the tests here wait for.

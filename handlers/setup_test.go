@@ -18,13 +18,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/envoy"
-	"velocityd/handlers/handlerstest"
+	"velocityd/doors/envoy"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/handlerstest"
+	"velocityd/tools/servicetest"
 )
 
 // running is a service on a real socket, or on pipes in a bubble, over the reference store.

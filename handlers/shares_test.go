@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/front"
-	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/admission"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/handlerstest"
+	"velocityd/tools/servicetest"
 )
 
 // begin sends a request, and returns its status and, unless it has begun to last, its text.
@@ -133,7 +133,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				defer cache.Close()
 				s := newServer(Options{
 					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute}),
-					Auth:    Auth{Admission: front.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
+					Auth:    Auth{Admission: admission.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
 				})
 				s.slots = newSlots(4)
 				pipes := servePipes(s.serve(s.routeCalls), wire.Options{})

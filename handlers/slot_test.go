@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/tools/handlerstest"
 )
 
 // house is a server with one slot for a large body, in a bubble's time.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/handlers/handlerstest"
 	"velocityd/handlers/wire"
+	"velocityd/tools/handlerstest"
 )
 
 // caller returns a client that trusts the authority. It speaks HTTP/2 if it can.

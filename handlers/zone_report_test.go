@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 func TestWrongParametersOfAReportAreRefused(t *testing.T) {

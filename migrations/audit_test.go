@@ -4,18 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/zonerow"
+	"velocityd/tools/enginetest"
 )
 
 // audited returns what was recorded since the last call, oldest first, in short.
-func audited(t *testing.T, d *dbtest.Database) []string {
+func audited(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := rows(t, d, "SELECT CONCAT(subject, ' ', action, ' ', zone_id, ' ', COALESCE(principal, '-'), ' ', "+
 		"COALESCE(JSON_VALUE(state_before, '$.rate'), 'none'), '>', COALESCE(JSON_VALUE(state_after, '$.rate'), 'none'), ' ', "+
 		"COALESCE(JSON_VALUE(state_before, '$.action'), '-'), '>', COALESCE(JSON_VALUE(state_after, '$.action'), '-')) AS a "+
 		"FROM zone_audit ORDER BY id")
-	dbtest.Exec(t, d.SQL, "DELETE FROM zone_audit")
+	enginetest.Exec(t, d.SQL, "DELETE FROM zone_audit")
 	for i := range lines {
 		lines[i] = strings.TrimPrefix(lines[i], "a=")
 	}
@@ -26,7 +26,7 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 	t.Parallel()
 	const zone, override = " INTO zone_master (id, rate, `window`) VALUES ",
 		" INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES "
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		for i, step := range []struct{ statement, want string }{
 			{"INSERT" + zone + "(1, 5, 60), (2, 6, 60)", "zone insert 1 - none>5 ->-; zone insert 2 - none>6 ->-"},
@@ -58,7 +58,7 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 			{"ROLLBACK", ""},
 			{"UPDATE IGNORE zone_master SET rate = 7 WHERE id = 99", ""},
 		} {
-			dbtest.Exec(t, conn, step.statement)
+			enginetest.Exec(t, conn, step.statement)
 			if strings.HasPrefix(step.statement, "DELETE FROM zone_master") && !strings.Contains(step.statement, "WHERE") {
 				continue // in a transaction: nobody else sees it
 			}
@@ -71,9 +71,9 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 
 func TestAuditTellsTheWholeState(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) VALUES (1, 'q\"é', 5, 60, 'ip')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action, expires_at, reason) "+
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) VALUES (1, 'q\"é', 5, 60, 'ip')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action, expires_at, reason) "+
 			"VALUES (1, '10.0.0.0/8', 'deny', '2030-01-02 03:04:05.000006', 'why')")
 		for subject, want := range map[string]string{
 			"zone":     "id," + strings.Join(zonerow.Settings.Names(), ",") + ",revision",
@@ -103,14 +103,14 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 
 func TestCreatedByIsThePrincipalOrTheAccount(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		conn := session(t, d, "STRICT_ALL_TABLES")
-		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'account', 'deny')")
-		dbtest.Exec(t, conn, "SET @velocityd_principal = 'ann'")
-		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'ann', 'deny')")
-		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action, created_by) VALUES (1, 'bob', 'deny', 'bob')")
-		dbtest.Exec(t, conn, "UPDATE zone_override SET reason = 'touched'")
+		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'account', 'deny')")
+		enginetest.Exec(t, conn, "SET @velocityd_principal = 'ann'")
+		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'ann', 'deny')")
+		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action, created_by) VALUES (1, 'bob', 'deny', 'bob')")
+		enginetest.Exec(t, conn, "UPDATE zone_override SET reason = 'touched'")
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', SESSION_USER(), "+
 			"bucket_key)"); n != 3 {
 			t.Errorf("%d of 3 overrides say who created them: %q", n, rows(t, d, "SELECT bucket_key, created_by FROM zone_override"))

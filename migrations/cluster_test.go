@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/address"
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
+	"velocityd/internal/address"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
 )
 
 // clusterDSN is of a cluster that is migrated.
@@ -70,13 +70,13 @@ func TestClusterMigrateUpToleratesTablesUnseenByVtgate(t *testing.T) {
 	if err := pool.QueryRowContext(t.Context(), "SHOW CREATE TABLE zone_attempt").Scan(&name, &create); err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, pool, "DROP TABLE zone_attempt")
-	dbtest.Exec(t, pool, "ALTER VSCHEMA ON zone_attempt DROP VINDEX xxhash")
-	dbtest.Eventually(t, "vtgate has forgotten the table", func() bool {
+	enginetest.Exec(t, pool, "DROP TABLE zone_attempt")
+	enginetest.Exec(t, pool, "ALTER VSCHEMA ON zone_attempt DROP VINDEX xxhash")
+	enginetest.Eventually(t, "vtgate has forgotten the table", func() bool {
 		_, err := pool.ExecContext(t.Context(), "SHOW COLUMNS FROM zone_attempt")
 		return err != nil && strings.Contains(err.Error(), "1105")
 	})
-	dbtest.Exec(t, pool, create)
+	enginetest.Exec(t, pool, create)
 	if done, err := migrations.Up(t.Context(), migrations.Auto, dsn); err != nil || len(done.Actions) != 1 {
 		t.Errorf("carried out %d actions, want 1, which names the table: %v", len(done.Actions), err)
 	}

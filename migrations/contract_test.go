@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // TestPublicProceduresKeepTheirContract holds what programs of other people call
@@ -14,8 +14,8 @@ import (
 // added at the end.
 func TestPublicProceduresKeepTheirContract(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 		for _, c := range []struct{ name, parameters, call, columns string }{
 			{
 				"check_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",

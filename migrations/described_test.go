@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 // described returns what describe_schema tells the service's account.
-func described(t *testing.T, d, as *dbtest.Database) migrations.Schema {
+func described(t *testing.T, d, as *enginetest.Database) migrations.Schema {
 	t.Helper()
-	found, err := dbtest.Texts(as.SQL, "CALL describe_schema()")
+	found, err := enginetest.Texts(as.SQL, "CALL describe_schema()")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,10 +24,10 @@ func described(t *testing.T, d, as *dbtest.Database) migrations.Schema {
 // TestManualChangeIsFaultMendedByItsCure does to a database what no program notes.
 func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner := d.RoleAccount(t, roles.Owner)
-		dbtest.Migrate(t, owner.DSN)
+		enginetest.Migrate(t, owner.DSN)
 		want := schema(t, d)
 		as := d.ServiceAccount(t)
 		faults := func() []migrations.Fault { return described(t, d, as).Faults() }
@@ -37,7 +37,7 @@ func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 		for _, changes := range changesByHand(t, engine) {
 			for change := range changes {
 				for _, statement := range strings.SplitN(change, ";", 2) {
-					dbtest.Exec(t, owner.SQL, statement)
+					enginetest.Exec(t, owner.SQL, statement)
 				}
 			}
 			list := faults()
@@ -51,7 +51,7 @@ func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 			}
 			for _, fault := range list { // Up refuses a database whose tables are those of another version
 				if statement, is := strings.CutPrefix(fault.Do, "run "); is && !strings.HasPrefix(statement, "'") {
-					dbtest.Exec(t, d.SQL, statement)
+					enginetest.Exec(t, d.SQL, statement)
 				}
 			}
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN); err != nil {
@@ -66,7 +66,7 @@ func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 }
 
 // changesByHand returns changes of the schema, each with the fault that it is. Those of one map change different things.
-func changesByHand(t *testing.T, engine *dbtest.Engine) []map[string]string {
+func changesByHand(t *testing.T, engine *enginetest.Engine) []map[string]string {
 	t.Helper()
 	_, forget, _ := strings.Cut(sqlFiles(t, "procedures")["procedures/forget_tally.sql"], "*/ ")
 	hide := "INVISIBLE"
@@ -115,7 +115,7 @@ func changesByHand(t *testing.T, engine *dbtest.Engine) []map[string]string {
 // TestEachKeyAndConstraintComesFromSteps holds the reading of the steps against a database.
 func TestEachKeyAndConstraintComesFromSteps(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		known := migrations.PartNames()
 		for _, row := range described(t, d, d).Rows {
 			name := row.Kind + " " + row.Table + " " + row.Name
@@ -130,14 +130,14 @@ func TestEachKeyAndConstraintComesFromSteps(t *testing.T) {
 // TestUpKeepsOneOwner restores parts of a database, and migrates as others than its owner.
 func TestUpKeepsOneOwner(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner, other := d.RoleAccount(t, roles.Owner), d.RoleAccount(t, roles.Owner)
-		dbtest.Migrate(t, owner.DSN)
+		enginetest.Migrate(t, owner.DSN)
 		ownerName, _ := account(t, owner)
 		want := schema(t, d)
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
-		for _, as := range []*dbtest.Database{d, other} {
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
+		for _, as := range []*enginetest.Database{d, other} {
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, as.DSN); err == nil ||
 				!strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
 				t.Errorf("up as another account than the owner: %v", err)
@@ -147,7 +147,7 @@ func TestUpKeepsOneOwner(t *testing.T) {
 		wantSchema(t, d, want)
 
 		// A part has another owner, by the hand of an administrator.
-		dbtest.Exec(t, d.SQL, "DROP VIEW read_zone")
+		enginetest.Exec(t, d.SQL, "DROP VIEW read_zone")
 		carryOut(t, d, strings.Replace(sqlFiles(t, "views")["views/read_zone.sql"], "CREATE OR REPLACE", "CREATE", 1))
 		list := described(t, d, d).Faults()
 		if len(list) != 1 || !strings.Contains(list[0].Is, "several accounts: root@localhost, "+ownerName.User) {
@@ -160,7 +160,7 @@ func TestUpKeepsOneOwner(t *testing.T) {
 		wantSchema(t, d, want)
 
 		// The owner is gone.
-		dbtest.Exec(t, d.SQL, "DROP USER "+ownerName.String())
+		enginetest.Exec(t, d.SQL, "DROP USER "+ownerName.String())
 		up(t, other)
 		otherName, _ := account(t, other)
 		if list := described(t, d, d).Faults(); len(list) > 0 {

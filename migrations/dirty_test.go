@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
-	"velocityd/internal/nightly"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // advice is what an ErrDirty tells its reader to run, by the case it is for.
@@ -28,7 +28,7 @@ func advice(t *testing.T, err error) map[string]string {
 func TestDirtySchemaIsReportedWithItsCure(t *testing.T) {
 	t.Parallel()
 	const set = "UPDATE schema_migrations SET version = "
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for _, test := range []struct {
 			at       int // golang-migrate writes -1 on the way down from 1
 			version  uint
@@ -39,7 +39,7 @@ func TestDirtySchemaIsReportedWithItsCure(t *testing.T) {
 			{1, 1, "1", "-1", "2"},
 			{-1, 0, "-1", "", "1"},
 		} {
-			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = 1", test.at)
+			enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = 1", test.at)
 			wantStatus(t, d, test.version, true)
 			_, upErr := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 			_, downErr := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1)
@@ -63,7 +63,7 @@ func TestDirtySchemaIsReportedWithItsCure(t *testing.T) {
 // step, and then does what the error says.
 func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		want := schema(t, engine.Database(t))
 		for version, table := range map[uint]string{1: "zone_master", 3: "zone_txn"} {
 			for _, finish := range []bool{false, true} {
@@ -71,7 +71,7 @@ func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 					continue
 				}
 				d := engine.Empty(t)
-				dbtest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
+				enginetest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
 				_, failed := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 				if advice(t, failed); !strings.Contains(failed.Error(), "'"+table+"' already exists") {
 					t.Errorf("error %q does not say that %s exists", failed, table)
@@ -82,12 +82,12 @@ func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 				wantStatus(t, d, version, true)
 				_, again := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 				later := advice(t, again)
-				dbtest.Exec(t, d.SQL, "DROP TABLE "+table)
+				enginetest.Exec(t, d.SQL, "DROP TABLE "+table)
 				if finish {
 					carryOut(t, d, text(t, version, "up"))
-					dbtest.Exec(t, d.SQL, later["If it was"])
+					enginetest.Exec(t, d.SQL, later["If it was"])
 				} else {
-					dbtest.Exec(t, d.SQL, later["way up"])
+					enginetest.Exec(t, d.SQL, later["way up"])
 				}
 				up(t, d)
 				wantStatus(t, d, migrations.Latest(), false)
@@ -99,16 +99,16 @@ func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 
 func TestFailedDownIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		want := schema(t, d)
 		// A table of the DBA's own keeps zone_master, the last to go.
-		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (zone_id INT, FOREIGN KEY (zone_id) REFERENCES zone_master (id))")
+		enginetest.Exec(t, d.SQL, "CREATE TABLE notes (zone_id INT, FOREIGN KEY (zone_id) REFERENCES zone_master (id))")
 		_, failed := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 0)
 		advice(t, failed)
 		wantStatus(t, d, 0, true)
-		dbtest.Exec(t, d.SQL, advice(t, failed)["way down"])
+		enginetest.Exec(t, d.SQL, advice(t, failed)["way down"])
 		wantStatus(t, d, 1, false)
-		dbtest.Exec(t, d.SQL, "DROP TABLE notes")
+		enginetest.Exec(t, d.SQL, "DROP TABLE notes")
 		down(t, d, 1)
 		wantStatus(t, d, 0, false)
 		up(t, d)
@@ -117,14 +117,14 @@ func TestFailedDownIsRepairedByItsOwnAdvice(t *testing.T) {
 }
 
 // carryOut runs a migration's statement as the runner does.
-func carryOut(t *testing.T, d *dbtest.Database, statement string) {
+func carryOut(t *testing.T, d *enginetest.Database, statement string) {
 	t.Helper()
 	pool, _, err := migrations.Open(d.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	dbtest.Exec(t, pool, statement)
+	enginetest.Exec(t, pool, statement)
 }
 
 // text is the one statement of a migration.
@@ -141,9 +141,9 @@ func text(t *testing.T, version uint, way string) string {
 
 func TestPreReleaseDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for _, version := range []int{46, 116, 209} {
-			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+			enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {
 				t.Errorf("version %d: %v, want to be told to make a new database", version, err)
 			}

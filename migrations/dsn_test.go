@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
-	"velocityd/internal/nightly"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // each calls Up, Down and Status.
@@ -70,7 +70,7 @@ func TestAnEngineThatIsAwayIsAnError(t *testing.T) {
 
 func TestRefusedLoginIsEnginesErrorWithoutPassword(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		dsn := engine.Empty(t).DSN
 		for wants, change := range map[string]func(*mysql.Config){
 			"nobody_of_this_name": func(c *mysql.Config) { c.User, c.Passwd = "nobody_of_this_name", "hunter2" },
@@ -95,14 +95,14 @@ func TestRefusedLoginIsEnginesErrorWithoutPassword(t *testing.T) {
 // own take over.
 func TestADatabaseOfAnyCollationIsMigrated(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		collations := []string{"utf8mb4_bin"} // all other tests have latin1_swedish_ci
 		if nightly.Is() {
 			collations = append(collations, "utf8mb4_unicode_ci", "utf8mb4_general_ci")
 		}
 		for _, collation := range collations {
 			d := engine.Empty(t)
-			dbtest.Exec(t, d.SQL, "ALTER DATABASE COLLATE "+collation)
+			enginetest.Exec(t, d.SQL, "ALTER DATABASE COLLATE "+collation)
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 				t.Errorf("%s: %v", collation, err)
 			}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/golang-migrate/migrate/v4"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // The engine of a database is the form of its schema. Auto stands for whichever the database says that

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // Open gives the tests, which have to stand outside of the package for the sake

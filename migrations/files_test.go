@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
 )
 
 // file is one text of this folder: of a step, in one direction, or of a routine.
@@ -142,7 +142,7 @@ func TestEachFileIsOneStatement(t *testing.T) {
 
 func TestSeveralStatementsAtOnceAreRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		sep := "?"
 		if strings.Contains(d.DSN, "?") {
@@ -168,7 +168,7 @@ func TestSeveralStatementsAtOnceAreRefused(t *testing.T) {
 // triggers keep the mode that they were created under.
 func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for _, line := range rows(t, d, "SELECT routine_name, sql_mode, security_type FROM information_schema.routines "+
 			"WHERE routine_schema = DATABASE() "+
 			"UNION ALL SELECT trigger_name, sql_mode, 'DEFINER' FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {

@@ -8,34 +8,34 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // onEach runs a test in a migrated database of each engine.
-func onEach(t *testing.T, test func(t *testing.T, d *dbtest.Database)) {
+func onEach(t *testing.T, test func(t *testing.T, d *enginetest.Database)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) { test(t, engine.Database(t)) })
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) { test(t, engine.Database(t)) })
 }
 
-func up(t *testing.T, d *dbtest.Database) {
+func up(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func down(t *testing.T, d *dbtest.Database, steps int) {
+func down(t *testing.T, d *enginetest.Database, steps int) {
 	t.Helper()
 	if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, steps); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
+func wantStatus(t *testing.T, d *enginetest.Database, version uint, dirty bool) {
 	t.Helper()
 	got, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil || got.Version != version || got.Latest != migrations.Latest() || got.Dirty != dirty {
@@ -44,7 +44,7 @@ func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
 }
 
 // account names the account of a database for GRANT, and the database.
-func account(t *testing.T, d *dbtest.Database) (as roles.Account, database string) {
+func account(t *testing.T, d *enginetest.Database) (as roles.Account, database string) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(d.DSN)
 	if err != nil {
@@ -54,7 +54,7 @@ func account(t *testing.T, d *dbtest.Database) (as roles.Account, database strin
 }
 
 // rows returns what a query answers, one line a row, in order.
-func rows(t *testing.T, d *dbtest.Database, query string, args ...any) []string {
+func rows(t *testing.T, d *enginetest.Database, query string, args ...any) []string {
 	t.Helper()
 	result, err := d.SQL.Query(query, args...)
 	if err != nil {
@@ -97,7 +97,7 @@ func read(t *testing.T, result *sql.Rows) []string {
 }
 
 // objects names the tables, procedures and triggers of a database.
-func objects(t *testing.T, d *dbtest.Database) []string {
+func objects(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	var names []string
 	for _, line := range rows(t, d, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE() "+
@@ -110,7 +110,7 @@ func objects(t *testing.T, d *dbtest.Database) []string {
 }
 
 // schema describes all that a database holds but its rows and the comments of tables.
-func schema(t *testing.T, d *dbtest.Database) []string {
+func schema(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := slices.Concat(
 		rows(t, d, "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, column_type, "+
@@ -146,7 +146,7 @@ func withoutCharset(line string) string {
 }
 
 // wantSchema holds the schema of a database against one that was taken before.
-func wantSchema(t *testing.T, d *dbtest.Database, want []string) {
+func wantSchema(t *testing.T, d *enginetest.Database, want []string) {
 	t.Helper()
 	got := schema(t, d)
 	for _, line := range got {

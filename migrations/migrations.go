@@ -18,8 +18,8 @@ import (
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
-	"velocityd/db/address"
-	"velocityd/db/engine"
+	"velocityd/internal/address"
+	"velocityd/internal/engine"
 )
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running

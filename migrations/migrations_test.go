@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
 )
 
 func TestUpReturnsFromEachStepDown(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		up(t, d)
 		want := schema(t, d)
@@ -34,7 +34,7 @@ func TestUpReturnsFromEachStepDown(t *testing.T) {
 
 func TestDownRefusesMoreStepsThanThereAre(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1); err == nil || !strings.Contains(err.Error(), "only 0") {
 			t.Errorf("a step down from nothing: %v, want an error that says so", err)
@@ -53,7 +53,7 @@ func TestDownRefusesMoreStepsThanThereAre(t *testing.T) {
 
 func TestStatusOfADatabaseThatWasNeverMigrated(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		wantStatus(t, d, 0, false)
 		if got := objects(t, d); !slices.Equal(got, []string{"schema_migrations"}) {
@@ -65,10 +65,10 @@ func TestStatusOfADatabaseThatWasNeverMigrated(t *testing.T) {
 
 func TestSchemaNewerThanProgramIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		want := schema(t, d)
 		newer := migrations.Latest() + 1
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", newer)
+		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", newer)
 		up(t, d)
 		_, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 0)
 		if err == nil || !strings.Contains(err.Error(), "use the newer program") {
@@ -81,7 +81,7 @@ func TestSchemaNewerThanProgramIsLeftAlone(t *testing.T) {
 
 func TestConcurrentUpsTellTheirOwnWork(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		const callers = 4
 		changes := make(chan migrations.Change, callers)
@@ -111,7 +111,7 @@ func TestConcurrentUpsTellTheirOwnWork(t *testing.T) {
 
 func TestACancelledCallerMigratesNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -128,7 +128,7 @@ func TestACancelledCallerMigratesNothing(t *testing.T) {
 // for a table that a transaction still reads.
 func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		tx, err := d.SQL.Begin()
 		if err != nil {
 			t.Fatal(err)
@@ -145,8 +145,8 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 			_, err := migrations.Down(ctx, migrations.MySQL, d.DSN, 0)
 			ended <- err
 		}()
-		dbtest.Eventually(t, "DROP TABLE zone_attempt waits for the reader", func() bool {
-			return slices.ContainsFunc(d.Sessions(t), func(s dbtest.Session) bool {
+		enginetest.Eventually(t, "DROP TABLE zone_attempt waits for the reader", func() bool {
+			return slices.ContainsFunc(d.Sessions(t), func(s enginetest.Session) bool {
 				return strings.HasPrefix(s.Statement, "DROP TABLE zone_attempt") && strings.HasPrefix(s.State, "Waiting for")
 			})
 		})
@@ -166,7 +166,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 // which every new check would queue, without waiting for it.
 func TestAMigrationsWaitForTablesIsBounded(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		pool, _, err := migrations.Open(engine.Empty(t).DSN)
 		if err != nil {
 			t.Fatal(err)

@@ -11,18 +11,18 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // addressZones makes zones 1 and 2, whose keys are addresses.
-func addressZones(t *testing.T, d *dbtest.Database) {
+func addressZones(t *testing.T, d *enginetest.Database) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
 }
 
 func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
@@ -56,7 +56,7 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 						"(1, '10.0.0.9', NULL, 'deny', NULL, NULL, NULL), ("+bad+")")
 					if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); err == nil || n != 0 {
 						t.Errorf("%s, %s: %s: %v, left %d", mode, name, verb, err, n)
-						dbtest.Exec(t, conn, "DELETE FROM zone_override")
+						enginetest.Exec(t, conn, "DELETE FROM zone_override")
 					}
 				}
 			}
@@ -71,9 +71,9 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv6_prefix = 128")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET ipv6_prefix = 128")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for given, want := range map[string]string{
@@ -102,12 +102,12 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 					"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (1, ?, '4:forged', 'deny')",
 					"UPDATE zone_override SET network = 'forged', prefix = ?",
 				} {
-					dbtest.Exec(t, conn, statement, given)
+					enginetest.Exec(t, conn, statement, given)
 					if got := rows(t, d, "SELECT prefix, network FROM zone_override"); len(got) != 1 || got[0] != want {
 						t.Errorf("%s: %s: got %q, want %q", mode, given, got, want)
 					}
 				}
-				dbtest.Exec(t, conn, "DELETE FROM zone_override")
+				enginetest.Exec(t, conn, "DELETE FROM zone_override")
 			}
 		}
 	})
@@ -115,9 +115,9 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 
 func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '192.0.2.0/24', 'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '192.0.2.0/24', 'deny')")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for _, bad := range []string{
@@ -156,7 +156,7 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 }
 
 // kinds is what the schema keeps of the overrides of all zones.
-func kinds(t *testing.T, d *dbtest.Database) string {
+func kinds(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
 	var parts []string
 	for _, line := range rows(t, d, "SELECT CONCAT(zone_id, ': ', family, '/', prefix_length) AS k "+
@@ -172,7 +172,7 @@ func kinds(t *testing.T, d *dbtest.Database) string {
 func TestKindsOfOverridesAreKept(t *testing.T) {
 	t.Parallel()
 	const into = " INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		for i, step := range []struct{ statement, want string }{
@@ -205,7 +205,7 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 			{"DELETE FROM zone_override WHERE zone_id = 2", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"DELETE FROM zone_override", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 		} {
-			dbtest.Exec(t, conn, step.statement)
+			enginetest.Exec(t, conn, step.statement)
 			if got := kinds(t, d); got != step.want {
 				t.Errorf("step %d, %s: keeps %q, want %q", i, step.statement, got, step.want)
 			}
@@ -226,9 +226,9 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 
 func TestAZoneWithOverridesIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
 		state := func() string {
 			return fmt.Sprint(rows(t, d, "SELECT * FROM zone_master ORDER BY id"), rows(t, d, "SELECT * FROM zone_override"),
 				rows(t, d, "SELECT * FROM zone_audit"), kinds(t, d))
@@ -247,8 +247,8 @@ func TestAZoneWithOverridesIsNotDeleted(t *testing.T) {
 				}
 			}
 		}
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_master")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_override")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_master")
 	})
 }
 
@@ -256,9 +256,9 @@ func TestAZoneWithOverridesIsNotDeleted(t *testing.T) {
 // refuses to replace the row, MySQL does it.
 func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny')")
 		_, _ = d.SQL.Exec("REPLACE INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 9, 9, 'ip'), (2, 9, 9, 'ip')")
 		if got := kinds(t, d); got != "2: 4/8, 2" {
 			t.Errorf("keeps %q", got)
@@ -269,14 +269,14 @@ func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 // A transaction that began before the zone's rule was what it is now reads the zone as it was.
 func TestOverrideMustFitCurrentZone(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.0.0.1', 'deny'), (2, '10.0.0.1', 'deny')")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.0.0.1', 'deny'), (2, '10.0.0.1', 'deny')")
 		conn := session(t, d, "")
-		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-		dbtest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET key_form = 'hmac' WHERE id = 2")
+		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+		enginetest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET key_form = 'hmac' WHERE id = 2")
 		for _, statement := range []string{
 			"INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')",
 			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (2, '10.0.0.2', 'deny')",
@@ -287,7 +287,7 @@ func TestOverrideMustFitCurrentZone(t *testing.T) {
 				t.Errorf("%s: %v", statement, err)
 			}
 		}
-		dbtest.Exec(t, conn, "COMMIT")
+		enginetest.Exec(t, conn, "COMMIT")
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 2 {
 			t.Errorf("%d overrides, want 2", n)
 		}
@@ -299,7 +299,7 @@ func TestOverrideMustFitCurrentZone(t *testing.T) {
 // last one that it knows of, and edit the zone.
 func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, edit := range []string{
 			"DELETE FROM zone_override WHERE bucket_key = '10.1.1.1'", "UPDATE zone_master SET rate = 9 WHERE id = 1",
 			"UPDATE zone_override SET zone_id = 2 WHERE bucket_key = '10.1.1.1'",
@@ -307,18 +307,18 @@ func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 			d := engine.Database(t)
 			addressZones(t, d)
 			if !strings.HasPrefix(edit, "UPDATE zone_master") {
-				dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
+				enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
 			}
 			conn := session(t, d, "STRICT_ALL_TABLES")
-			dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-			dbtest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
+			enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+			enginetest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
 			// MariaDB may refuse to edit what has changed since its snapshot.
 			if _, err := conn.ExecContext(t.Context(), edit); err != nil {
 				t.Logf("%s: %v", edit, err)
-				dbtest.Exec(t, conn, "ROLLBACK")
+				enginetest.Exec(t, conn, "ROLLBACK")
 			} else {
-				dbtest.Exec(t, conn, "COMMIT")
+				enginetest.Exec(t, conn, "COMMIT")
 			}
 			if n := d.Count(t, "SELECT overridden FROM zone_master WHERE id = 1"); n != 1 {
 				t.Errorf("%s: the colleague's override is not looked for any more", edit)
@@ -331,17 +331,17 @@ func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 // override that is committed, while another one adds one.
 func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, level := range []string{"READ COMMITTED", "REPEATABLE READ"} {
 			d := engine.Database(t)
 			addressZones(t, d)
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
 			comes, goes := session(t, d, "STRICT_ALL_TABLES"), session(t, d, "STRICT_ALL_TABLES")
-			dbtest.Exec(t, goes, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
-			dbtest.Exec(t, comes, "START TRANSACTION")
-			dbtest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
-			dbtest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'") // waits for nobody
-			dbtest.Exec(t, comes, "COMMIT")
+			enginetest.Exec(t, goes, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
+			enginetest.Exec(t, comes, "START TRANSACTION")
+			enginetest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
+			enginetest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'") // waits for nobody
+			enginetest.Exec(t, comes, "COMMIT")
 			if n := d.Count(t, "SELECT overridden = EXISTS (SELECT 1 FROM zone_override) FROM zone_master WHERE id = 1"); n != 1 {
 				t.Errorf("%s: the override that came is not looked for", level)
 			}
@@ -353,7 +353,7 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 // way among many, in the words of its text.
 func TestOverridesAreLookedUpByKey(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		addressZones(t, d)
 		var values []string
 		for i := range 2_000 {
@@ -361,13 +361,13 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 				fmt.Sprintf("(1, NULL, '172.%d.%d.0/24', 'deny')", i/256, i%256))
 		}
 		for chunk := range slices.Chunk(values, 2000) {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "+strings.Join(chunk, ","))
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "+strings.Join(chunk, ","))
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), (1, '2001:db8::/32', "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), (1, '2001:db8::/32', "+
 			"'deny')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES "+
 			strings.Join(otherZones(500), ","))
-		dbtest.Exec(t, d.SQL, "ANALYZE TABLE zone_override, zone_override_prefix_length")
+		enginetest.Exec(t, d.SQL, "ANALYZE TABLE zone_override, zone_override_prefix_length")
 		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(sqlFiles(t, "procedures")["procedures/find_override.sql"], "")
 		explain = regexp.MustCompile(`(?m)^(\s*)SELECT (o\.)?id`).ReplaceAllString(explain, "${1}EXPLAIN FORMAT=TRADITIONAL SELECT ${2}id")
 		carryOut(t, d, strings.Replace(explain, "PROCEDURE find_override", "PROCEDURE explain_override", 1))
@@ -382,7 +382,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 		}
 		conn := session(t, d, "STRICT_ALL_TABLES")
 		before := reads(t, conn)
-		dbtest.Exec(t, conn, "CALL find_override(1, '172.4.1.9', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)")
+		enginetest.Exec(t, conn, "CALL find_override(1, '172.4.1.9', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)")
 		if n := reads(t, conn) - before; n > 30 {
 			t.Errorf("read %d entries and rows of 4,000 overrides", n)
 		}
@@ -402,7 +402,7 @@ func otherZones(n int) (rows []string) {
 }
 
 // plansOf returns the rows of all result sets of a CALL, one line each.
-func plansOf(t *testing.T, d *dbtest.Database, query string) (lines []string) {
+func plansOf(t *testing.T, d *enginetest.Database, query string) (lines []string) {
 	t.Helper()
 	result, err := d.SQL.Query(query)
 	if err != nil {

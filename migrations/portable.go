@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // group is the tables that belong into one keyspace of Vitess. Elsewhere all are in one database.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // portable is a database that has, or is to have, the portable tables.

@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
 )
 
 // tablesOf describes the tables of a database on MySQL: columns, indexes and constraints, without
 // comments and the order of columns. The character set of texts in expressions is left out, too: it
 // is that of whichever session made the table or changed it last.
-func tablesOf(t *testing.T, d *dbtest.Database) []string {
+func tablesOf(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := slices.Concat(
 		rows(t, d, "SELECT table_name, column_name, column_default, is_nullable, column_type, character_set_name, collation_name, "+
@@ -40,10 +40,10 @@ func tablesOf(t *testing.T, d *dbtest.Database) []string {
 // what is said here.
 func TestPortableTablesAreThoseOfTheSteps(t *testing.T) {
 	t.Parallel()
-	portable := dbtest.EmptyPortable(t)
-	dbtest.MigratePortable(t, portable.DSN)
-	stepped := dbtest.EmptyPortable(t)
-	dbtest.Migrate(t, stepped.DSN)
+	portable := enginetest.EmptyPortable(t)
+	enginetest.MigratePortable(t, portable.DSN)
+	stepped := enginetest.EmptyPortable(t)
+	enginetest.Migrate(t, stepped.DSN)
 	have, want := tablesOf(t, portable), tablesOf(t, stepped)
 	const createdAt = " | column_name=created_at | column_default=utc_timestamp(6)"
 	for _, line := range want {
@@ -105,7 +105,7 @@ func portableActions() int { return int(migrations.Latest()) - 1 + 3 }
 
 func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
+	d := enginetest.EmptyPortable(t)
 	done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != portableActions() {
 		t.Errorf("the first migration did %+v, %v", done, err)
@@ -114,7 +114,7 @@ func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	if err != nil || done.From != migrations.Latest() || done.To != migrations.Latest() || len(done.Actions) != 0 {
 		t.Errorf("the second migration did %+v, %v", done, err)
 	}
-	dbtest.Exec(t, d.SQL, "DROP TABLE zone_attempt")
+	enginetest.Exec(t, d.SQL, "DROP TABLE zone_attempt")
 	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || len(done.Actions) != 1 || done.Actions[0].What != "create table zone_attempt" {
 		t.Errorf("without a table the migration did %+v, %v", done, err)
@@ -149,12 +149,12 @@ func TestUnchangeablePortableTablesAreRefused(t *testing.T) {
 
 func TestPortableStatusAndDownTellRemainingWork(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
+	d := enginetest.EmptyPortable(t)
 	state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || state.IsCurrent() || state.Version != 0 || len(state.Actions) == 0 {
 		t.Errorf("an empty database is %+v, %v", state, err)
 	}
-	dbtest.MigratePortable(t, d.DSN)
+	enginetest.MigratePortable(t, d.DSN)
 	state, err = migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || !state.IsCurrent() {
 		t.Errorf("a migrated database is %+v, %v", state, err)
@@ -173,11 +173,11 @@ func TestPortableStatusAndDownTellRemainingWork(t *testing.T) {
 // Tables that are there are not changed, so those of another program are refused.
 func TestPortableTablesOfAnotherVersionAreRefused(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
-	dbtest.MigratePortable(t, d.DSN)
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP COLUMN repeated_at")
+	d := enginetest.EmptyPortable(t)
+	enginetest.MigratePortable(t, d.DSN)
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP COLUMN repeated_at")
 	for _, version := range []uint{migrations.Latest(), 116} {
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
 		if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); !errors.Is(err, migrations.ErrForeign) {
 			t.Errorf("version %d: %v", version, err)
 		}
@@ -187,9 +187,9 @@ func TestPortableTablesOfAnotherVersionAreRefused(t *testing.T) {
 // A database that was migrated as MySQL keeps its answers to attempts.
 func TestPortableUpTakesOverMySQLDatabase(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
-	dbtest.Migrate(t, d.DSN)
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES "+
+	d := enginetest.EmptyPortable(t)
+	enginetest.Migrate(t, d.DSN)
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES "+
 		"('a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[[1, \"alice\", 0, 0, 1, 5, 60, 1, 4, 0]]'), "+
 		"('b', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, '[[1, \"bob\", 0, 0, 1, 5, 60, 1, 4, 0]]')")
 	if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); err != nil {
@@ -207,7 +207,7 @@ func TestPortableUpTakesOverMySQLDatabase(t *testing.T) {
 // Two migrations at once do no harm, and one of them does the work.
 func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
+	d := enginetest.EmptyPortable(t)
 	var group sync.WaitGroup
 	var actions atomic.Int64
 	for range 3 {

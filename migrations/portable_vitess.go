@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // sequence gives the ids of zone_txn and zone_event behind vtgate.

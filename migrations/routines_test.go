@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // states returns the routines that are not current.
-func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState {
+func states(t *testing.T, d *enginetest.Database) map[string]migrations.RoutineState {
 	t.Helper()
 	state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil {
@@ -36,18 +36,18 @@ func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState
 
 func TestUpBringsEachRoutineToItsText(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		want := schema(t, d)
 		if odd := states(t, d); len(odd) > 0 {
 			t.Errorf("a fresh database has %v", odd)
 		}
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE validate_bucket") // as a dump without routines does
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE validate_bucket") // as a dump without routines does
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
 		carryOut(t, d, "CREATE PROCEDURE report_outcome() SET @old = 1")
-		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+		enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
 		carryOut(t, d, "CREATE TRIGGER zone_master_after_delete AFTER DELETE ON zone_master FOR EACH ROW SET @old = 1")
-		dbtest.Exec(t, d.SQL, "CREATE PROCEDURE forget_counted() SET @old = 1")
-		dbtest.Exec(t, d.SQL, "CREATE PROCEDURE of_the_dba() SET @own = 1")
+		enginetest.Exec(t, d.SQL, "CREATE PROCEDURE forget_counted() SET @old = 1")
+		enginetest.Exec(t, d.SQL, "CREATE PROCEDURE of_the_dba() SET @own = 1")
 		odd := states(t, d)
 		if fmt.Sprint(odd) != "map[procedure forget_counted:retired procedure report_outcome:differs "+
 			"procedure validate_bucket:missing trigger zone_master_after_delete:differs]" {
@@ -62,7 +62,7 @@ func TestUpBringsEachRoutineToItsText(t *testing.T) {
 		if odd := states(t, d); len(odd) > 0 {
 			t.Errorf("up has left %v", odd)
 		}
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE of_the_dba") // it is there still
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE of_the_dba") // it is there still
 		wantSchema(t, d, want)
 	})
 }
@@ -71,17 +71,17 @@ func TestUpBringsEachRoutineToItsText(t *testing.T) {
 // purpose stop it.
 func TestHalfDoneInstallationIsDoneAgain(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		want := schema(t, engine.Database(t))
 		d := engine.Empty(t)
-		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
-		dbtest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
+		enginetest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
+		enginetest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
 		_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") || !strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("got %v, want an error that names the trigger and what to do", err)
 		}
 		wantStatus(t, d, migrations.Latest(), true)
-		dbtest.Exec(t, d.SQL, "DROP TABLE notes")
+		enginetest.Exec(t, d.SQL, "DROP TABLE notes")
 		up(t, d)
 		wantStatus(t, d, migrations.Latest(), false)
 		wantSchema(t, d, want)
@@ -101,8 +101,8 @@ func triggers(t *testing.T) []string {
 // TestNoEditGoesUnauditedWhileTriggersAreReplaced edits a zone all the time.
 func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 60)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 60)")
 		stop, ended := make(chan struct{}), make(chan error)
 		edits := 0
 		go func() {
@@ -139,21 +139,21 @@ func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
 // The check's time is less than a statement of a migration may wait elsewhere.
 func TestChecksGoOnWhileTriggerAwaitsOpenTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.Outdate(t, "zone_master_after_delete")
 		reader, err := d.SQL.BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dbtest.Exec(t, reader, "SELECT COUNT(*) FROM read_zone")
+		enginetest.Exec(t, reader, "SELECT COUNT(*) FROM read_zone")
 		ended := make(chan error, 1)
 		go func() {
 			_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 			ended <- err
 		}()
-		dbtest.Eventually(t, "the migration waits", func() bool {
-			return slices.ContainsFunc(d.Sessions(t), func(s dbtest.Session) bool { return strings.Contains(s.State, "metadata lock") })
+		enginetest.Eventually(t, "the migration waits", func() bool {
+			return slices.ContainsFunc(d.Sessions(t), func(s enginetest.Session) bool { return strings.Contains(s.State, "metadata lock") })
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
@@ -176,14 +176,14 @@ func TestChecksGoOnWhileTriggerAwaitsOpenTransaction(t *testing.T) {
 // routines from the account, and leaves it that to drop them.
 func TestUninstallableTextLeavesFormerOne(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner := d.RoleAccount(t, roles.Owner)
 		up(t, owner)
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
 		carryOut(t, owner, "CREATE PROCEDURE report_outcome() SELECT 'former' AS text")
 		name, database := account(t, owner)
-		dbtest.Exec(t, d.SQL, "REVOKE CREATE ROUTINE ON "+database+".* FROM "+name.String())
+		enginetest.Exec(t, d.SQL, "REVOKE CREATE ROUTINE ON "+database+".* FROM "+name.String())
 		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("got %v, want an error that says what to grant and for what", err)
@@ -195,7 +195,7 @@ func TestUninstallableTextLeavesFormerOne(t *testing.T) {
 		if odd := states(t, owner); odd["procedure report_outcome"] != migrations.Differs {
 			t.Errorf("status says %v", odd)
 		}
-		dbtest.Exec(t, d.SQL, "GRANT CREATE ROUTINE ON "+database+".* TO "+name.String())
+		enginetest.Exec(t, d.SQL, "GRANT CREATE ROUTINE ON "+database+".* TO "+name.String())
 		up(t, owner)
 		if odd := states(t, owner); len(odd) > 0 {
 			t.Errorf("after the owner's up: %v", odd)
@@ -214,7 +214,7 @@ func TestViewsShowAllButSchemasOwnColumns(t *testing.T) {
 			"imprint_key", "imprint_until", "tallied_at", "tally", "tally_from", "tally_until",
 		},
 	}
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for view, table := range map[string]string{
 			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
 			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",

@@ -10,18 +10,18 @@ import (
 	"testing"
 	"unicode"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // session is one plain connection, under a sql_mode.
-func session(t *testing.T, d *dbtest.Database, mode string) *sql.Conn {
+func session(t *testing.T, d *enginetest.Database, mode string) *sql.Conn {
 	t.Helper()
 	conn, err := d.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	dbtest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
+	enginetest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
 	return conn
 }
 
@@ -66,7 +66,7 @@ func inserts(zone string) map[string]string {
 
 func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for name, bad := range badZones() {
@@ -76,7 +76,7 @@ func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 					}
 					if got := rows(t, d, "SELECT * FROM zone_master"); len(got) != 0 {
 						t.Errorf("%s, %s, %s: left %q behind", mode, name, form, got)
-						dbtest.Exec(t, conn, "DELETE FROM zone_master")
+						enginetest.Exec(t, conn, "DELETE FROM zone_master")
 					}
 				}
 			}
@@ -86,7 +86,7 @@ func TestBadZonesAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestBadKeysGetNoLockRow(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		bad := []string{"", "tab\t", "line\n"}
 		for r := range rune(0xa0) {
 			if unicode.IsControl(r) {
@@ -101,7 +101,7 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 				}
 			}
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ' '), (1, '~'), (1, ?), (1, ?)",
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ' '), (1, '~'), (1, ?), (1, ?)",
 			"\u00a0", strings.Repeat("🔑", 255))
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 4 {
 			t.Errorf("%d lock rows, want the 4 good ones", n)
@@ -113,16 +113,16 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 // such open the tables: MySQL reads their CHECKs for all sessions then.
 func TestKeysAreTakenWhoeverOpensTheTable(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
-		dbtest.Exec(t, d.SQL, "FLUSH TABLES zone_bucket_lock, zone_override")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		enginetest.Exec(t, d.SQL, "FLUSH TABLES zone_bucket_lock, zone_override")
 		for range 32 { // MySQL has 16 caches of open tables, and a session one of them
 			plain := session(t, d, "NO_BACKSLASH_ESCAPES")
-			dbtest.Exec(t, plain, "DELETE FROM zone_bucket_lock")
-			dbtest.Exec(t, plain, "DELETE FROM zone_override")
+			enginetest.Exec(t, plain, "DELETE FROM zone_bucket_lock")
+			enginetest.Exec(t, plain, "DELETE FROM zone_override")
 		}
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'b-2-n{x}')`)
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'b-2-n{x}', 'deny')`)
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'b-2-n{x}')`)
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'b-2-n{x}', 'deny')`)
 	})
 }
 
@@ -130,16 +130,16 @@ func TestKeysAreTakenWhoeverOpensTheTable(t *testing.T) {
 // their own texts, in a bucket that an attacker has filled with blocked txns.
 func TestTheCountReadsTheIndexAlone(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		values := make([]string, 3000)
 		for i := range values {
 			counted := i % 100 / 99 // one of a hundred
 			values[i] = fmt.Sprintf("(UTC_TIMESTAMP(6) - INTERVAL %d SECOND, %d, 'key-%d', %d, %[4]d, %d)",
 				i, 1+i%2, i%7, 1-counted, counted)
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
 			strings.Join(values, ","))
-		dbtest.Exec(t, d.SQL, "ANALYZE TABLE zone_txn")
+		enginetest.Exec(t, d.SQL, "ANALYZE TABLE zone_txn")
 		for _, procedure := range []string{"judge_bucket", "check_velocity_by_rule"} {
 			wantIndexAlone(t, procedure, rows(t, d, "EXPLAIN FORMAT=TRADITIONAL "+countOf(t, procedure)))
 		}

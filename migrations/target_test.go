@@ -12,16 +12,16 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // targetZones makes a zone of each kind of keys: 1 opaque, 2 of user names, 3 of
 // addresses, 4 of networks; 5 of user names and 6 of addresses that are kept as pseudonyms.
-func targetZones(t *testing.T, d *dbtest.Database) {
+func targetZones(t *testing.T, d *enginetest.Database) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, ipv4_prefix, ipv6_prefix) VALUES "+
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, ipv4_prefix, ipv6_prefix) VALUES "+
 		"(1, 5, 60, 'opaque', 32, 64), (2, 5, 60, 'username', 32, 64), (3, 5, 60, 'ip', 32, 128), (4, 5, 60, 'ip', 24, 48)")
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, key_form) VALUES "+
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, key_form) VALUES "+
 		"(5, 5, 60, 'username', 'hmac'), (6, 5, 60, 'ip', 'hmac'), (7, 5, 60, 'username_general_ci', 'clear')")
 }
 
@@ -108,13 +108,13 @@ func uselessTargets() map[aim]string {
 
 func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
 		for _, zone := range []string{
 			"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'",
 			"6, 'hmac:2026-11:" + mac + "'",
 		} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
 		}
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
@@ -137,7 +137,7 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 
 func TestOverridesFittingBucketsAreTakenUnchanged(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
 		for _, target := range []string{
 			"1, 'Bob ', NULL", "1, '203.0.113.7/24', NULL", "1, 'ß/Ä', NULL",
@@ -147,7 +147,7 @@ func TestOverridesFittingBucketsAreTakenUnchanged(t *testing.T) {
 			"3, NULL, '10.0.0.0/8'", "3, NULL, '2001:db8::/127'", "3, NULL, '::/0'",
 			"4, '203.0.113.0/24', NULL", "4, '2001:db8::/48', NULL", "4, '::/48', NULL", "4, NULL, '203.0.112.0/23'",
 		} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE (zone_id, COALESCE(bucket_key, 'NULL'), COALESCE(prefix, 'NULL')) = ("+
 				strings.ReplaceAll(target, "NULL", "'NULL'")+")"); n != 1 {
 				t.Errorf("%s: stored otherwise", target)
@@ -158,7 +158,7 @@ func TestOverridesFittingBucketsAreTakenUnchanged(t *testing.T) {
 
 func TestPrefixOfBucketLengthIsItsKey(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
 		for target, want := range map[string]string{
 			"3, '203.0.113.9/32'":              "203.0.113.9",
@@ -173,19 +173,19 @@ func TestPrefixOfBucketLengthIsItsKey(t *testing.T) {
 				"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (" + target + ", 'forged', 'deny')",
 				"UPDATE zone_override SET bucket_key = NULL, prefix = " + strings.SplitN(target, ", ", 2)[1],
 			} {
-				dbtest.Exec(t, d.SQL, statement)
+				enginetest.Exec(t, d.SQL, statement)
 				got := rows(t, d, "SELECT bucket_key, prefix, network FROM zone_override")
 				if len(got) != 1 || got[0] != "bucket_key="+want+" | prefix is NULL | network is NULL" {
 					t.Errorf("%s: got %q, want the key %s", statement, got, want)
 				}
 			}
-			dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
+			enginetest.Exec(t, d.SQL, "DELETE FROM zone_override")
 		}
 		if got := kinds(t, d); got != "3, 4" {
 			t.Errorf("keeps %q, want no prefix length", got)
 		}
 		// So a bucket has one override, however it is written.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (3, '203.0.113.9', 'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (3, '203.0.113.9', 'deny')")
 		if _, err := d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.9/32', 'allow')"); err == nil {
 			t.Error("one bucket has two overrides")
 		}
@@ -196,22 +196,22 @@ func TestPrefixOfBucketLengthIsItsKey(t *testing.T) {
 // them back as mysqldump and mariadb-dump do.
 func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
 			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', "+
 			"'deny')")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'username' WHERE id IN (1, 3)")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'username' WHERE id IN (1, 3)")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
 		const query = "SELECT id, zone_id, bucket_key, prefix, network, reason FROM zone_override ORDER BY id"
 		want := rows(t, d, query)
 		// Columns beside the target can be changed all the same.
-		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'kept', expires_at = '2030-01-01'")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = ''")
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'kept', expires_at = '2030-01-01'")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_override SET reason = ''")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_override")
 		conn := session(t, d, "NO_AUTO_VALUE_ON_ZERO")
-		dbtest.Exec(t, conn, "SET foreign_key_checks = 0")
-		dbtest.Exec(t, conn, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, network, action) VALUES "+
+		enginetest.Exec(t, conn, "SET foreign_key_checks = 0")
+		enginetest.Exec(t, conn, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, network, action) VALUES "+
 			"(1, 3, '10.1.1.1', NULL, NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', '4:000010100000000000000000000000', 'deny'), "+
 			"(3, 1, 'Bob', NULL, NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', '4:00001010000000000000000', 'deny')")
 		if got := rows(t, d, query); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -224,7 +224,7 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 // which the service writes keys.
 func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 2000 {
 			octets := make([]byte, 4+12*random.IntN(2))
@@ -249,7 +249,7 @@ func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 // refuses a row.
 func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
 		for statement, want := range map[string]string{
 			"UPDATE zone_master SET rate = 1000001":                                            "rate must be 0 to 1000000",

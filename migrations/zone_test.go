@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/zonerow"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // badValues are values that a setting must not have, in SQL. A careless session turns what does not fit into 0, the empty text or
@@ -57,10 +57,10 @@ var settings = "SELECT " + zonerow.Settings.List("") + ", key_rule, whole_rule, 
 
 func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for mode, setting := range modes() {
 			d := engine.Database(t)
-			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+			enginetest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 			got := service.Zone{ID: 1}
 			var keyRule, wholeRule, overridden string
 			err := d.SQL.QueryRow(settings).Scan(append(zonerow.Settings.Into(&got), &keyRule, &wholeRule, &overridden)...)
@@ -74,8 +74,8 @@ func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 
 func TestBadSettingsAreRefusedWhoeverWritesThem(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, reserve_ttl) VALUES (1, 5, 60, 60)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, reserve_ttl) VALUES (1, 5, 60, 60)")
 		want := rows(t, d, settings)
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
@@ -104,8 +104,8 @@ func TestBadSettingsAreRefusedWhoeverWritesThem(t *testing.T) {
 
 func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
 		good := []string{
 			"reserve_ttl = 1", "lockout_factor = 1.01", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "key_form = 'hmac'",
 			"period = 'month', reserve_ttl = NULL", "period = 'week'", "period = 'second', `window` = 1", "period = 'none', `window` = 5",
@@ -121,7 +121,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 			}
 		}
 		for _, good := range good {
-			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
 		}
 		want := "key_rule=hmac/ip/1/1"
 		if got := rows(t, d, "SELECT key_rule FROM zone_master"); len(got) != 1 || got[0] != want {
@@ -136,10 +136,10 @@ const kept = "SELECT id, revision, key_rule, overridden, narrowed_at > UTC_TIMES
 
 func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		// Whatever zone the writer's session is in, narrowed_at is UTC.
 		conn := session(t, d, "")
-		dbtest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
+		enginetest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
 		const old = "'2001-01-01'"
 		for i, step := range []struct{ statement, revision, narrowed string }{
 			{"INSERT INTO zone_master (id, rate, `window`, revision, narrowed_at, overridden) VALUES (1, 5, 60, 77, " + old + ", TRUE)", "1", "0"},
@@ -154,7 +154,7 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 			{"DELETE FROM zone_master", "", ""},
 			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)", "1", "1"}, // over a former one's id
 		} {
-			dbtest.Exec(t, conn, step.statement)
+			enginetest.Exec(t, conn, step.statement)
 			want := "id=1 | revision=" + step.revision + " | key_rule=opaque | overridden=0 | narrowed=" + step.narrowed
 			if step.revision == "" {
 				continue
@@ -171,8 +171,8 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 
 func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, period, period_anchor) VALUES (1, 5, 'month', 31)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, period, period_anchor) VALUES (1, 5, 'month', 31)")
 		for _, step := range []struct{ set, want string }{
 			{"description = 'new'", "window=2678400 | period=month | revision=2 | narrowed=0"},
 			{"period_anchor = 15", "window=2678400 | period=month | revision=3 | narrowed=1"},
@@ -183,7 +183,7 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 			{"period = 'hour'", "window=3600 | period=hour | revision=8 | narrowed=1"},
 			{"period = 'none', `window` = 60", "window=60 | period=none | revision=9 | narrowed=1"},
 		} {
-			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+step.set)
+			enginetest.Exec(t, d.SQL, "UPDATE zone_master SET "+step.set)
 			got := rows(t, d, "SELECT `window`, period, revision, narrowed_at > (SELECT COALESCE(MAX(changed_at), '1970-01-01') FROM zone_audit "+
 				"WHERE id < (SELECT MAX(id) FROM zone_audit)) AS narrowed FROM zone_master")
 			if len(got) != 1 || got[0] != step.want {
@@ -196,10 +196,10 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 // A trigger marks a zone as overridden, which is no edit, but an edit may come with the mark.
 func TestOneLetterEditCountsDespiteOverriddenMark(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
 		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = z.id GROUP BY z.id "+
 			"ORDER BY z.id")
 		if want := []string{"id=1 | revision=2 | changes=2", "id=2 | revision=1 | changes=1"}; !slices.Equal(got, want) {
@@ -210,16 +210,16 @@ func TestOneLetterEditCountsDespiteOverriddenMark(t *testing.T) {
 
 func TestZoneInsertHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (10, 5, 60), (30, 5, 60)")
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(10, 'bob')")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (10, 5, 60), (30, 5, 60)")
+		enginetest.Exec(t, d.SQL, "CALL check_velocity(10, 'bob')")
 		inserting, beside := session(t, d, ""), session(t, d, "")
 		for _, conn := range []*sql.Conn{inserting, beside} {
-			dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-			dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
+			enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+			enginetest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
 		}
-		dbtest.Exec(t, inserting, "BEGIN")
-		dbtest.Exec(t, inserting, "INSERT INTO zone_master (id, rate, `window`) VALUES (20, 5, 60)")
+		enginetest.Exec(t, inserting, "BEGIN")
+		enginetest.Exec(t, inserting, "INSERT INTO zone_master (id, rate, `window`) VALUES (20, 5, 60)")
 		for _, statement := range []string{
 			"UPDATE zone_master SET rate = 6 WHERE id IN (10, 30)",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (19, 5, 60), (21, 5, 60)",
@@ -227,18 +227,18 @@ func TestZoneInsertHoldsUpNoOther(t *testing.T) {
 			"CALL release_bucket(10, 'bob', 'who', 'why')",
 			"CALL check_velocity(10, 'bob')",
 		} {
-			dbtest.Exec(t, beside, statement)
+			enginetest.Exec(t, beside, statement)
 		}
-		dbtest.Exec(t, inserting, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (20, 'eve', 'deny')")
-		dbtest.Exec(t, inserting, "COMMIT")
+		enginetest.Exec(t, inserting, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (20, 'eve', 'deny')")
+		enginetest.Exec(t, inserting, "COMMIT")
 	})
 }
 
 func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'alice', 'deny')")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'alice', 'deny')")
 		want := strings.Join(rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
@@ -261,8 +261,8 @@ func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 
 func TestAZoneKeepsItsID(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, d *dbtest.Database) {
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
+	onEach(t, func(t *testing.T, d *enginetest.Database) {
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for _, statement := range []string{
@@ -279,7 +279,7 @@ func TestAZoneKeepsItsID(t *testing.T) {
 					t.Errorf("%s: %s: taken", mode, statement)
 				}
 			}
-			dbtest.Exec(t, conn, "UPDATE zone_master SET id = id, rate = rate + 1")
+			enginetest.Exec(t, conn, "UPDATE zone_master SET id = id, rate = rate + 1")
 		}
 	})
 }

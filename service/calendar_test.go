@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/nightly"
 )
 
 // daysIn is the second witness of the calendar. It knows nothing of package time.

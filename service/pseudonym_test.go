@@ -14,7 +14,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // secretOf is the hexadecimal text of a key of 32 equal bytes.

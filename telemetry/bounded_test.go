@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
 	"velocityd/telemetry"
+	"velocityd/tools/nightly"
 )
 
 func TestManyKeysMakeNoSeries(t *testing.T) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs golangci-lint, in the version that go.mod beside this file pins: `tools/golangci-lint.sh run ./...`.
+# Runs golangci-lint, in the version that golangci-lint/go.mod pins: `tools/golangci-lint.sh run ./...`.
 #
 # It is built from source at its first use, which takes minutes, and kept in the user's cache,
 # ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/tools, under a name that says what it was built from and
@@ -16,7 +16,7 @@ in_tools() { (cd "$tools" && env GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 
 
 main() {
   local tools package cache version binary
-  tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+  tools=$(cd "$(dirname "${BASH_SOURCE[0]}")/golangci-lint" && pwd -P)
   package=github.com/golangci/golangci-lint/v2
   cache=${VELOCITY_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or VELOCITY_CACHE}/.cache}/velocityd}
   version=$(awk -v p="$package" '$1 == p { print $2 } $1 == "require" && $2 == p { print $3 }' "$tools/go.mod")

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // Days is the length of every history, in calendar days of UTC. The last one ends with the plan.
@@ -69,7 +69,7 @@ func (p Plan) Addresses() int { return min(max(p.Rows/25, 1000), 1<<22) }
 func (p Plan) Devices() int { return max(p.Rows/200, 1000) }
 
 // User returns the key of the user with a number, as the load generator writes it.
-func User(n int) string { return string(round.AppendNumber([]byte("user-"), n)) }
+func User(n int) string { return string(workload.AppendNumber([]byte("user-"), n)) }
 
 // Address returns the key of an address in 100.64.0.0/10, whose hosts are 2^22.
 func Address(n int) string {

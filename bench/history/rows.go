@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // Columns are those of the rows, in their order.
@@ -78,7 +78,7 @@ func (r *rows) check(place int) {
 	case place < pairs:
 		r.pair()
 	case place < pairs+devices:
-		r.row(ZoneDevice, string(round.AppendNumber([]byte("device-"), int(r.devices.Uint64()))), verdict{counted: true}, "")
+		r.row(ZoneDevice, string(workload.AppendNumber([]byte("device-"), int(r.devices.Uint64()))), verdict{counted: true}, "")
 	default:
 		r.attack(NoisyAddress)
 	}

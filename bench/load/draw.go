@@ -4,20 +4,20 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // draws draws the buckets of one caller's calls. Every draw uses the same memory, so that
 // the generator makes no garbage.
 type draws struct {
-	order   []round.Draw
+	order   []workload.Draw
 	random  *rand.Rand
 	buckets []bucket
 	fresh   uint64 // number of the next new key, made of the round, the caller and a count
 	prefix  []byte
 }
 
-func newDraws(order round.Order, callerNo int) *draws {
+func newDraws(order workload.Order, callerNo int) *draws {
 	d := &draws{
 		order:   order.Draws,
 		random:  rand.New(rand.NewPCG(order.Seed, uint64(callerNo))),
@@ -42,16 +42,16 @@ func (d *draws) next() []bucket {
 		key := append(d.buckets[i].key[:0], draw.Prefix...)
 		switch {
 		case draw.Same:
-			key = round.AppendNumber(key, drawn)
+			key = workload.AppendNumber(key, drawn)
 		case draw.Of == 0:
 			d.fresh++
 			key = strconv.AppendUint(append(key, d.prefix...), d.fresh, 36)
 		case draw.Hot > 0 && d.random.Float64() < draw.Hot:
 			drawn = 0
-			key = round.AppendNumber(key, drawn)
+			key = workload.AppendNumber(key, drawn)
 		default:
 			drawn = d.random.IntN(draw.Of)
-			key = round.AppendNumber(key, drawn)
+			key = workload.AppendNumber(key, drawn)
 		}
 		d.buckets[i].key = key
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // answering is a server that answers as told, and counts connections.
@@ -27,7 +27,7 @@ func answering(t *testing.T, handler http.HandlerFunc) (address string, connecti
 }
 
 // carryOut runs a short round through main's run.
-func carryOut(t *testing.T, order round.Order) round.Summary {
+func carryOut(t *testing.T, order workload.Order) workload.Summary {
 	t.Helper()
 	in, err := json.Marshal(order)
 	if err != nil {
@@ -37,15 +37,15 @@ func carryOut(t *testing.T, order round.Order) round.Summary {
 	if err := run(t.Context(), bytes.NewReader(in), &out); err != nil {
 		t.Fatal(err)
 	}
-	var sum round.Summary
+	var sum workload.Summary
 	if err := json.Unmarshal(out.Bytes(), &sum); err != nil {
 		t.Fatal(err)
 	}
 	return sum
 }
 
-func order(protocol, address string, draws ...round.Draw) round.Order {
-	return round.Order{Protocol: protocol, Address: address, Callers: 3, Seconds: 0.1, Seed: 7, Draws: draws}
+func order(protocol, address string, draws ...workload.Draw) workload.Order {
+	return workload.Order{Protocol: protocol, Address: address, Callers: 3, Seconds: 0.1, Seed: 7, Draws: draws}
 }
 
 func TestARoundCountsEveryAnswerOfTheService(t *testing.T) {
@@ -65,7 +65,7 @@ func TestARoundCountsEveryAnswerOfTheService(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"blocked":%v,"txn_id":7}`, full)
 	})
-	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 4, Prefix: "user-", Of: 10}))
+	sum := carryOut(t, order(workload.Service, address, workload.Draw{Zone: 4, Prefix: "user-", Of: 10}))
 	if sum.Answers() != asked.Load() || sum.Blocked != blocked.Load() || sum.Errors != 0 || sum.Busy != 0 {
 		t.Errorf("%d answers, %d blocked of %d and %d: %+v", sum.Answers(), sum.Blocked, asked.Load(), blocked.Load(), sum)
 	}
@@ -87,8 +87,8 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"blocked":false}`)
 	})
-	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1},
-		round.Draw{Zone: 2, Prefix: "address-", Of: 1}))
+	sum := carryOut(t, order(workload.Service, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1},
+		workload.Draw{Zone: 2, Prefix: "address-", Of: 1}))
 	if sum.Admitted == 0 || sum.Errors > 0 {
 		t.Errorf("%+v", sum)
 	}
@@ -96,10 +96,10 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 
 func TestSeveralLimitsOfOneAccountHaveItsKey(t *testing.T) {
 	t.Parallel()
-	first := round.Draw{Zone: 1, Prefix: "account-", Of: 100_000}
+	first := workload.Draw{Zone: 1, Prefix: "account-", Of: 100_000}
 	again := first
 	again.Zone, again.Same = 2, true
-	draws := newDraws(order(round.Service, "", first, again), 0)
+	draws := newDraws(order(workload.Service, "", first, again), 0)
 	keys := map[string]bool{}
 	for range 100 {
 		buckets := draws.next()
@@ -131,7 +131,7 @@ func TestPacedCallersAskAtTheirPaceOnly(t *testing.T) {
 		asked.Add(1)
 		fmt.Fprint(w, `{"blocked":false}`)
 	})
-	o := order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1})
+	o := order(workload.Service, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1})
 	o.Every, o.Seconds = 0.75, 1
 	carryOut(t, o)
 	// At 0, 0.25, 0.5, 0.75 of a second; what is late is not asked.
@@ -155,7 +155,7 @@ func TestEnvoysAnswerIsItsStatus(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprint(w, `{"overallCode":"OVER_LIMIT"}`)
 	})
-	sum := carryOut(t, order(round.Envoy, address, round.Draw{Zone: 3, Prefix: "hot-", Of: 1}))
+	sum := carryOut(t, order(workload.Envoy, address, workload.Draw{Zone: 3, Prefix: "hot-", Of: 1}))
 	if sum.Admitted != min(5, asked.Load()) || sum.Blocked != asked.Load()-sum.Admitted || sum.Errors != 0 {
 		t.Errorf("%+v of %d", sum, asked.Load())
 	}
@@ -176,7 +176,7 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address, _ := answering(t, c.handler)
-			sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}))
+			sum := carryOut(t, order(workload.Service, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1}))
 			if sum.Answers() != 0 || (sum.Busy > 0) != c.busy || (sum.Errors > 0) != c.fail || (sum.FirstError != "") != c.fail {
 				t.Errorf("%+v", sum)
 			}
@@ -186,9 +186,9 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 
 func TestARoundWithoutAContenderFails(t *testing.T) {
 	t.Parallel()
-	for _, o := range []round.Order{
-		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.RPC, "127.0.0.1:1"),
-		order(round.Procedure, "no DSN"), order(round.Recording, "no DSN"),
+	for _, o := range []workload.Order{
+		order("carrier pigeon", "127.0.0.1:1"), order(workload.Service, "127.0.0.1:1"), order(workload.RPC, "127.0.0.1:1"),
+		order(workload.Procedure, "no DSN"), order(workload.Recording, "no DSN"),
 	} {
 		if _, err := ask(t.Context(), o); err == nil {
 			t.Errorf("%s at %s answers", o.Protocol, o.Address)
@@ -198,7 +198,7 @@ func TestARoundWithoutAContenderFails(t *testing.T) {
 
 func TestDrawsAreTheSameForEachContender(t *testing.T) {
 	t.Parallel()
-	o := order("", "", round.Draw{Prefix: "user-", Of: 100_000}, round.Draw{Prefix: "address-", Of: 50, Hot: 0.05})
+	o := order("", "", workload.Draw{Prefix: "user-", Of: 100_000}, workload.Draw{Prefix: "address-", Of: 50, Hot: 0.05})
 	one, same, other := newDraws(o, 1), newDraws(o, 1), newDraws(o, 2)
 	differ, hot := 0, 0
 	const draws = 20_000
@@ -231,7 +231,7 @@ func TestNewKeysAreNeverDrawnTwice(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(3) {
 		for callerNo := range 30 {
-			o := order("", "", round.Draw{Prefix: "new-"})
+			o := order("", "", workload.Draw{Prefix: "new-"})
 			o.Seed = seed
 			d := newDraws(o, callerNo)
 			for range 300 {

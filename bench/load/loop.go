@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 	"velocityd/client"
 )
 
@@ -49,25 +49,25 @@ type dial func(ctx context.Context, until time.Time) (caller, error)
 // load is one running round.
 type load struct {
 	dial         dial
-	order        round.Order
+	order        workload.Order
 	began, until time.Time
 	lock         sync.Mutex // of what follows
-	sum          round.Summary
+	sum          workload.Summary
 	latencies    []time.Duration
 }
 
 // ask carries out the order. All callers are connected before the clock starts; each waits for its answer
 // before it asks again. It fails if a caller cannot connect; later faults are counted.
-func ask(ctx context.Context, order round.Order) (round.Summary, error) {
+func ask(ctx context.Context, order workload.Order) (workload.Summary, error) {
 	d, err := dialOf(order)
 	if err != nil {
-		return round.Summary{}, err
+		return workload.Summary{}, err
 	}
 	l := &load{dial: d, order: order}
 	length := time.Duration(order.Seconds * float64(time.Second))
 	callers, err := l.connect(ctx, time.Now().Add(length+2*patience))
 	if err != nil {
-		return round.Summary{}, err
+		return workload.Summary{}, err
 	}
 	l.began = time.Now()
 	l.until = l.began.Add(length)
@@ -171,19 +171,19 @@ func (l *load) note(got answer, latency time.Duration, err error) {
 }
 
 // dialOf returns how to dial by the order's protocol.
-func dialOf(order round.Order) (dial, error) {
+func dialOf(order workload.Order) (dial, error) {
 	switch order.Protocol {
-	case round.Procedure, round.Recording:
+	case workload.Procedure, workload.Recording:
 		return dialSQL(order)
-	case round.Service:
+	case workload.Service:
 		return dialWeb(order.Address, "/v1/check", serviceLanguage{}), nil
-	case round.Client:
+	case workload.Client:
 		return dialClient(order.Address)
-	case round.Coalesced:
+	case workload.Coalesced:
 		return dialClient(order.Address, client.WithCoalescing())
-	case round.Envoy:
+	case workload.Envoy:
 		return dialWeb(order.Address, "/json", envoyLanguage{}), nil
-	case round.RPC:
+	case workload.RPC:
 		return (&rpcConnections{address: order.Address}).dial, nil
 	}
 	return nil, fmt.Errorf("unknown protocol %q", order.Protocol)

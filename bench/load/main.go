@@ -1,5 +1,5 @@
-// Command load is the load generator of the benchmark. It reads one round.Order as JSON
-// from its standard input, asks in a closed loop and writes one round.Summary as JSON to
+// Command load is the load generator of the benchmark. It reads one workload.Order as JSON
+// from its standard input, asks in a closed loop and writes one workload.Summary as JSON to
 // its standard output. It knows the protocols, but must not know the contenders.
 package main
 
@@ -10,7 +10,7 @@ import (
 	"io"
 	"os"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 func main() {
@@ -21,7 +21,7 @@ func main() {
 }
 
 func run(ctx context.Context, in io.Reader, out io.Writer) error {
-	var order round.Order
+	var order workload.Order
 	if err := json.NewDecoder(in).Decode(&order); err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // limiter is a Rate Limit Service that answers as told.
@@ -60,7 +60,7 @@ func TestGRPCCallersShareConnectionsAndCountEachAnswer(t *testing.T) {
 		}
 		return &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}, nil
 	})
-	o := order(round.RPC, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}, round.Draw{Zone: 2, Prefix: "address-", Of: 1})
+	o := order(workload.RPC, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1}, workload.Draw{Zone: 2, Prefix: "address-", Of: 1})
 	o.Callers = perConnection + 1
 	sum := carryOut(t, o)
 	if sum.Answers() != asked.Load() || sum.Blocked != blocked.Load() || sum.Answers() == 0 || sum.Errors+sum.Busy != 0 {
@@ -82,7 +82,7 @@ func TestAnErrorOverGRPCIsNoAnswer(t *testing.T) {
 			address, _ := limiting(t, func(*ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 				return &ratelimit.RateLimitResponse{}, status.Error(c.code, name)
 			})
-			sum := carryOut(t, order(round.RPC, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}))
+			sum := carryOut(t, order(workload.RPC, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1}))
 			if sum.Answers() != 0 || (sum.Busy > 0) != c.busy || (sum.Errors > 0) == c.busy {
 				t.Errorf("%+v", sum)
 			}

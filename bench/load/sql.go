@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/bench/round"
+	"velocityd/bench/workload"
 )
 
 // errDeadlock is the engine's number for a transaction that it rolled back
@@ -22,12 +22,12 @@ const maxRetries = 100
 
 // dialSQL makes connections without the pool of database/sql, whose locks would add to
 // the generator's cost.
-func dialSQL(order round.Order) (dial, error) {
+func dialSQL(order workload.Order) (dial, error) {
 	cfg, err := mysql.ParseDSN(order.Address)
 	if err != nil {
 		return nil, errors.New("parse the DSN: write user@unix(/path)/database")
 	}
-	recording := order.Protocol == round.Recording
+	recording := order.Protocol == workload.Recording
 	cfg.InterpolateParams = true // one round trip for a CALL
 	cfg.MultiStatements = recording
 	cfg.Logger = &mysql.NopLogger{}

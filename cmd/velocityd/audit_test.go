@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 // TestAuditEndsWithFour runs as the account of a DBA, who may read everything.
 func TestAuditEndsWithFour(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	d.LeaveUnaudited()
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 3600)")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 DAY")
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 3600)")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 DAY")
 	attempt := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
 		"VALUES (UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE, 1, 'alice', 0, 0, 1)"
 	env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
@@ -31,7 +31,7 @@ func TestAuditEndsWithFour(t *testing.T) {
 		{"audit --findings 1", "there may be more", exitFindings},
 	} {
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n == 0 || n == 1 && c.code == exitFindings {
-			dbtest.Exec(t, d.SQL, attempt)
+			enginetest.Exec(t, d.SQL, attempt)
 		}
 		r := command(env, nil, strings.Fields(c.args)...)
 		if r.code != c.code || !strings.Contains(r.stdout, c.output) || strings.Contains(r.stdout, "alice") {

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 )
 
 // authFlags say whose requests are answered.
@@ -16,10 +16,10 @@ type authFlags struct {
 }
 
 // proxies returns the networks of --trusted-proxies.
-func (f authFlags) proxies() front.Proxies { return networks(f.TrustedProxies) }
+func (f authFlags) proxies() admission.Proxies { return networks(f.TrustedProxies) }
 
 // networks returns the networks of a flag.
-func networks(flags []networkFlag) (list front.Proxies) {
+func networks(flags []networkFlag) (list admission.Proxies) {
 	for _, network := range flags {
 		list = append(list, netip.Prefix(network))
 	}

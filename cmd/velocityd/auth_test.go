@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/enginetest"
 )
 
 // TestServeRefusesOtherAddressesWithoutCredentials runs the program as a process of its
 // own.
 func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	for _, address := range []string{"0.0.0.0:0", ":0"} {
 		var stderr strings.Builder
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", address)
@@ -57,7 +57,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 			t.Errorf("a check with a token: %d %s", r.status, r.body)
 		}
 	}
-	dbtest.Eventually(t, "the use is recorded", func() bool {
+	enginetest.Eventually(t, "the use is recorded", func() bool {
 		return d.Count(t, "SELECT COUNT(*) FROM access_token WHERE last_used_at IS NOT NULL") == 1
 	})
 	for i, want := range map[*instanceUnderTest]string{one: "shop", two: "root via shop"} {
@@ -71,7 +71,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 	}
 	must(t, env, "token", "revoke", "--yes", "shop")
 	for _, i := range []*instanceUnderTest{one, two} {
-		dbtest.Eventually(t, "the revocation is seen", func() bool {
+		enginetest.Eventually(t, "the revocation is seen", func() bool {
 			return send(t, "POST", i.url+"/v1/check", alice, "X-API-Key", token).status == http.StatusUnauthorized
 		})
 		if log := i.stderr.String(); strings.Contains(log, token[8:]) || !strings.Contains(log, `"require_auth"`) {
@@ -82,7 +82,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 
 func TestInsecureServesWhoeverComesAndSaysSo(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--insecure-no-auth", "--listen", "0.0.0.0:0", "--admin-listen", "0.0.0.0:0")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
 	if strings.Count(i.stderr.String(), "answered without credentials") != 2 {
@@ -104,11 +104,11 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 // TestDevRequiringTokensLetsOneBeMade is the only way to a token of dev's database.
 func TestDevRequiringTokensLetsOneBeMade(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DATA": dbtest.First(t).Folder(t), "VELOCITY_ENGINE": dbtest.First(t).Name}
+	env := environment{"VELOCITY_DATA": enginetest.First(t).Folder(t), "VELOCITY_ENGINE": enginetest.First(t).Name}
 	i := start(t, env, "dev", "--require-auth")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusUnauthorized)
 	token := newToken(t, env, "me", "--scope", "admin")
-	dbtest.Eventually(t, "the token is known", func() bool {
+	enginetest.Eventually(t, "the token is known", func() bool {
 		return send(t, "POST", i.url+"/v1/check", alice, "X-API-Key", token).status == http.StatusOK
 	})
 	if !strings.Contains(i.stdout.String(), "Callers need a token.") {

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/enginetest"
 )
 
 // onFailureZones are one zone of each on_failure.
@@ -32,19 +32,19 @@ func onFailureZones() []service.Zone {
 
 // mortal is an engine that a test ends and starts again, with onFailureZones.
 type mortal struct {
-	*dbtest.Database
-	engine *dbtest.Engine
+	*enginetest.Database
+	engine *enginetest.Engine
 	server *localdb.Server
 	dir    string
 	args   []string
 }
 
-func newMortal(t *testing.T, engine *dbtest.Engine, args ...string) *mortal {
+func newMortal(t *testing.T, engine *enginetest.Engine, args ...string) *mortal {
 	t.Helper()
 	m := &mortal{engine: engine, dir: t.TempDir(), args: args}
 	m.start(t)
-	m.Database = dbtest.Empty(t, dbtest.AdminDSN(m.server, ""))
-	dbtest.Migrate(t, m.DSN)
+	m.Database = enginetest.Empty(t, enginetest.AdminDSN(m.server, ""))
+	enginetest.Migrate(t, m.DSN)
 	for _, zone := range onFailureZones() {
 		m.SetZone(t, zone)
 	}
@@ -121,7 +121,7 @@ type awayLog struct{ *told[awayAnswer] }
 
 // compare holds what was told against what is recorded, and against what callers of each zone
 // may be told. A key ends in the number of its zone.
-func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
+func (l awayLog) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	mayBe := map[byte][]awayAnswer{
 		'1': {toldAllowed, toldUndecided, toldAway}, '2': {toldAllowed, toldUndecided, degradedAllow},
@@ -144,7 +144,7 @@ func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
 
 func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()
@@ -168,15 +168,15 @@ func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
 	t.Helper()
 	const callers = 6
 	stop := l.askOn(t, url, callers, 1, 2, 3)
-	dbtest.Eventually(t, "the load is under way", func() bool { return l.count(toldAllowed) > 20*callers })
+	enginetest.Eventually(t, "the load is under way", func() bool { return l.count(toldAllowed) > 20*callers })
 	m.kill()
 	// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
-	dbtest.Eventually(t, "all are answered without the engine", func() bool {
+	enginetest.Eventually(t, "all are answered without the engine", func() bool {
 		return l.count(toldAway) > callers && l.count(degradedAllow) > callers && l.count(degradedBlock) > callers
 	})
 	m.start(t)
 	asked := 0
-	dbtest.Eventually(t, "the engine decides again", func() bool {
+	enginetest.Eventually(t, "the engine decides again", func() bool {
 		asked++
 		key := fmt.Sprintf("again-%d-in-3", asked)
 		got := askAway(t, url, 3, key)
@@ -184,7 +184,7 @@ func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
 		return got == toldAllowed
 	})
 	decided := l.count(toldAllowed)
-	dbtest.Eventually(t, "it decides for all", func() bool { return l.count(toldAllowed) > decided+20*callers })
+	enginetest.Eventually(t, "it decides for all", func() bool { return l.count(toldAllowed) > decided+20*callers })
 	stop()
 }
 
@@ -241,11 +241,11 @@ func wantAwayLog(t *testing.T, log string, answers awayLog) {
 
 func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine)
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 			"--check-timeout", "3s", "--lock-wait", "1s")
-		dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
+		enginetest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
 		proceed := m.freeze(t)
 		if got := askAway(t, i.url, 2, "sent"); got != toldUndecided {
 			t.Errorf("a check that was sent: %s, want 504", got)
@@ -261,7 +261,7 @@ func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 			t.Errorf("zone 1 later: %s", got)
 		}
 		proceed()
-		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
 			t.Errorf("%d degraded answers are recorded", n)
 		}
@@ -272,13 +272,13 @@ func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 // that is away. The service's tests record nothing, so they succeed.
 func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine)
 		stall := m.StallCommits(t)
 		var asked atomic.Int64
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after", "1s",
 			"--check-timeout", "100s", "--shutdown-timeout", "110s")
-		dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
+		enginetest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
 		stall(true)
 		answers := awayLog{newTold[awayAnswer]()}
 		asks := func(zone int) func() bool {
@@ -291,12 +291,12 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 		}
 		var sent sync.WaitGroup
 		sent.Go(func() { asks(2)() })
-		dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(m.Committing(t)) == 1 })
+		enginetest.Eventually(t, "it is in its COMMIT", func() bool { return len(m.Committing(t)) == 1 })
 		openings := func() int {
 			return len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones"))
 		}
 		before := openings()
-		dbtest.Eventually(t, "it is answered without the database", asks(2))
+		enginetest.Eventually(t, "it is answered without the database", asks(2))
 		for range 20 {
 			if !asks(2)() || !asks(3)() {
 				t.Fatalf("later: %v", answers.answers)
@@ -307,7 +307,7 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 		}
 		stall(false)
 		sent.Wait()
-		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		answers.compare(t, m.Database)
 	})
 }
@@ -316,7 +316,7 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 // recording: the engine says so to each call, once a second or two. It also stops for a moment.
 func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine)
 		// MySQL ends a lock wait of 1 s after up to 2 s, and later on a busy machine: only a silence of 4 s is one.
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lock-wait", "1s", "--degraded-after", "2s",
@@ -327,20 +327,20 @@ func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = reader.Rollback() }()
-		dbtest.Exec(t, reader, "SELECT * FROM zone_txn ORDER BY id DESC LIMIT 10")
+		enginetest.Exec(t, reader, "SELECT * FROM zone_txn ORDER BY id DESC LIMIT 10")
 		answers := awayLog{newTold[awayAnswer]()}
 		stop := answers.askOn(t, i.url, 4, 2)
-		dbtest.Eventually(t, "recording waits", func() bool { return answers.count(toldAway) > 4 })
+		enginetest.Eventually(t, "recording waits", func() bool { return answers.count(toldAway) > 4 })
 		proceed := m.freeze(t)
-		dbtest.Eventually(t, "it is away", func() bool { return answers.count(degradedAllow) > 0 })
+		enginetest.Eventually(t, "it is away", func() bool { return answers.count(degradedAllow) > 0 })
 		proceed()
 		refused := answers.count(toldAway)
-		dbtest.Eventually(t, "the engine refuses again", func() bool { return answers.count(toldAway) > refused+8 })
+		enginetest.Eventually(t, "the engine refuses again", func() bool { return answers.count(toldAway) > refused+8 })
 		if n := len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones")); n != 1 {
 			t.Errorf("%d times away, want once", n)
 		}
 		_ = reader.Rollback()
-		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		stop()
 	})
 }
@@ -349,7 +349,7 @@ func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 // remembered as well.
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine)
 		env := environment{
 			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
@@ -357,13 +357,13 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
 		file := filepath.Join(env["VELOCITY_STATE_DIR"], "zones.json")
 		first := start(t, env, append([]string{"serve"}, slow...)...)
-		dbtest.Eventually(t, "the zones are remembered", func() bool {
+		enginetest.Eventually(t, "the zones are remembered", func() bool {
 			text, err := os.ReadFile(file)
 			return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
 		})
 		mustAsk(t, withToken(t, first.url, token)+"/v1/zones", "", http.StatusOK)
 		for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], "credentials.json")} {
-			dbtest.Eventually(t, file+" is for its owner alone", func() bool {
+			enginetest.Eventually(t, file+" is for its owner alone", func() bool {
 				info, err := os.Stat(file)
 				return err == nil && info.Mode().Perm() == 0o600
 			})
@@ -401,7 +401,7 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		}
 		m.start(t)
 		for _, url := range []string{url, forgetful.url} {
-			dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, url, 3, "alice") == toldAllowed })
+			enginetest.Eventually(t, "the engine decides", func() bool { return askAway(t, url, 3, "alice") == toldAllowed })
 		}
 	})
 }

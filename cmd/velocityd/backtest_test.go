@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"velocityd/client"
-	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/backtest"
+	"velocityd/tools/enginetest"
 )
 
 // TestBacktestReplaysRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between checks.
 func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t,
+	d := enginetest.First(t).Database(t,
 		service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute},
 		service.Zone{ID: 2, Rate: 99, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	direct := environment{"VELOCITY_DSN": d.DSN}

@@ -10,7 +10,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 type bucketLockedCmd struct {
@@ -35,7 +35,7 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	out, n := c.row(p.Stdout), 0
-	query := barred.Query{ZoneID: c.Zone, Limit: barred.MaxLimit}
+	query := lockout.Query{ZoneID: c.Zone, Limit: lockout.MaxLimit}
 	for {
 		page, err := store.Locked(ctx, query)
 		if err != nil {
@@ -58,12 +58,12 @@ func (c *bucketLockedCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // row returns a function that prints a lockout.
-func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l barred.Lockout) error {
+func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l lockout.Lockout) error {
 	if c.JSON {
 		out := json.NewEncoder(w)
-		return func(_ time.Time, l barred.Lockout) error { return out.Encode(l) }
+		return func(_ time.Time, l lockout.Lockout) error { return out.Encode(l) }
 	}
-	return func(now time.Time, l barred.Lockout) error {
+	return func(now time.Time, l lockout.Lockout) error {
 		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.Key), l.Since.UTC().Format(time.RFC3339),
 			l.Until.UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Sub(now)), l.TxnID)
 		return err

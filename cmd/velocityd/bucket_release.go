@@ -12,7 +12,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 type bucketReleaseCmd struct {
@@ -117,7 +117,7 @@ func (r *releasing) one(ctx context.Context, bucket service.Bucket) error {
 // question: nobody has agreed to the release of later ones.
 func (r *releasing) allLocked(ctx context.Context) error {
 	locked, newest := 0, uint64(0)
-	if err := r.pages(ctx, 0, func(page barred.Page) error {
+	if err := r.pages(ctx, 0, func(page lockout.Page) error {
 		if locked == 0 && len(page.Lockouts) > 0 {
 			newest = page.Lockouts[0].TxnID
 		}
@@ -132,7 +132,7 @@ func (r *releasing) allLocked(ctx context.Context) error {
 	}
 	progress := shell.NewBar(r.p, "released", int64(locked), progressbar.OptionShowCount())
 	defer func() { _ = progress.Finish() }()
-	return r.pages(ctx, newest+1, func(page barred.Page) error {
+	return r.pages(ctx, newest+1, func(page lockout.Page) error {
 		for _, l := range page.Lockouts {
 			err := r.one(ctx, service.Bucket{ZoneID: r.cmd.Zone, Key: l.Key})
 			if ctx.Err() != nil || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound) {
@@ -145,8 +145,8 @@ func (r *releasing) allLocked(ctx context.Context) error {
 }
 
 // pages calls each with the pages of the list of locked buckets, of those that began before a txn, or of all for 0.
-func (r *releasing) pages(ctx context.Context, before uint64, each func(barred.Page) error) error {
-	for q := (barred.Query{ZoneID: r.cmd.Zone, Cursor: before, Limit: barred.MaxLimit}); ; {
+func (r *releasing) pages(ctx context.Context, before uint64, each func(lockout.Page) error) error {
+	for q := (lockout.Query{ZoneID: r.cmd.Zone, Cursor: before, Limit: lockout.MaxLimit}); ; {
 		page, err := r.store.Locked(ctx, q)
 		if err != nil {
 			return ask.ExplainNoZone(err)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // largestCall is a body of POST /v1/checks with as many checks of as many buckets as there may be.
@@ -75,7 +75,7 @@ func (b *bulk) askLargest(t *testing.T, url, name string) {
 
 // wantRows holds that the checks are recorded that were decided, each in so many buckets, and no
 // others but those of which it was said that they may be.
-func (b *bulk) wantRows(t *testing.T, d *dbtest.Database, where string, buckets int) {
+func (b *bulk) wantRows(t *testing.T, d *enginetest.Database, where string, buckets int) {
 	t.Helper()
 	decided, undecided := int(b.decided.Load()), int(b.undecided.Load())
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE "+where); n < decided*buckets || n > (decided+undecided)*buckets {
@@ -88,7 +88,7 @@ func (b *bulk) wantRows(t *testing.T, d *dbtest.Database, where string, buckets 
 func TestFortyLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
 	t.Parallel()
 	const callers, lonely, conns = 40, 4, 8
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
 	d.SQL.SetMaxOpenConns(1)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",
 		"2s")

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestNegativeNumbersAreValuesOfTheirFlags(t *testing.T) {
@@ -173,7 +173,7 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 func TestOutputThatIsLostIsAnError(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	for _, args := range []string{
 		"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help",
 		"migrate status",
@@ -191,7 +191,7 @@ func TestOutputThatIsLostIsAnError(t *testing.T) {
 // TestServeOutlivesTheReaderOfItsLog runs the program as a process of its own.
 func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/db/localdb"
 	"velocityd/db/private"
@@ -51,19 +51,19 @@ func (c *devCmd) Run(ctx context.Context, p *shell.Process) (err error) {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	server, err := c.startEngine(ctx, p)
-	if err != nil || server == nil {
+	engine, err := c.startEngine(ctx, p)
+	if err != nil || engine == nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopEngine(server)) }()
+	defer func() { err = errors.Join(err, stopEngine(engine)) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		<-server.Done()
-		cancel(server.Err())
+		<-engine.Done()
+		cancel(engine.Err())
 	}()
-	err = c.serveFrom(ctx, p, server)
-	if died := server.Err(); died != nil {
+	err = c.serveFrom(ctx, p, engine)
+	if died := engine.Err(); died != nil {
 		// Every other error follows from this one.
 		return fmt.Errorf("the private database has ended: %w", died)
 	}
@@ -89,10 +89,10 @@ func (c *devCmd) validate() error {
 
 // startEngine starts the engine and returns it, or nil if ctx has ended.
 func (c *devCmd) startEngine(ctx context.Context, p *shell.Process) (*localdb.Server, error) {
-	server, err := c.tryEngines(ctx, p)
+	engine, err := c.tryEngines(ctx, p)
 	switch {
 	case err == nil:
-		return server, nil
+		return engine, nil
 	case ctx.Err() != nil:
 		return nil, ignoreCanceled(err)
 	case errors.Is(err, localdb.ErrInUse):
@@ -115,16 +115,16 @@ func (c *devCmd) tryEngines(ctx context.Context, p *shell.Process) (*localdb.Ser
 	if err != nil {
 		return nil, err
 	}
-	server, err := c.start(ctx, p, binary)
+	engine, err := c.start(ctx, p, binary)
 	for _, kind := range localdb.Tested() {
 		if !errors.Is(err, localdb.ErrWrongEngine) {
 			break
 		}
 		if other, findErr := localdb.Find(ctx, kind); findErr == nil && other != binary {
-			server, err = c.start(ctx, p, other)
+			engine, err = c.start(ctx, p, other)
 		}
 	}
-	return server, err
+	return engine, err
 }
 
 func (c *devCmd) start(ctx context.Context, p *shell.Process, binary localdb.Binary) (*localdb.Server, error) {
@@ -133,8 +133,8 @@ func (c *devCmd) start(ctx context.Context, p *shell.Process, binary localdb.Bin
 }
 
 // serveFrom prepares the database of a running engine and serves from it.
-func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, server *localdb.Server) error {
-	base := private.Database{Folder: c.Data, Socket: server.Socket(), Port: c.DBPort}
+func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, engine *localdb.Server) error {
+	base := private.Database{Folder: c.Data, Socket: engine.Socket(), Port: c.DBPort}
 	if err := base.Prepare(ctx); errors.Is(err, private.ErrSocketPath) || errors.Is(err, migrations.ErrForeign) {
 		return fmt.Errorf("%w (--data names another folder)", err)
 	} else if err != nil {
@@ -161,7 +161,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, server *locald
 		return errors.Join(err, listeners.Close())
 	}
 	defer base.Withdraw()
-	if err := c.greet(p, base, server, zones, listeners); err != nil {
+	if err := c.greet(p, base, engine, zones, listeners); err != nil {
 		return errors.Join(err, listeners.Close())
 	}
 	options := c.options()
@@ -224,7 +224,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 }
 
 // greet prints how to reach the service and its database, and how to stop them.
-func (c *devCmd) greet(p *shell.Process, base private.Database, server *localdb.Server, zones []service.Zone, l *daemon.Listeners) error {
+func (c *devCmd) greet(p *shell.Process, base private.Database, engine *localdb.Server, zones []service.Zone, l *server.Listeners) error {
 	folder, err := filepath.Abs(c.Data)
 	if err != nil {
 		return fmt.Errorf("name data folder %s: %w", c.Data, err)
@@ -245,10 +245,10 @@ func (c *devCmd) greet(p *shell.Process, base private.Database, server *localdb.
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
 			c.baseURL(l.Addr()), zones[0].ID)
 	}
-	if c.Console == "on" && daemon.ConsolePath != "" {
-		fmt.Fprintf(p.Stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), daemon.ConsolePath)
+	if c.Console == "on" && server.ConsolePath != "" {
+		fmt.Fprintf(p.Stdout, "\nOpen the console:\n\n  %s%s\n", c.baseURL(l.AdminAddr()), server.ConsolePath)
 	}
-	client, found := server.Client()
+	client, found := engine.Client()
 	note := ""
 	if !found {
 		note = fmt.Sprintf(" (%s is not installed)", client)
@@ -266,7 +266,7 @@ func (c *devCmd) openness(address net.Addr, folder string) string {
 	case c.options().RequiresAuth(address):
 		return "Callers need a token. This makes one, in another terminal:\n\n  " +
 			shellLine([]string{"velocityd", "token", "create", "me", "--scope", "admin", "--data", folder})
-	case !daemon.IsLoopback(address):
+	case !server.IsLoopback(address):
 		who = "whoever reaches " + address.String()
 	}
 	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."
@@ -285,10 +285,10 @@ func (f serviceFlags) baseURL(address net.Addr) string {
 	return scheme + "://" + address.String()
 }
 
-func stopEngine(server *localdb.Server) error {
+func stopEngine(engine *localdb.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineStopTimeout)
 	defer cancel()
-	return server.Stop(ctx)
+	return engine.Stop(ctx)
 }
 
 // ignoreCanceled returns nil for an error that a signal to stop has caused.

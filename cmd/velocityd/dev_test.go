@@ -18,15 +18,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/private"
+	"velocityd/tools/enginetest"
 )
 
 const alice = `{"zone_id":1,"bucket_key":"alice"}`
 
 func TestDevLetsRightLoginsPassAndStopsGuesses(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		dev := start(t, environment{"VELOCITY_DATA": filepath.Join(t.TempDir(), "data")}, "dev", "--engine", on.Kind(t))
 		for user, want := range map[string]struct {
 			outcome string
@@ -56,7 +56,7 @@ func after(all, text string) string {
 
 func TestDevServesAndKeepsDataAcrossRestart(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := filepath.Join(t.TempDir(), "data")
 		env := environment{"VELOCITY_DATA": dir}
@@ -152,10 +152,10 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 
 func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
-		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(dbtest.FreePort(t))}
+		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(enginetest.FreePort(t))}
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
 		dsn, _, _ := strings.Cut(rest, "\n")
@@ -201,7 +201,7 @@ func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 
 func TestDevEndsWithItsEngine(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
 		i := start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev")
@@ -224,7 +224,7 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 
 func TestDevFreesItsEngineWhenServingFails(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -244,7 +244,7 @@ func TestDevFreesItsEngineWhenServingFails(t *testing.T) {
 
 func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
 		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}
@@ -253,7 +253,7 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dbtest.Exec(t, openSQL(t, dsn), "UPDATE schema_migrations SET version = 116")
+		enginetest.Exec(t, openSQL(t, dsn), "UPDATE schema_migrations SET version = 116")
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
@@ -269,11 +269,11 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 
 func TestDevStoppedWhileStartingEndsCleanly(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		i := launch(t, env, "dev")
-		dbtest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
+		enginetest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
@@ -318,7 +318,7 @@ func spawn(t *testing.T, cmd *exec.Cmd, env []string) *instanceUnderTest {
 
 func TestDevRecoversFromAKilledOne(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, on *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
 		// A process of its own has a minute to start, so the folder is made before.

@@ -10,9 +10,9 @@ import (
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/doctor"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db/session"
-	"velocityd/doctor"
 	"velocityd/service"
 )
 

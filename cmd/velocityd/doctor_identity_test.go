@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/doctor"
+	"velocityd/cmd/velocityd/doctor"
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 // forward has an address of TCP lead to a socket until the test's end.
@@ -47,7 +47,7 @@ func forward(t *testing.T, socket string) string {
 	return listener.Addr().String()
 }
 
-func socketOf(t *testing.T, d *dbtest.Database) *mysql.Config {
+func socketOf(t *testing.T, d *enginetest.Database) *mysql.Config {
 	t.Helper()
 	cfg := configOf(t, d.DSN)
 	if cfg.Net != "unix" {
@@ -65,22 +65,22 @@ func wantFault(t *testing.T, found []service.Diagnosis, is string) {
 
 func TestDoctorAsksEachAddressForItsDatabase(t *testing.T) {
 	t.Parallel()
-	engines := dbtest.Engines(t)
+	engines := enginetest.Engines(t)
 	if len(engines) < 2 {
 		t.Skip("two servers are needed")
 	}
 	d, other := engines[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}), engines[1].Empty(t)
 	cfg := socketOf(t, d)
 	name := "`" + cfg.DBName + "`"
-	dbtest.Exec(t, other.SQL, "CREATE DATABASE "+name)
+	enginetest.Exec(t, other.SQL, "CREATE DATABASE "+name)
 	t.Cleanup(func() { _, _ = other.SQL.Exec("DROP DATABASE " + name) })
-	dbtest.Exec(t, other.SQL, "CREATE TABLE "+name+".velocity_identity (name VARCHAR(50), value VARCHAR(50))")
-	dbtest.Exec(t, other.SQL, "INSERT INTO "+name+".velocity_identity VALUES ('database', UUID())")
+	enginetest.Exec(t, other.SQL, "CREATE TABLE "+name+".velocity_identity (name VARCHAR(50), value VARCHAR(50))")
+	enginetest.Exec(t, other.SQL, "INSERT INTO "+name+".velocity_identity VALUES ('database', UUID())")
 	first, second := forward(t, cfg.Addr), forward(t, cfg.Addr)
 	elsewhere, away := forward(t, socketOf(t, other).Addr), "127.0.0.1:1"
 	at := func(addresses ...string) []service.Diagnosis {
 		cfg.Net, cfg.Addr = "tcp", strings.Join(addresses, ",")
-		_, found := consult(t, &dbtest.Database{DSN: cfg.FormatDSN()})
+		_, found := consult(t, &enginetest.Database{DSN: cfg.FormatDSN()})
 		return found["identity"]
 	}
 	if found := at(first, second); len(found) != 1 || found[0].Level != doctor.OK {
@@ -92,14 +92,14 @@ func TestDoctorAsksEachAddressForItsDatabase(t *testing.T) {
 
 func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-		dbtest.Exec(t, d.SQL, "DELETE FROM velocity_identity WHERE name = 'database'")
+		enginetest.Exec(t, d.SQL, "DELETE FROM velocity_identity WHERE name = 'database'")
 		_, found := consult(t, d)
 		wantFault(t, found["identity"], "has no row 'database'")
 		_, cure, _ := strings.Cut(found["identity"][0].Do, "run ")
 		cure, _, _ = strings.Cut(cure, " as the owner")
-		dbtest.Exec(t, d.SQL, cure)
+		enginetest.Exec(t, d.SQL, cure)
 		if code, found := consult(t, d); code != exitFine || found["identity"][0].Level != doctor.OK {
 			t.Errorf("after %s: exit code %d, %+v", cure, code, found["identity"])
 		}
@@ -110,11 +110,11 @@ func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 	t.Parallel()
 	var found doctor.Diagnoses
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		body := "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1436, MESSAGE_TEXT = 'Thread stack overrun'"
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE describe_schema")
-		dbtest.Exec(t, d.SQL, "CREATE PROCEDURE describe_schema() "+body)
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE describe_schema")
+		enginetest.Exec(t, d.SQL, "CREATE PROCEDURE describe_schema() "+body)
 		_, all := consult(t, d)
 		wantFault(t, all["texts"], "thread_stack is too small for looks at the schema: set it to 1M in its configuration, and start it again")
 		found = append(found, all["texts"]...)
@@ -132,9 +132,9 @@ func TestDoctorSaysWhyTLSFails(t *testing.T) {
 	for name, text := range map[string][]byte{"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key, "theirs.pem": theirs.PEM} {
 		writeFile(t, folder+"/"+name, string(text))
 	}
-	server := dbtest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem", "--ssl-cert="+folder+"/server.pem",
+	server := enginetest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem", "--ssl-cert="+folder+"/server.pem",
 		"--ssl-key="+folder+"/server.key")
-	cfg := socketOf(t, &dbtest.Database{DSN: dbtest.AdminDSN(server, "velocityd")})
+	cfg := socketOf(t, &enginetest.Database{DSN: enginetest.AdminDSN(server, "velocityd")})
 	cfg.Net, cfg.Addr = "tcp", forward(t, cfg.Addr)
 	r := command(environment{"VELOCITY_DSN": cfg.FormatDSN(), "VELOCITY_DB_TLS_CA": folder + "/ca.pem"}, nil, "doctor")
 	for _, want := range []string{"the certificate of the database's server is not believed", "x509: ", "--db-tls-ca"} {

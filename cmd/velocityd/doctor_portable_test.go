@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/doctor"
+	"velocityd/cmd/velocityd/doctor"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	d := enginetest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	code, found := consultOn(t, d.ServiceAccount(t), engine.TiDB)
 	if code != exitFine {
 		t.Errorf("exit code %d: %+v", code, found)
@@ -36,7 +36,7 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 // Nothing records an edit by SQL where there are no triggers, but who may read the audit is told.
 func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
+	d := enginetest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
 	as := d.ServiceAccount(t)
 	_, found := consultOn(t, as, engine.TiDB)
 	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Warning || !strings.Contains(list[0].Is, "zone 7") {
@@ -46,7 +46,7 @@ func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 	if err := as.SQL.QueryRow("SELECT CURRENT_USER()").Scan(&account); err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, d.SQL, "REVOKE SELECT ON zone_audit FROM "+account)
+	enginetest.Exec(t, d.SQL, "REVOKE SELECT ON zone_audit FROM "+account)
 	_, found = consultOn(t, as, engine.TiDB)
 	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Note {
 		t.Errorf("audit, without the right to read it: %+v, want a note that it cannot look", list)
@@ -55,9 +55,9 @@ func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 
 func TestDoctorNamesAPortableTableWithoutItsIndex(t *testing.T) {
 	t.Parallel()
-	d := dbtest.EmptyPortable(t)
-	dbtest.MigratePortable(t, d.DSN)
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
+	d := enginetest.EmptyPortable(t)
+	enginetest.MigratePortable(t, d.DSN)
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
 	code, found := consultOn(t, d, engine.TiDB)
 	isFault := func(one service.Diagnosis) bool { return one.Level == doctor.Fault }
 	if code != exitError || !slices.ContainsFunc(found["indexes"], isFault) {

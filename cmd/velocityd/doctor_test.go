@@ -8,22 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/doctor"
+	"velocityd/cmd/velocityd/doctor"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // consult runs doctor as an account, and returns its findings by what they are about.
-func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]service.Diagnosis) {
+func consult(t *testing.T, d *enginetest.Database) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	return consultOn(t, d, engine.Auto)
 }
 
 // consultOn is consult with an engine that doctor is told.
-func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int, found map[string][]service.Diagnosis) {
+func consultOn(t *testing.T, d *enginetest.Database, engine engine.Engine) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
@@ -48,7 +48,7 @@ func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int
 
 func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		code, found := consult(t, d.ServiceAccount(t))
 		if code != exitFine {
@@ -77,15 +77,15 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 // Two of the tables may come from dumps of other days.
 func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', "+
 			"'deny')")
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
-		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
+		enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
 		if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		}
 		_, repair, _ := strings.Cut(found["overrides"][0].Do, "run ")
 		for statement := range strings.SplitSeq(repair, "; ") {
-			dbtest.Exec(t, d.SQL, statement)
+			enginetest.Exec(t, d.SQL, statement)
 		}
 		if code, found = consult(t, d); code != exitFine || found["overrides"][0].Level != doctor.OK {
 			t.Errorf("after %s: exit code %d, %+v", repair, code, found["overrides"])
@@ -109,7 +109,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "
 	const byYear = "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) " +
 		"(PARTITION p1 VALUES LESS THAN ('2020-01-01'), PARTITION later VALUES LESS THAN (MAXVALUE))"
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		narrow := d.ServiceAccount(t)
 		cfg := configOf(t, narrow.DSN)
@@ -147,7 +147,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"DROP TABLE schema_migrations", "schema", doctor.Fault, "has no schema"},
 			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", doctor.Fault, "refuses the service's account"},
 		} {
-			dbtest.Exec(t, d.SQL, names.Replace(c.state))
+			enginetest.Exec(t, d.SQL, names.Replace(c.state))
 			_, found := consult(t, narrow)
 			if !slices.ContainsFunc(found[c.about], func(one service.Diagnosis) bool {
 				return one.Level == c.level &&
@@ -163,13 +163,13 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 // that runs, and cuts all of its connections.
 func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
 	narrow := d.ServiceAccount(t)
 	cfg := configOf(t, narrow.DSN)
 	file := t.TempDir() + "/dsn"
 	writeFile(t, file, narrow.DSN+"\n")
 	i := start(t, environment{}, "serve", "--dsn-file", file)
-	dbtest.Exec(t, d.SQL, "ALTER USER '"+cfg.User+"'@'localhost' IDENTIFIED BY 'second'")
+	enginetest.Exec(t, d.SQL, "ALTER USER '"+cfg.User+"'@'localhost' IDENTIFIED BY 'second'")
 	cfg.Passwd = "second"
 	writeFile(t, file, cfg.FormatDSN()+"\n")
 	rows, err := d.SQL.Query("SELECT id FROM information_schema.processlist WHERE user = ?", cfg.User)

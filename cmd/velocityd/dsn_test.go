@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/db/dbtest"
-	"velocityd/trusted"
+	"velocityd/internal/files"
+	"velocityd/tools/enginetest"
 )
 
 func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
@@ -23,7 +23,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 		{"u:hunter2@tcp(h:1)/d\nu:hunter2@tcp(h:2)/d\n", "one line"},
 		{"hunter2\n", "no / in front"},
 		{"u:hunter2@tcp(h:1)/d?tls=hunter2", "tls must be"},
-		{strings.Repeat("hunter2", trusted.ShortLimit), "is longer than"},
+		{strings.Repeat("hunter2", files.ShortLimit), "is longer than"},
 	} {
 		for flag, env := range map[string]environment{
 			"file":             {"VELOCITY_DSN_FILE": filepath.Join(folder, ask.CredentialName)},
@@ -63,7 +63,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 // TestParametersThatADSNMayCarryWork carries them all through every kind of work.
 func TestParametersThatADSNMayCarryWork(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, parameters := range map[string]string{
 			"free": "compress=true&allowCleartextPasswords=true&allowNativePasswords=true&connectionAttributes=program_name:velocityd,team:auth" +
 				"&timeout=9s&tls=preferred",

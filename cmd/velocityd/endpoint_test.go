@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestAbsentOrWrongServiceIsToldWithAdvice(t *testing.T) {
@@ -79,7 +79,7 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 // TestCommandsDoNotGuessDatabaseOfService has a toy database beside a service that is named.
 func TestCommandsDoNotGuessDatabaseOfService(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	folder := t.TempDir()
 	writeFile(t, folder+"/dsn", d.DSN+"\n")
 	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitFine ||

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/geoip/geoiptest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/geoiptest"
 )
 
 func TestExplanationNamesNetworkFromTheCommandsFiles(t *testing.T) {
 	t.Parallel()
 	file := geoiptest.Example(t)
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	over := environment{"VELOCITY_URL": start(t, environment{"VELOCITY_DSN": d.DSN}, "serve").url, "VELOCITY_ADDRESS_DB": file}
 	must(t, direct, "check", "1", "203.0.113.9")

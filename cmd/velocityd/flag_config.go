@@ -13,8 +13,8 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/spelling"
-	"velocityd/trusted"
+	"velocityd/internal/files"
+	"velocityd/internal/spelling"
 )
 
 // configFlags name the file of settings.
@@ -51,7 +51,7 @@ func (f *configFlags) BeforeResolve(command *kong.Context, p *shell.Process) err
 
 // readSettings reads a file of settings. Nobody but root and the user who runs the program may be able to write it.
 func readSettings(path string) (*settingsFile, error) {
-	text, err := trusted.Read(path, trusted.ShortLimit)
+	text, err := files.Read(path, files.ShortLimit)
 	if err != nil {
 		return nil, err
 	}

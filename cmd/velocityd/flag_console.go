@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/hex"
 
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
+	"velocityd/internal/files"
 	"velocityd/service"
-	"velocityd/trusted"
 )
 
 // consoleFlags say whether there is a console, and who may log in to it how often.
@@ -29,16 +29,16 @@ func (f consoleFlags) validate() error {
 }
 
 // consoleOptions returns the settings for the daemon. It reads the key.
-func (f consoleFlags) consoleOptions() (o daemon.ConsoleOptions, err error) {
+func (f consoleFlags) consoleOptions() (o server.ConsoleOptions, err error) {
 	o.IsOn, o.LoginZone = f.Console == "on", f.ConsoleZone
 	if f.ConsoleKeyFile == "" || !o.IsOn {
 		return o, nil
 	}
-	text, err := trusted.ReadSecret(f.ConsoleKeyFile, longestConsoleKey)
+	text, err := files.ReadSecret(f.ConsoleKeyFile, longestConsoleKey)
 	if err != nil {
 		return o, shell.Usagef("--console-key-file (VELOCITY_CONSOLE_KEY_FILE): %w", err)
 	}
-	if o.Key, err = hex.DecodeString(string(bytes.TrimSpace(text))); err != nil || len(o.Key) != daemon.ConsoleKeyLength {
+	if o.Key, err = hex.DecodeString(string(bytes.TrimSpace(text))); err != nil || len(o.Key) != server.ConsoleKeyLength {
 		return o, shell.Usagef("--console-key-file %s must hold 64 hexadecimal digits, such as 'openssl rand -hex 32' prints", f.ConsoleKeyFile)
 	}
 	return o, nil

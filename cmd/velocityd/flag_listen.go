@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
 	"velocityd/handlers"
 )
 
@@ -49,7 +49,7 @@ func (f listenFlags) validate() error {
 			return shell.Usagef("--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
 		}
 	}
-	if f.GRPCListen != "" && !daemon.HasGRPC {
+	if f.GRPCListen != "" && !server.HasGRPC {
 		return shell.Usagef("--grpc-listen: this program was built without gRPC (the tag no_grpc)")
 	}
 	if f.GRPCListen != "" {
@@ -88,16 +88,16 @@ func (f listenFlags) usesTLS() bool { return f.TLSCert != "" }
 
 // listen loads the certificate and binds the addresses. The commands call it first, so
 // that a wrong address or file is reported at once.
-func (f serviceFlags) listen(ctx context.Context) (*daemon.Listeners, error) {
-	var certificates *daemon.Certificates
+func (f serviceFlags) listen(ctx context.Context) (*server.Listeners, error) {
+	var certificates *server.Certificates
 	if f.usesTLS() {
 		var err error
-		certificates, err = daemon.LoadCertificates(daemon.TLSFiles{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA})
+		certificates, err = server.LoadCertificates(server.TLSFiles{Cert: f.TLSCert, Key: f.TLSKey, ClientCA: f.TLSClientCA})
 		if err != nil {
 			return nil, shell.UsageError{Err: err}
 		}
 	}
-	listeners, err := daemon.Listen(ctx, f.Listen, f.AdminListen, certificates)
+	listeners, err := server.Listen(ctx, f.Listen, f.AdminListen, certificates)
 	if err == nil && f.GRPCListen != "" {
 		if err = listeners.AddGRPC(ctx, f.GRPCListen); err != nil {
 			return nil, errors.Join(err, listeners.Close())

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/delivery"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/courier"
-	"velocityd/daemon"
 	"velocityd/db/session"
 	"velocityd/handlers"
 	"velocityd/handlers/wire"
@@ -137,9 +137,9 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 }
 
 // options returns the settings for the daemon, without the DSN, the keys, the log, metrics and traces.
-func (f serviceFlags) options() daemon.Options {
-	carrier := courier.New(courier.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts})
-	o := daemon.Options{
+func (f serviceFlags) options() server.Options {
+	carrier := delivery.New(delivery.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts})
+	o := server.Options{
 		Database: session.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},
 		HTTP:     handlers.Options{AccessLog: f.AccessLog, AllowedHosts: f.hosts(), MaxBodyBytes: f.MaxBodyBytes},
 		Connections: wire.Options{

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // isStopped says that a process has been stopped by a signal, as its kernel tells.
@@ -32,7 +32,7 @@ func TestFrozenInstanceBlocksNoOtherAndTellsTruth(t *testing.T) {
 		t.Skip("asks the kernel by /proc whether a process is stopped")
 	}
 	const both = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"192.0.2.7"}]}`
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, flags := range map[string][]string{
 			"in time": slow,
 			"late":    {"--check-timeout", "2s", "--lock-wait", "1s"}, // less than it takes until its locks are gone
@@ -68,9 +68,9 @@ type frozenInstance struct {
 
 // freezeBetweenPackets starts an instance, asks it, and stops it when the engine has
 // locked the buckets and the instance has not heard of that.
-func freezeBetweenPackets(t *testing.T, d *dbtest.Database, flags []string, question string) frozenInstance {
+func freezeBetweenPackets(t *testing.T, d *enginetest.Database, flags []string, question string) frozenInstance {
 	t.Helper()
-	proxy := dbtest.Through(t, d.DSN)
+	proxy := enginetest.Through(t, d.DSN)
 	cmd, i := program(t, []string{"VELOCITY_DSN=" + proxy.DSN}, append([]string{"serve"}, flags...)...)
 	f := frozenInstance{url: i.url, process: cmd.Process, answered: make(chan reply, 1)}
 	t.Cleanup(func() { f.signal(t, syscall.SIGCONT) })

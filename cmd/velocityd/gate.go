@@ -13,7 +13,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/handlers/gate"
-	"velocityd/trusted"
+	"velocityd/internal/files"
 )
 
 // gateCmd groups the commands on files of gates.
@@ -32,7 +32,7 @@ Example:
 
 // readGates reads a file of gates. The error of a file that cannot be read names it, and that of a wrong text does not.
 func readGates(path string) (gate.File, error) {
-	text, err := trusted.Read(path, trusted.LongLimit)
+	text, err := files.Read(path, files.LongLimit)
 	if err != nil {
 		return gate.File{}, err
 	}

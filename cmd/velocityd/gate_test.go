@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 const gatesText = `gates:
@@ -52,7 +52,7 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 
 func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	good := fileOf(t, "gates.yaml", gatesText)
 	wrong := fileOf(t, "gates.yaml", strings.NewReplacer("deny", "denny", "form", "forms").Replace(gatesText))
 	for _, c := range []struct {
@@ -101,20 +101,20 @@ func askGate(t *testing.T, url string) int {
 
 func TestServeFollowsItsFileOfGates(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
 	path := fileOf(t, "gates.yaml", gatesText)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_GATES": path}, "serve")
 	if first, second := askGate(t, i.url), askGate(t, i.url); first != 204 || second != 429 {
 		t.Errorf("%d and %d", first, second)
 	}
 	writeFile(t, path, []byte(strings.Replace(gatesText, "429", "403", 1)))
-	dbtest.Eventually(t, "the changed file is in force", func() bool { return askGate(t, i.url) == 403 })
+	enginetest.Eventually(t, "the changed file is in force", func() bool { return askGate(t, i.url) == 403 })
 	writeFile(t, path, []byte("gates: ["))
-	dbtest.Eventually(t, "the wrong file is logged", func() bool { return strings.Contains(i.stderr.String(), "gates not loaded") })
+	enginetest.Eventually(t, "the wrong file is logged", func() bool { return strings.Contains(i.stderr.String(), "gates not loaded") })
 	if status := askGate(t, i.url); status != 403 {
 		t.Errorf("with a wrong file: %d", status)
 	}
-	dbtest.Eventually(t, "the metric says so", func() bool {
+	enginetest.Eventually(t, "the metric says so", func() bool {
 		return strings.Contains(mustAsk(t, i.url+"/metrics", "", 200).body, "velocityd_gates_file_loaded 0\n")
 	})
 	if err := os.Remove(path); err != nil {

@@ -19,14 +19,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 func TestGRPCOverTLSAnswersEnvoyUntilServiceStops(t *testing.T) {
 	t.Parallel()
-	answersEnvoy(t, dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
+	answersEnvoy(t, enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}))
 }
 
 // grpcAddress returns the address for Envoy of an instance whose log is JSON.
@@ -43,11 +43,11 @@ func (i *instanceUnderTest) limits(t *testing.T) ratelimit.RateLimitServiceClien
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.AtEnd(t, func() { _ = conn.Close() })
+	enginetest.AtEnd(t, func() { _ = conn.Close() })
 	return ratelimit.NewRateLimitServiceClient(conn)
 }
 
-func answersEnvoy(t *testing.T, d *dbtest.Database) {
+func answersEnvoy(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
 	files := handlerstest.NewMount(t, authority.Issue(t, "first"))

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestHealthTellsReadyServiceFromMerelyLiveOne(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: 60e9})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	env := environment{"VELOCITY_URL": i.url}
 	for _, of := range []string{"ready", "live"} {
@@ -20,8 +20,8 @@ func TestHealthTellsReadyServiceFromMerelyLiveOne(t *testing.T) {
 			t.Errorf("health %s: got %+v", of, r)
 		}
 	}
-	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
-	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
+	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
+	t.Cleanup(func() { enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn_away TO zone_txn") })
 	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
 	if r := command(env, nil, "health"); r.code != exitError || !strings.Contains(r.stderr, "is not ready: Not ready: ") {
 		t.Errorf("without a table: got %+v", r)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // beyond is the first whole number that a float of 64 bits cannot hold.
@@ -17,9 +17,9 @@ const beyond = 1<<53 + 1
 
 func TestIDsBeyondFloatsComeBackExactly(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	for _, table := range []string{"zone_txn", "zone_override"} {
-		dbtest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))
+		enginetest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))
 	}
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	denied := mustAsk(t, i.url+"/v1/zones/2/overrides", `{"bucket_key":"eve","action":"deny"}`, http.StatusCreated).body

@@ -14,7 +14,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // messages limits users, but not those of one name, callers of one path by their address, and tries a limit out.
@@ -43,7 +43,7 @@ descriptors:
 
 func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": dbtest.First(t).Database(t).DSN}
+	env := environment{"VELOCITY_DSN": enginetest.First(t).Database(t).DSN}
 	dir := t.TempDir()
 	must(t, env, "import", "ratelimit", fileOf(t, "ratelimit.yaml", messages), "--out", dir)
 	must(t, env, "zone", "apply", "--yes", filepath.Join(dir, "zones.yaml"))

@@ -21,10 +21,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
+	"velocityd/cmd/velocityd/doctor"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
 	"velocityd/db/session"
-	"velocityd/doctor"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -63,7 +63,7 @@ func main() {
 	// any more, so the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		daemon.PaceCollector()
+		server.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &shell.Process{
 		LookupEnv: os.LookupEnv, Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Principal: operator(),

@@ -19,8 +19,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // asProgram makes the test binary be velocityd itself, for tests that need a
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	dbtest.Main(m)
+	enginetest.Main(m)
 }
 
 // patience is how long tests wait for what comes by itself, on slow machines too.
@@ -123,9 +123,9 @@ func configOf(t *testing.T, dsn string) *mysql.Config {
 }
 
 // databaseOf returns a database of this test's own, with zones, and the environment of commands that ask it.
-func databaseOf(t *testing.T, zones ...service.Zone) (*dbtest.Database, environment) {
+func databaseOf(t *testing.T, zones ...service.Zone) (*enginetest.Database, environment) {
 	t.Helper()
-	d := dbtest.First(t).Database(t, zones...)
+	d := enginetest.First(t).Database(t, zones...)
 	return d, environment{"VELOCITY_DSN": d.DSN}
 }
 
@@ -226,7 +226,7 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
 			&shell.Process{LookupEnv: env.orNoRetention, Environ: env.lines(), Stdout: i.stdout, Stderr: i.stderr})
 	}()
-	dbtest.AtEnd(t, func() {
+	enginetest.AtEnd(t, func() {
 		i.cancel()
 		<-i.ended
 		if t.Failed() {
@@ -377,7 +377,7 @@ func mustAsk(t *testing.T, url, body string, status int) reply {
 
 func eventuallyStatus(t *testing.T, url string, status int) {
 	t.Helper()
-	dbtest.Eventually(t, url, func() bool {
+	enginetest.Eventually(t, url, func() bool {
 		r, err := request(url, "")
 		return err == nil && r.status == status
 	})

@@ -10,8 +10,8 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
 )
 

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // TestMigrateRolesDoesWhatItsDryRunPrints runs the command as a DBA does.
 func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	narrow := d.Account(t)
 	cfg := configOf(t, narrow.DSN)
 	env, account := environment{"VELOCITY_DSN": d.DSN}, cfg.User+"@localhost"

@@ -17,10 +17,10 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/dbtest/vitess"
 	"velocityd/db/localdb"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/enginetest/vitess"
 )
 
 // TestFaultMySQLMovesToShardsUnderLoad carries out docs/scale-out.md, "From MySQL
@@ -106,25 +106,25 @@ type moving struct {
 	programs string
 	server   *localdb.Server
 	port     int
-	onMySQL  *dbtest.Database
+	onMySQL  *enginetest.Database
 	cluster  *vitess.Cluster
-	gate     *dbtest.Database // all keyspaces, through vtgate
+	gate     *enginetest.Database // all keyspaces, through vtgate
 }
 
 // startMySQL starts a MySQL server as it must be before a vttablet can stand in front of it.
 func (m *moving) startMySQL(t *testing.T, zones []service.Zone) {
 	t.Helper()
-	m.port = dbtest.FreePort(t)
-	m.server = dbtest.Private(t, localdb.MySQL, t.TempDir(),
+	m.port = enginetest.FreePort(t)
+	m.server = enginetest.Private(t, localdb.MySQL, t.TempDir(),
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON",
 		"--skip-networking=OFF", "--bind-address=127.0.0.1", fmt.Sprint("--port=", m.port))
-	m.onMySQL = dbtest.Empty(t, dbtest.AdminDSN(m.server, ""))
+	m.onMySQL = enginetest.Empty(t, enginetest.AdminDSN(m.server, ""))
 	must(t, environment{"VELOCITY_DSN": m.onMySQL.DSN}, "migrate", "up", "--engine-mode", "mysql")
 	for _, zone := range zones {
 		m.onMySQL.SetZone(t, zone)
 	}
 	for _, statement := range vitess.Accounts() {
-		dbtest.Exec(t, m.onMySQL.SQL, statement)
+		enginetest.Exec(t, m.onMySQL.SQL, statement)
 	}
 }
 
@@ -155,7 +155,7 @@ func (m *moving) startVitess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(m.cluster.Stop)
-	m.gate = &dbtest.Database{SQL: m.throughGate(t, "@primary")}
+	m.gate = &enginetest.Database{SQL: m.throughGate(t, "@primary")}
 }
 
 // throughGate returns a pool of connections to the first vtgate. They are for answers of any
@@ -208,7 +208,7 @@ func (m *moving) dropRoutines(t *testing.T) {
 	dropped := 0
 	for line := range strings.Lines(command(environment{"VELOCITY_DSN": m.cluster.DSN()}, nil, "migrate", "status").stdout) {
 		if strings.HasPrefix(line, "DROP ") {
-			dbtest.Exec(t, m.onMySQL.SQL, strings.TrimSpace(line))
+			enginetest.Exec(t, m.onMySQL.SQL, strings.TrimSpace(line))
 			dropped++
 		}
 	}
@@ -263,13 +263,13 @@ func (m *moving) copyBuckets(t *testing.T) {
 	t.Helper()
 	m.moveTables(t, "create", "--source-keyspace="+vitess.Keyspace, "--tables="+strings.Join(bucketTables(), ","), "--tablet-types=primary")
 	of := []string{"--target-keyspace=" + vitess.Buckets, "--workflow=buckets"}
-	dbtest.Eventually(t, "the shards have all rows", func() bool {
+	enginetest.Eventually(t, "the shards have all rows", func() bool {
 		out, err := m.cluster.Vtctldclient(t.Context(), slices.Concat([]string{"MoveTables"}, of, []string{"status", "--format=json"})...)
 		return err == nil && strings.Count(out, `"Running"`) == 2
 	})
 	m.vtctldclient(t, slices.Concat([]string{"VDiff"}, of, []string{"create", "--tablet-types=primary"})...)
 	var report string
-	dbtest.Eventually(t, "VDiff has compared all rows", func() bool {
+	enginetest.Eventually(t, "VDiff has compared all rows", func() bool {
 		report, _ = m.cluster.Vtctldclient(t.Context(), slices.Concat([]string{"VDiff"}, of, []string{"show", "last", "--format=json"})...)
 		return strings.Contains(report, `"State": "completed"`) || strings.Contains(report, `"error"`)
 	})

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"velocityd/client"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 const (
@@ -103,7 +103,7 @@ func (l *moveLoad) use(t *testing.T, instances ...*instanceUnderTest) {
 }
 
 // start lets the callers begin: those that ask instances, and one that calls the procedure.
-func (l *moveLoad) start(t *testing.T, d *dbtest.Database) {
+func (l *moveLoad) start(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	var ctx, ofSQL context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
@@ -130,7 +130,7 @@ func (l *moveLoad) stage(t *testing.T, name string, checks int) {
 	l.now.name = name
 	from := l.now.decided
 	l.mu.Unlock()
-	dbtest.Eventually(t, fmt.Sprintf("%d checks: %s", checks, name), func() bool {
+	enginetest.Eventually(t, fmt.Sprintf("%d checks: %s", checks, name), func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return l.now.decided >= from+checks

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestServeTellsSystemdWhenItListens(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	folder, err := os.MkdirTemp("", "v") //nolint:usetesting // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestServeTellsSystemdWhenItListens(t *testing.T) {
 
 func TestServeGoesOnWithoutTheSocketOfSystemd(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "NOTIFY_SOCKET": "/nowhere/notify"}, "serve")
-	dbtest.Eventually(t, "the log says so", func() bool { return strings.Contains(i.stderr.String(), "systemd was not told") })
+	enginetest.Eventually(t, "the log says so", func() bool { return strings.Contains(i.stderr.String(), "systemd was not told") })
 }

@@ -11,16 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
 	"velocityd/service/backtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	latest := migrations.Latest()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, step := range []struct {
@@ -59,7 +59,7 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	d.Outdate(t, "check_velocity")
-	dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+	enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
 	r := command(env, nil, "migrate", "status")
 	if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
 		!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
@@ -83,8 +83,8 @@ func TestUnusableSchemaIsReportedWithWhatToDo(t *testing.T) {
 			"migrate status": ofBefore, "migrate up": ofBefore, "migrate down --yes --all": ofBefore, "check 1 alice": ofBefore, "doctor": ofBefore,
 		},
 	} {
-		d := dbtest.First(t).Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET "+state)
+		d := enginetest.First(t).Database(t)
+		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET "+state)
 		for args, want := range wants {
 			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
 			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, want) {
@@ -125,7 +125,7 @@ func sshLogs(t *testing.T) map[string]string {
 
 func TestInterruptedReplayTellsItsProgress(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/internal/nightly"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // The overload is an instance with little room, and ten times the callers that
@@ -190,7 +190,7 @@ func TestTenfoldOverloadIsAnsweredOrToldToRetry(t *testing.T) {
 	if nightly.Is() {
 		length = overloadTime
 	}
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	d.SetZone(t, service.Zone{ID: 2, Rate: overloadHotRate, Window: time.Hour})
 	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve",

@@ -8,8 +8,8 @@ import (
 
 	"velocityd/api"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestExpiryIsADurationOrATime(t *testing.T) {
@@ -38,7 +38,7 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 
 func TestAnOverrideEndsByTheEnginesClock(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "2", "203.0.113.9", "--action", "allow", "--reason", "b", "--expires", "1h")
 		left := d.Count(t, "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), expires_at) FROM zone_override")
@@ -51,12 +51,12 @@ func TestAnOverrideEndsByTheEnginesClock(t *testing.T) {
 func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	t.Parallel()
 	const n = api.MaxPage + 1
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	var values []string
 	for i := range n {
 		values = append(values, fmt.Sprintf("(1, 'k%d', 'allow', 'x')", i))
 	}
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
 	env := environment{"VELOCITY_DSN": d.DSN}
 	got := must(t, env, "override", "set", "1", fmt.Sprintf("k%d", n-1), "--action", "deny", "--reason", "the last")
 	if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n ||
@@ -70,7 +70,7 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	d.SetOverride(t, service.Override{
 		ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: service.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), Reason: "old",
 	})

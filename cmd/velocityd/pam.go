@@ -10,8 +10,8 @@ import (
 
 	"velocityd/client"
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/cmd/velocityd/pam"
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/doors/pam"
 	"velocityd/service"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // pamExec runs 'velocityd pam' as pam_exec does, with variables that a user has set besides.
@@ -50,7 +50,7 @@ func pamSettings(t *testing.T, url, token string, lines ...string) []string {
 
 func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, proxyZones()...)
+	d := enginetest.First(t).Database(t, proxyZones()...)
 	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "pam", "--scope", "check,report")
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
 	config := pamSettings(t, i.url, token)
@@ -90,7 +90,7 @@ func TestPAMFollowsItsPolicyWithinASecond(t *testing.T) {
 	t.Cleanup(silent.Close)
 	for policy, want := range map[string]int{"allow": exitFine, "deny": exitError} {
 		for name, url := range map[string]string{
-			"away": fmt.Sprintf("http://127.0.0.1:%d", dbtest.FreePort(t)), "silent": silent.URL,
+			"away": fmt.Sprintf("http://127.0.0.1:%d", enginetest.FreePort(t)), "silent": silent.URL,
 		} {
 			config := pamSettings(t, url, "", "on-error: "+policy)
 			r := pamExec(t, "auth", "mallory", append([]string{"check"}, config...)...)

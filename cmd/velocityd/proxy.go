@@ -15,14 +15,14 @@ import (
 
 	"velocityd/client"
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
-	"velocityd/front"
+	"velocityd/doors/proxy"
+	"velocityd/handlers/admission"
 	"velocityd/handlers/gate"
 	"velocityd/handlers/wire"
-	"velocityd/proxy"
+	"velocityd/internal/files"
 	"velocityd/service"
-	"velocityd/trusted"
 )
 
 type proxyCmd struct {
@@ -105,7 +105,7 @@ func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
 
 // bounds are those of clients' connections. Behind a proxy in front, all of them come from one peer.
 func (c *proxyCmd) bounds(logger *slog.Logger) wire.Options {
-	most := daemon.ConnectionsWithin(logger, wire.HTTP2Streams*c.MaxRequests, 1, c.MaxRequests+proxy.MostLogins)
+	most := server.ConnectionsWithin(logger, wire.HTTP2Streams*c.MaxRequests, 1, c.MaxRequests+proxy.MostLogins)
 	bounds := wire.Options{MaxConnections: most, Logger: logger, AccessLog: c.AccessLog}
 	if len(c.TrustedProxies) == 0 {
 		bounds.MaxConnectionsPerPeer = max(wire.HTTP2Streams, most/2)
@@ -115,9 +115,9 @@ func (c *proxyCmd) bounds(logger *slog.Logger) wire.Options {
 
 // policy decides logins that the service has not decided, and logs why it has not.
 func (c *proxyCmd) policy(logger *slog.Logger) client.OnError {
-	faults := &front.FaultLog{Logger: logger}
+	faults := &admission.FaultLog{Logger: logger}
 	return func(ctx context.Context, _ service.Check, err error) bool {
-		faults.Report(ctx, front.Fault{Kind: front.Failed, Code: "not_decided", Text: err.Error()}, nil, func() []slog.Attr {
+		faults.Report(ctx, admission.Fault{Kind: admission.Failed, Code: "not_decided", Text: err.Error()}, nil, func() []slog.Attr {
 			return []slog.Attr{slog.String("on_error", c.OnError)}
 		})
 		return c.allows()
@@ -141,7 +141,7 @@ func (c *proxyCmd) tls(ctx context.Context, logger *slog.Logger) (*tls.Config, e
 	if c.TLSCert == "" {
 		return nil, nil //nolint:nilnil // there is no TLS
 	}
-	certificates, err := daemon.LoadCertificates(daemon.TLSFiles{Cert: c.TLSCert, Key: c.TLSKey})
+	certificates, err := server.LoadCertificates(server.TLSFiles{Cert: c.TLSCert, Key: c.TLSKey})
 	if err != nil {
 		return nil, shell.UsageError{Err: err}
 	}
@@ -222,7 +222,7 @@ func (c *proxyCmd) pages() (proxy.Pages, error) {
 		if file == "" {
 			continue
 		}
-		text, err := trusted.Read(file, trusted.LongLimit)
+		text, err := files.Read(file, files.LongLimit)
 		if err != nil {
 			return proxy.Pages{}, shell.Usagef("--blocked-html, --blocked-json: %w", err)
 		}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 // startProxy starts 'velocityd proxy' as a process in front of an application, with most settings in a file, and waits until it
@@ -75,7 +75,7 @@ func proxyZones() []service.Zone {
 
 func TestProxyLimitsLoginsAndHistoryHasTheirOutcomes(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, proxyZones()...)
+	d := enginetest.First(t).Database(t, proxyZones()...)
 	token := must(t, environment{"VELOCITY_DSN": d.DSN}, "token", "create", "proxy", "--scope", "check,report")
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--require-auth")
 	p := startProxy(t, loginApp(t), i.url, "--token-file", fileOf(t, "token", token))
@@ -87,7 +87,7 @@ func TestProxyLimitsLoginsAndHistoryHasTheirOutcomes(t *testing.T) {
 	if got := logIn(t, p.url, "mallory", "right"); got != http.StatusOK {
 		t.Errorf("the right password: %d", got)
 	}
-	dbtest.Eventually(t, "all outcomes are recorded", func() bool {
+	enginetest.Eventually(t, "all outcomes are recorded", func() bool {
 		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
 			d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
 	})
@@ -103,13 +103,13 @@ func TestProxyLimitsLoginsAndHistoryHasTheirOutcomes(t *testing.T) {
 
 func TestProxyFollowsPolicyWhileServiceIsAway(t *testing.T) {
 	t.Parallel()
-	away := fmt.Sprintf("http://127.0.0.1:%d", dbtest.FreePort(t))
+	away := fmt.Sprintf("http://127.0.0.1:%d", enginetest.FreePort(t))
 	for policy, want := range map[string]int{"allow": http.StatusOK, "deny": http.StatusServiceUnavailable} {
 		p := startProxy(t, loginApp(t), away, "--on-error", policy)
 		if got := logIn(t, p.url, "alice", "right"); got != want {
 			t.Errorf("--on-error %s: %d, want %d", policy, got, want)
 		}
-		dbtest.Eventually(t, "the log says why", func() bool {
+		enginetest.Eventually(t, "the log says why", func() bool {
 			return strings.Contains(p.stderr.String(), "nothing listens at") && strings.Contains(p.stderr.String(), `"verdict":"degraded"`) == (policy == "allow")
 		})
 	}
@@ -211,7 +211,7 @@ func TestUnworkableProxySettingsAreRefused(t *testing.T) {
 // TestProxyTakesSettingsOfItsRecipes reads the files that docs/doors/proxy.md shows.
 func TestProxyTakesSettingsOfItsRecipes(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../deploy/doors/proxy/*.yaml")
+	files, err := filepath.Glob("../../doors/proxy/*.yaml")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("there are %d files (%v)", len(files), err)
 	}

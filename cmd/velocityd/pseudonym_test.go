@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // Two secret keys, as openssl writes them.
@@ -90,13 +90,13 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 
 func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, hidingZonesOf()[0])
+	d := enginetest.First(t).Database(t, hidingZonesOf()[0])
 	right, wrong := keyFolderOf(t, map[string]string{"k1": oldKey}), keyFolderOf(t, map[string]string{"k1": newKey})
 	env := func(folder string) environment {
 		return environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	}
 	i := start(t, env(right), append([]string{"serve"}, slow...)...)
-	dbtest.Eventually(t, "its fingerprint is noted", func() bool {
+	enginetest.Eventually(t, "its fingerprint is noted", func() bool {
 		return d.Count(t, "SELECT COUNT(*) FROM velocity_identity WHERE name = 'key k1' AND LENGTH(value) = 16") == 1
 	})
 	for _, args := range []string{"doctor", "bucket peek 1 alice"} {
@@ -106,7 +106,7 @@ func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 		}
 	}
 	must(t, env(right), "doctor")
-	dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = REVERSE(value) WHERE name = 'key k1'") // as if others had come first
+	enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = REVERSE(value) WHERE name = 'key k1'") // as if others had come first
 	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
 }
 
@@ -122,7 +122,7 @@ func hidingZonesOf() []service.Zone {
 
 func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, hidingZonesOf()...)
+	d := enginetest.First(t).Database(t, hidingZonesOf()...)
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	direct := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	i := start(t, direct, append([]string{"serve"}, slow...)...)
@@ -208,7 +208,7 @@ func lookUpOverrides(t *testing.T, direct, over environment) {
 
 func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, hidingZonesOf()...)
+	d := enginetest.First(t).Database(t, hidingZonesOf()...)
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	must(t, env, "check", "1", "alice")

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // eventuallyReady waits until an instance says that it is ready or, if reason is not
@@ -17,7 +17,7 @@ import (
 func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 	t.Helper()
 	var last reply
-	dbtest.Eventually(t, "ready, or not because "+reason, func() bool {
+	enginetest.Eventually(t, "ready, or not because "+reason, func() bool {
 		r, err := request(i.url+"/readyz", "")
 		last = r
 		return err == nil && (reason == "" && r.status == http.StatusOK ||
@@ -34,7 +34,7 @@ func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 // decided, and out of them again, under one running instance.
 func TestReadinessTellsTheTruth(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 	narrow := d.ServiceAccount(t)
 	cfg := configOf(t, narrow.DSN)
 	account := "'" + cfg.User + "'@'localhost'"
@@ -44,7 +44,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer holder.Close()
-	run := func(statement string) func() { return func() { dbtest.Exec(t, holder, statement) } }
+	run := func(statement string) func() { return func() { enginetest.Exec(t, holder, statement) } }
 	migrate := func() { must(t, environment{"VELOCITY_DSN": d.DSN}, "migrate", "up") }
 	for _, state := range []struct {
 		do, undo func()
@@ -68,7 +68,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 // eventuallyDecided asks checks in both forms until they are decided.
 func eventuallyDecided(t *testing.T, i *instanceUnderTest) {
 	t.Helper()
-	dbtest.Eventually(t, "checks are decided", func() bool {
+	enginetest.Eventually(t, "checks are decided", func() bool {
 		lone, err := request(i.url+"/v1/check", alice)
 		two, err2 := request(i.url+"/v1/checks", `{"checks":[`+alice+`,{"zone_id":1,"bucket_key":"bob"}]}`)
 		return err == nil && err2 == nil && lone.status == http.StatusOK && two.status == http.StatusOK
@@ -93,7 +93,7 @@ func entries(t *testing.T, log, message string) []map[string]any {
 
 func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	i.awaitAddress(t)
 	logged := func(message, reason string) func() bool {
@@ -106,13 +106,13 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 			return false
 		}
 	}
-	dbtest.Eventually(t, "the warning of no zones", func() bool {
+	enginetest.Eventually(t, "the warning of no zones", func() bool {
 		return len(entries(t, i.stderr.String(), "there are no zones, so every check is answered with 404")) == 1
 	})
-	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
-	dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
-	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_away TO zone_txn")
-	dbtest.Eventually(t, "the outage's end", logged("ready again", ""))
+	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
+	enginetest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
+	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_away TO zone_txn")
+	enginetest.Eventually(t, "the outage's end", logged("ready again", ""))
 	if after := entries(t, i.stderr.String(), "ready again")[0]["after"]; after == nil || fmt.Sprint(after) == "0" {
 		t.Errorf("it lasted %v", after)
 	}
@@ -129,7 +129,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 	t.Parallel()
 	const several = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"bob"}]}`
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		for name, c := range map[string]struct {
 			rights         []string
@@ -160,7 +160,7 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 func TestDegradedInstanceGetsRequestsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	const sendable = "/readyz?degraded=ok"
-	m := newMortal(t, dbtest.First(t))
+	m := newMortal(t, enginetest.First(t))
 	_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 	defer insist(t, i)
 	mustAsk(t, i.url+sendable, "", http.StatusOK)

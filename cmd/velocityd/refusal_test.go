@@ -7,21 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // Two statements by hand, and nobody can log in. The log, the metrics and lint say so, and restore
 // brings the zone back.
 func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	i := start(t, env, "serve")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
-	dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
-	dbtest.Exec(t, d.SQL, "DELETE FROM zone_master")
+	enginetest.Exec(t, d.SQL, "DELETE FROM zone_override")
+	enginetest.Exec(t, d.SQL, "DELETE FROM zone_master")
 	for range 20 {
 		mustAsk(t, i.url+"/v1/check", alice, http.StatusNotFound)
 	}

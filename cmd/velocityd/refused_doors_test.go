@@ -13,8 +13,8 @@ import (
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // refusal is a request to a door that refuses it, or answers it by a redirect.
@@ -112,7 +112,7 @@ func TestEachDoorLogsAndCountsItsRefusals(t *testing.T) {
 // wantLines waits for the line of a request, and looks for the one of its refusal, which comes later.
 func wantLines(t *testing.T, i *instanceUnderTest, id string, c refusal) {
 	t.Helper()
-	dbtest.Eventually(t, c.method+" "+c.path+" is in the log", func() bool {
+	enginetest.Eventually(t, c.method+" "+c.path+" is in the log", func() bool {
 		refused, isLogged := linesOf(t, i.stderr.String(), id, c)
 		return isLogged && (refused == 1) == (c.code != "") && refused < 2
 	})

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestChecksGoOnWhileEachTextIsReinstalled migrates under load. MySQL has no procedure between DROP
@@ -16,7 +16,7 @@ import (
 func TestChecksGoOnWhileEachTextIsReinstalled(t *testing.T) {
 	t.Parallel()
 	const rounds, callers = 3, 4
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1_000_000, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, append([]string{"serve"}, slow...)...)
@@ -41,7 +41,7 @@ func TestChecksGoOnWhileEachTextIsReinstalled(t *testing.T) {
 			before := [2]int64{lone.decided.Load(), pairs.decided.Load()}
 			d.Outdate(t)
 			must(t, env, "migrate", "up")
-			dbtest.Eventually(t, "checks are decided", func() bool {
+			enginetest.Eventually(t, "checks are decided", func() bool {
 				return lone.decided.Load() > before[0]+callers && pairs.decided.Load() > before[1]+callers
 			})
 		}

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/backtest"
+	"velocityd/tools/enginetest"
 )
 
 // stamp is what sshd's lines begin with.
@@ -120,7 +120,7 @@ func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 			t.Parallel()
 			file := fileOf(t, "auth.log", log)
 			users, ips, attempts, blocked := forgiving(log, userRate, ipRate)
-			dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+			enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one, from a pipe": {"-", "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {

@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // TestRetainRemovesWhatItsDryRunNames runs as the account of the service, which itself may delete no txn.
 func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
 			"PARTITION p20200101 VALUES LESS THAN ('2020-01-02'), PARTITION later VALUES LESS THAN (MAXVALUE))")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
 			"('2020-01-01', 1, 'old', 0, 0, 1), (UTC_TIMESTAMP(), 1, 'new', 0, 0, 1)")
 		for _, old := range []string{
 			"zone_event (created_at, type, data) VALUES ('2020-01-01', 'zone.updated', '{}')",
@@ -29,9 +29,9 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 			"zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES " +
 				"('2020-01-01', 'x', 'history', 'export', 9), ('2020-01-02', 'x', 'history', 'export', 9)",
 		} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO "+old)
+			enginetest.Exec(t, d.SQL, "INSERT INTO "+old)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 30")
+		enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 30")
 		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
 		dry := command(env, nil, "retain", "--dry-run")
 		for _, leaves := range []string{
@@ -55,7 +55,7 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 		if dry := command(env, nil, "retain", "--dry-run"); strings.Count(dry.stdout, "\n") != 1 { // the newest change of a subject stays
 			t.Errorf("after the work --dry-run says %s", dry.stdout)
 		}
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE retain_step")
+		enginetest.Exec(t, d.SQL, "DROP PROCEDURE retain_step")
 		if failed := command(env, nil, "retain"); failed.code != exitError || !strings.Contains(failed.stdout, "failed") {
 			t.Errorf("without a procedure: exit code %d, %s%s", failed.code, failed.stdout, failed.stderr)
 		}
@@ -64,10 +64,10 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 
 func TestOneOfTwoServingInstancesCarriesOutRetention(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on"}
 	first, second := start(t, env, "serve"), start(t, env, "serve")
-	dbtest.Eventually(t, "all tasks have ended", func() bool {
+	enginetest.Eventually(t, "all tasks have ended", func() bool {
 		return d.Count(t, "SELECT COUNT(*) > 6 AND SUM(ended_at IS NULL) = 0 FROM retention_task") == 1
 	})
 	for _, i := range []*instanceUnderTest{first, second} {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 const (
@@ -97,7 +97,7 @@ func furtherCommands() []string {
 func TestEachRoleIsAnsweredAsOnFile(t *testing.T) {
 	t.Parallel()
 	commands := roleCommands(t)
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		answers := newAnswers()
 		for _, role := range answeringRoles {
 			t.Run(string(role), func(t *testing.T) { answers.askAll(t, engine, role, commands) })
@@ -170,7 +170,7 @@ func (a *answers) String() string {
 }
 
 // askAll runs all commands as a role.
-func (a *answers) askAll(t *testing.T, engine *dbtest.Engine, role roles.Role, commands []roleCommand) {
+func (a *answers) askAll(t *testing.T, engine *enginetest.Engine, role roles.Role, commands []roleCommand) {
 	d := engine.Empty(t)
 	d.LeaveUnaudited() // a key is erased, and txns are older than their answers
 	owner := d.RoleAccount(t, roles.Owner)
@@ -207,9 +207,9 @@ func (a *answers) askAll(t *testing.T, engine *dbtest.Engine, role roles.Role, c
 }
 
 // changedBy counts the changes in zone_audit by what changed, and by the principal and the account.
-func changedBy(t *testing.T, d *dbtest.Database) string {
+func changedBy(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
-	rows, err := dbtest.Texts(d.SQL, "SELECT subject, action, COALESCE(principal, '-'), changed_by, COUNT(*) FROM zone_audit "+
+	rows, err := enginetest.Texts(d.SQL, "SELECT subject, action, COALESCE(principal, '-'), changed_by, COUNT(*) FROM zone_audit "+
 		"GROUP BY subject, action, principal, changed_by ORDER BY subject, action, principal, changed_by")
 	if err != nil {
 		t.Fatal(err)
@@ -243,10 +243,10 @@ func answerMasks() []struct{ pattern, by string } {
 }
 
 // maskAnswer puts placeholders in the place of what differs from run to run.
-func maskAnswer(t *testing.T, as, owner *dbtest.Database, text string) string {
+func maskAnswer(t *testing.T, as, owner *enginetest.Database, text string) string {
 	t.Helper()
 	var names []string
-	for i, d := range []*dbtest.Database{as, owner} {
+	for i, d := range []*enginetest.Database{as, owner} {
 		cfg := configOf(t, d.DSN)
 		names = append(names, cfg.User, []string{"<account>", "<owner>"}[i], cfg.DBName, "<database>")
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 // roleCommand is a command as the role that docs/install.md names for it.
@@ -93,10 +93,10 @@ func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
 			t.Errorf("the command %s has no row in this test", name)
 		}
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		d.LeaveUnaudited() // a key is erased, and txns are older than their answers
-		accounts := map[roles.Role]*dbtest.Database{}
+		accounts := map[roles.Role]*enginetest.Database{}
 		for _, c := range commands {
 			if c.role == admin {
 				continue
@@ -139,14 +139,14 @@ func databaseCommands(t *testing.T) (names []string) {
 }
 
 // runAs runs a command by an account. One that follows is stopped at its first line.
-func runAs(t *testing.T, d, as *dbtest.Database, args string) result {
+func runAs(t *testing.T, d, as *enginetest.Database, args string) result {
 	t.Helper()
 	env := environment{"VELOCITY_DSN": as.DSN}
 	if !strings.Contains(args, " follow") {
 		return command(env, nil, strings.Fields(args)...)
 	}
 	// What is followed comes when it has an age.
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 	return commandUntil(t, env, 1, strings.Fields(args)...)
 }

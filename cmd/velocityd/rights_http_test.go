@@ -15,23 +15,23 @@ import (
 
 	"velocityd/api"
 	"velocityd/db"
-	"velocityd/db/dbtest"
 	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
 	"velocityd/service/event"
 	"velocityd/service/webhook"
+	"velocityd/tools/enginetest"
 )
 
 // rightsWorld is a database with something for every operation, and a service on it by an account with the rights of a role.
 type rightsWorld struct {
-	*dbtest.Database                  // as an administrator
-	narrow           *dbtest.Database // as the service
-	service          *instanceUnderTest
-	store            *db.Store // of the same account, for background tasks
-	asked            int
-	job              string
+	*enginetest.Database                      // as an administrator
+	narrow               *enginetest.Database // as the service
+	service              *instanceUnderTest
+	store                *db.Store // of the same account, for background tasks
+	asked                int
+	job                  string
 }
 
 const rightsGates = `gates:
@@ -41,7 +41,7 @@ const rightsGates = `gates:
     attempt: {header: X-Attempt}
 `
 
-func newRightsWorld(t *testing.T, engine *dbtest.Engine, role roles.Role) *rightsWorld {
+func newRightsWorld(t *testing.T, engine *enginetest.Engine, role roles.Role) *rightsWorld {
 	t.Helper()
 	w := &rightsWorld{Database: engine.Database(t)}
 	w.LeaveUnaudited() // its rows are written by hand
@@ -54,7 +54,7 @@ func newRightsWorld(t *testing.T, engine *dbtest.Engine, role roles.Role) *right
 		"INSERT INTO webhook (id, url, secret, created_by, created_at, position) VALUES (1, 'https://hooks.example.com/', 'whsec_x', 'ann', NOW(), 0)",
 		"UPDATE retention_policy SET keep_days = 1, minimum_days = 1",
 	} {
-		dbtest.Exec(t, w.SQL, statement)
+		enginetest.Exec(t, w.SQL, statement)
 	}
 	w.narrow = w.RoleAccount(t, role)
 	store, err := db.Open(session.Options{DSN: w.narrow.DSN, MaxConns: session.LeastMaxConns})
@@ -76,7 +76,7 @@ func (w *rightsWorld) fill(text string) string {
 func (w *rightsWorld) ask(t *testing.T, o operation) (status int, text string) {
 	t.Helper()
 	if strings.HasSuffix(o.name, "/backtest") { // while one is under way there is no place for another one
-		dbtest.Eventually(t, "a back-test begins", func() bool {
+		enginetest.Eventually(t, "a back-test begins", func() bool {
 			status, text = w.askOnce(t, o)
 			return status != http.StatusServiceUnavailable
 		})
@@ -141,7 +141,7 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 		"DELETE FROM webhook_delivery", "UPDATE webhook SET position = 0 WHERE id = 1", "DELETE FROM webhook WHERE id > 1",
 		"UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE",
 	} {
-		dbtest.Exec(t, w.SQL, statement)
+		enginetest.Exec(t, w.SQL, statement)
 	}
 	refuse := func(context.Context, webhook.Webhook, string, event.Event) error {
 		return errors.New("refused by the test")
@@ -157,7 +157,7 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 		if err != nil {
 			errs = append(errs, err.Error())
 		}
-		dbtest.Exec(t, w.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND")
+		enginetest.Exec(t, w.SQL, "UPDATE webhook_delivery SET next_at = UTC_TIMESTAMP(6) - INTERVAL 1 SECOND")
 	}
 	_, census := w.store.Records.Census(t.Context())
 	for what, err := range map[string]error{
@@ -184,7 +184,7 @@ func TestTheServicesAccountMayDoEachOperation(t *testing.T) {
 			t.Errorf("%s of api/openapi.yaml has no row in this test", name)
 		}
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		w := newRightsWorld(t, engine, roles.Editor)
 		for _, o := range operations() {
 			if status, text := w.ask(t, o); status != o.wanted() {
@@ -224,7 +224,7 @@ func (w *rightsWorld) refusal(t *testing.T, name string, o operation) string {
 	t.Helper()
 	switch name {
 	case first:
-		dbtest.Exec(t, w.SQL, "DELETE FROM totals_progress")
+		enginetest.Exec(t, w.SQL, "DELETE FROM totals_progress")
 		fallthrough
 	case background:
 		_, errs := w.work(t)
@@ -261,15 +261,15 @@ func describedOperations(t *testing.T) (names []string) {
 }
 
 // revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it back.
-func revoke(t *testing.T, d, narrow *dbtest.Database, privilege, object string) (restore func()) {
+func revoke(t *testing.T, d, narrow *enginetest.Database, privilege, object string) (restore func()) {
 	t.Helper()
 	cfg := configOf(t, narrow.DSN)
 	on, account := privilege+" ON "+cfg.DBName+"."+object, "'"+cfg.User+"'@'localhost'"
 	if strings.HasPrefix(object, "PROCEDURE ") {
 		on = privilege + " ON PROCEDURE " + cfg.DBName + "." + strings.TrimPrefix(object, "PROCEDURE ")
 	}
-	dbtest.Exec(t, d.SQL, "REVOKE "+on+" FROM "+account)
-	return func() { dbtest.Exec(t, d.SQL, "GRANT "+on+" TO "+account) }
+	enginetest.Exec(t, d.SQL, "REVOKE "+on+" FROM "+account)
+	return func() { enginetest.Exec(t, d.SQL, "GRANT "+on+" TO "+account) }
 }
 
 // namesRight says that an error names a right: the privilege and, unless it is on the database, the object. MySQL says of an UPDATE or

@@ -21,12 +21,12 @@ import (
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
+	"velocityd/tools/enginetest"
 )
 
 // The clear keys and the password of TestNothingThatIsWrittenHoldsASecret. Each is a word that
@@ -95,9 +95,9 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	server := dbtest.Private(t, binary.Engine, dir)
-	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-	dbtest.Migrate(t, d.DSN)
+	server := enginetest.Private(t, binary.Engine, dir)
+	d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
+	enginetest.Migrate(t, d.DSN)
 	for _, zone := range hidingZonesOf() {
 		zone.Keys.Form = service.KeyHMAC
 		zone.ResetOnSuccess = true
@@ -175,12 +175,12 @@ func withToken(t *testing.T, target, token string) string {
 }
 
 // passwordDSN makes an account with every right on the database, and returns the DSN with its password.
-func passwordDSN(t *testing.T, d *dbtest.Database) string {
+func passwordDSN(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
 	cfg := configOf(t, d.DSN)
 	cfg.User, cfg.Passwd = "keeper", hiddenWord
-	dbtest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+hiddenWord+"'")
-	dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'keeper'@'localhost'")
+	enginetest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+hiddenWord+"'")
+	enginetest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'keeper'@'localhost'")
 	return cfg.FormatDSN()
 }
 
@@ -262,7 +262,7 @@ func askEverything(t *testing.T, url string) string {
 }
 
 // askWhileHeld asks about a bucket that another session holds, and returns the answer.
-func askWhileHeld(t *testing.T, d *dbtest.Database, url, folder string) string {
+func askWhileHeld(t *testing.T, d *enginetest.Database, url, folder string) string {
 	t.Helper()
 	ring, err := ask.KeyFlags{KeyHMACFile: folder}.Keyring()
 	if err != nil {
@@ -366,9 +366,9 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 }
 
 // breakTables makes the engine refuse what a check and a change need.
-func breakTables(t *testing.T, d *dbtest.Database, url string) {
+func breakTables(t *testing.T, d *enginetest.Database, url string) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
+	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
 	for path, body := range map[string]string{
 		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser + "/release": `{"reason":"x"}`,
 	} {
@@ -379,7 +379,7 @@ func breakTables(t *testing.T, d *dbtest.Database, url string) {
 }
 
 // dump returns the rows of every table as text.
-func dump(t *testing.T, d *dbtest.Database) outputs {
+func dump(t *testing.T, d *enginetest.Database) outputs {
 	t.Helper()
 	tables := outputs{}
 	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type "+
@@ -397,7 +397,7 @@ func dump(t *testing.T, d *dbtest.Database) outputs {
 // column returns the rows of a query, the columns of each joined.
 func column(t *testing.T, on *sql.DB, query string) []string {
 	t.Helper()
-	rows, err := dbtest.Texts(on, query)
+	rows, err := enginetest.Texts(on, query)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"syscall"
 
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/geoip"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
-	"velocityd/geoip"
 	"velocityd/telemetry"
 )
 
@@ -86,7 +86,7 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 
 // tell makes the log, the metrics and the traces of the service. The log begins with the settings:
 // those of f, and more.
-func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *daemon.Options, more ...slog.Attr) error {
+func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *server.Options, more ...slog.Attr) error {
 	o.Logger = newLogger(p, f.logFlags)
 	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
@@ -104,12 +104,12 @@ func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *daemon.Opti
 }
 
 // serve serves on the listeners, which it closes, until ctx ends.
-func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Listeners) (err error) {
+func (f serviceFlags) serve(ctx context.Context, o server.Options, l *server.Listeners) (err error) {
 	if o.Keys, err = f.Keyring(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if f.Gates != "" {
-		if o.Gates, err = daemon.LoadGates(f.Gates); err != nil {
+		if o.Gates, err = server.LoadGates(f.Gates); err != nil {
 			return errors.Join(shell.Usagef("--gates (VELOCITY_GATES): %w", err), l.Close())
 		}
 	}
@@ -121,7 +121,7 @@ func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Lis
 	if o.Console, err = f.consoleOptions(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	instance, err := daemon.New(o)
+	instance, err := server.New(o)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"velocityd/client"
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
-	"velocityd/service/servicetest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // slow makes an instance patient enough for a slow machine. A check may wait for
@@ -29,7 +29,7 @@ var slow = []string{"--check-timeout", "100s", "--lock-wait", "40s", "--shutdown
 
 // takeTurns asks a list of services one after the other.
 type takeTurns struct {
-	*dbtest.Database
+	*enginetest.Database
 	services []*client.Client
 	turn     *atomic.Uint64
 }
@@ -77,14 +77,14 @@ func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal
 
 func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 			bench := takeTurns{Database: engine.Rows(t), turn: &atomic.Uint64{}}
 			for _, coalesce := range []string{"", "off"} { // one gathers checks and one does not
 				i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": coalesce},
 					append([]string{"serve", "--max-conns", "8"}, slow...)...)
 				service := patient(t, i)
-				dbtest.AtEnd(t, service.Close)
+				enginetest.AtEnd(t, service.Close)
 				bench.services = append(bench.services, service)
 			}
 			return bench
@@ -98,7 +98,7 @@ func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 
 func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
 	release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 	defer release()
@@ -115,7 +115,7 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 		t.Error("the caller did not leave")
 	}
 	release()
-	dbtest.Eventually(t, "the attempt is recorded", func() bool {
+	enginetest.Eventually(t, "the attempt is recorded", func() bool {
 		return len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})) == 1
 	})
 	if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
@@ -125,10 +125,10 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 
 func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
 	i.cancel()
-	dbtest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
+	enginetest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
 	insist(t, i)
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
 		t.Errorf("ended with %v, want a signal", status)
@@ -138,7 +138,7 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 // insist ends a process that has been told to stop by further signals.
 func insist(t *testing.T, i *instanceUnderTest) {
 	t.Helper()
-	dbtest.Eventually(t, "the end", func() bool {
+	enginetest.Eventually(t, "the end", func() bool {
 		i.cancel() // the first of these may come before the process has turned to them
 		select {
 		case <-i.ended:
@@ -151,7 +151,7 @@ func insist(t *testing.T, i *instanceUnderTest) {
 
 func TestRequestsOutlastingStopAreCutOffAndTold(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
 	// A caller that never ends its request is not in the service's hands.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
@@ -174,7 +174,7 @@ func TestRequestsOutlastingStopAreCutOffAndTold(t *testing.T) {
 // connections, too.
 func TestSlowHeadAfterAnsweredRequestIsToldSo(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
 	if err != nil {
@@ -208,7 +208,7 @@ func mustRead(t *testing.T, answers *bufio.Reader) int {
 
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 	defer insist(t, i)
 	if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
@@ -224,7 +224,7 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 
 func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "3"}, slow...)...)
 	release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 	defer release()
@@ -243,12 +243,12 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 
 func TestReadinessFollowsTheSchema(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")
 		state := func(version uint, dirty bool) {
-			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = ?", version, dirty)
+			enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = ?", version, dirty)
 		}
 		latest := migrations.Latest()
 		// A new schema is another database to a service, which refuses the connections that it makes from then on.
@@ -258,7 +258,7 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 		}
 		up := func() {
 			must(t, env, "migrate", "up")
-			dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)
+			enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)
 		}
 		for _, step := range []struct {
 			do   func()
@@ -272,7 +272,7 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			{func() { state(latest+2, true) }, ""},
 			{func() { state(latest, false) }, ""},
 			{func() { must(t, env, "migrate", "down", "--yes", "--all") }, "the database has no schema; run 'velocityd migrate up'"},
-			{func() { dbtest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
+			{func() { enginetest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
 			{up, ""},
 		} {
 			step.do()
@@ -311,11 +311,11 @@ func wantTwoSchemaFaults(t *testing.T, log string) {
 
 func TestConfigurationFaultsEndServeAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		fits, empty := engine.Database(t), engine.Empty(t)
 		dirty, foreign := engine.Database(t), engine.Database(t)
-		dbtest.Exec(t, dirty.SQL, "UPDATE schema_migrations SET dirty = 1")
-		dbtest.Exec(t, foreign.SQL, "UPDATE schema_migrations SET version = 116")
+		enginetest.Exec(t, dirty.SQL, "UPDATE schema_migrations SET dirty = 1")
+		enginetest.Exec(t, foreign.SQL, "UPDATE schema_migrations SET version = 116")
 		host := fits.DSN[strings.LastIndex(fits.DSN, "@")+1:]
 		for name, c := range map[string]struct{ dsn, want string }{
 			"no schema":        {empty.DSN, "velocityd migrate up"},
@@ -347,11 +347,11 @@ func TestAddressInUseEndsServeAtOnce(t *testing.T) {
 
 func TestServeSurvivesItsEngine(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
-		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-		dbtest.Migrate(t, d.DSN)
+		d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
+		enginetest.Migrate(t, d.DSN)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Hour})
 		stop := func() {
 			t.Helper()
@@ -375,7 +375,7 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 		stop()
 		i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 		i.awaitAddress(t)
-		wrong := launch(t, environment{"VELOCITY_DSN": dbtest.AdminDSN(server, "none")}, "serve")
+		wrong := launch(t, environment{"VELOCITY_DSN": enginetest.AdminDSN(server, "none")}, "serve")
 		away(i)
 		server = engine.Private(t, dir)
 		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
@@ -400,7 +400,7 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 func TestKeysNeverReachTheLog(t *testing.T) {
 	t.Parallel()
 	const secret = "jane.doe@example.org"
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s", "--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {
@@ -427,7 +427,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 		mustAsk(t, i.url+"/v1/check", check(1, secret+"-locked"), http.StatusServiceUnavailable)
 		release()
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "DROP TABLE zone_txn")
+		enginetest.Exec(t, d.SQL, "DROP TABLE zone_txn")
 		mustAsk(t, i.url+"/v1/check", check(1, secret), http.StatusInternalServerError)
 		log := i.stderr.String()
 		if strings.Contains(log, "jane") || strings.Contains(log, "example.org") {

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // TestZonesAnswerChecksWhileDatabaseHasNoSpace fills the data files of an engine, which do not grow, and frees
 // space again.
 func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M;ibdata2:8M",
 			"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, append([]string{"serve"}, slow...)...)
@@ -24,7 +24,7 @@ func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 		// A few rows still fit into pages that are there: a long key is asked for until none does.
 		until := func(zone int, want awayAnswer) {
 			t.Helper()
-			dbtest.Eventually(t, string(want), func() bool {
+			enginetest.Eventually(t, string(want), func() bool {
 				asked++
 				key := fmt.Sprintf("%0200d-in-%d", asked, zone)
 				got := askAway(t, i.url, zone, key)
@@ -36,7 +36,7 @@ func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 		until(2, degradedAllow)
 		until(3, degradedBlock)
 		m.wantNothingHalfDone(t, i.url)
-		dbtest.Exec(t, m.SQL, "DROP TABLE ballast")
+		enginetest.Exec(t, m.SQL, "DROP TABLE ballast")
 		until(1, toldAllowed)
 		until(2, toldAllowed)
 		until(3, toldAllowed)
@@ -48,9 +48,9 @@ func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 }
 
 // fill makes a table that takes all space.
-func fill(t *testing.T, d *dbtest.Database) {
+func fill(t *testing.T, d *enginetest.Database) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(4000) CHARACTER SET ascii)")
+	enginetest.Exec(t, d.SQL, "CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(4000) CHARACTER SET ascii)")
 	for _, rows := range []int{100, 10, 1} {
 		statement := "INSERT INTO ballast (text) VALUES " + strings.Repeat(",(REPEAT('x', 4000))", rows)[1:] //nolint:gosec // a number of the list above
 		for n := 0; ; n++ {
@@ -75,7 +75,7 @@ func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 		{"PUT", "/v1/zones/1", `{"rate":%[1]d,"window":60,"description":"%[2]s"}`, "SELECT revision - 1 FROM zone_master WHERE id = 1"},
 	} {
 		done := 0
-		dbtest.Eventually(t, "no space for "+c.path, func() bool {
+		enginetest.Eventually(t, "no space for "+c.path, func() bool {
 			r := send(t, c.method, url+c.path, fmt.Sprintf(c.body, done+51, long))
 			if r.status/100 == 2 {
 				done++

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestLoneWaitingCheckStandsOnFewFrames counts the functions of this module between net/http and the driver, which
@@ -16,7 +16,7 @@ import (
 func TestLoneWaitingCheckStandsOnFewFrames(t *testing.T) {
 	t.Parallel()
 	const most = 24
-	engine := dbtest.First(t)
+	engine := enginetest.First(t)
 	d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
@@ -28,7 +28,7 @@ func TestLoneWaitingCheckStandsOnFewFrames(t *testing.T) {
 		answered <- r
 	}()
 	var stacks [][]string
-	dbtest.Eventually(t, "the check waits in the engine", func() bool {
+	enginetest.Eventually(t, "the check waits in the engine", func() bool {
 		stacks = stacksOfWaitingChecks(t)
 		return len(stacks) > 0
 	})

@@ -10,14 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // eachWay runs a test on every engine, with checks that share calls and without.
-func eachWay(t *testing.T, test func(t *testing.T, engine *dbtest.Engine, coalesce string)) {
+func eachWay(t *testing.T, test func(t *testing.T, engine *enginetest.Engine, coalesce string)) {
 	t.Helper()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()
@@ -30,7 +30,7 @@ func eachWay(t *testing.T, test func(t *testing.T, engine *dbtest.Engine, coales
 func TestEveryInFlightCallerIsAnsweredAtStop(t *testing.T) {
 	t.Parallel()
 	const callers, rate = 12, 5
-	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {
+	eachWay(t, func(t *testing.T, engine *enginetest.Engine, coalesce string) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--coalesce", coalesce}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
@@ -68,7 +68,7 @@ func TestEveryInFlightCallerIsAnsweredAtStop(t *testing.T) {
 func awaitNoNewConnections(t *testing.T, i *instanceUnderTest) {
 	t.Helper()
 	address := strings.TrimPrefix(i.url, "http://")
-	dbtest.Eventually(t, "no new connections", func() bool {
+	enginetest.Eventually(t, "no new connections", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = conn.Close()
@@ -97,7 +97,7 @@ func (o statusLog) askUntilRefused(url, name string) {
 
 // compare holds what callers were told against what is recorded: 200 is one txn,
 // and everything else none.
-func (o statusLog) compare(t *testing.T, d *dbtest.Database) {
+func (o statusLog) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	recorded := recordedBy(t, d.SQL, "SELECT bucket_key, COUNT(*) FROM zone_txn GROUP BY bucket_key")
 	for key, status := range o.answers {
@@ -122,7 +122,7 @@ func (o statusLog) compare(t *testing.T, d *dbtest.Database) {
 func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 	t.Parallel()
 	const callers = 24
-	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {
+	eachWay(t, func(t *testing.T, engine *enginetest.Engine, coalesce string) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		// While it drains every answer ends its connection. Without that time an
 		// idle connection may be closed while a request comes in on it: no server
@@ -134,7 +134,7 @@ func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 		for n := range callers {
 			group.Go(func() { answers.askUntilRefused(i.url+"/v1/check", fmt.Sprint("caller-", n)) })
 		}
-		dbtest.Eventually(t, "the load is under way", func() bool { return answers.count(http.StatusOK) > 10*callers })
+		enginetest.Eventually(t, "the load is under way", func() bool { return answers.count(http.StatusOK) > 10*callers })
 		i.cancel()
 		group.Wait()
 		if code := i.await(t); code != exitFine {

@@ -21,15 +21,15 @@ import (
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // watched starts an instance with the rights of a service's account, and asks it what makes
 // every metric appear.
 func watched(t *testing.T) *instanceUnderTest {
 	t.Helper()
-	d := dbtest.First(t).Database(t,
+	d := enginetest.First(t).Database(t,
 		service.Zone{ID: 1, Rate: 5, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	d.SetOverride(t, service.Override{ZoneID: 1, Key: "eve", Action: service.OverrideDeny})
 	must(t, environment{"VELOCITY_DSN": d.DSN}, "webhook", "add", "https://hooks.example/")
@@ -45,7 +45,7 @@ func watched(t *testing.T) *instanceUnderTest {
 	}
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":9,"bucket_key":"mallory"}`, http.StatusNotFound)
 	mustAsk(t, i.url+"/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`, http.StatusOK)
-	dbtest.Eventually(t, "the runners have told their states", func() bool {
+	enginetest.Eventually(t, "the runners have told their states", func() bool {
 		r, err := request(i.url+"/metrics", "")
 		return err == nil && strings.Contains(r.body, "velocityd_webhook_lag_seconds{") && strings.Contains(r.body, "velocityd_retention_backlog{")
 	})
@@ -58,7 +58,7 @@ func TestRunningServiceExportsMetricsOfRulesAndDashboard(t *testing.T) {
 	t.Parallel()
 	i := watched(t)
 	var text string
-	dbtest.Eventually(t, "the census", func() bool {
+	enginetest.Eventually(t, "the census", func() bool {
 		text = mustAsk(t, i.url+"/metrics", "", http.StatusOK).body
 		return strings.Contains(text, "velocityd_locked_buckets{")
 	})
@@ -155,7 +155,7 @@ func TestTracesReachACollectorWithoutAKey(t *testing.T) {
 	received := &receiver{spans: map[string][]*traces.Span{}}
 	server := httptest.NewServer(received)
 	t.Cleanup(server.Close)
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	_, i := program(t, []string{
 		"VELOCITY_DSN=" + d.DSN, "OTEL_EXPORTER_OTLP_ENDPOINT=" + server.URL, "OTEL_SERVICE_NAME=login-limits",
 	}, append([]string{"serve", "--access-log"}, slow...)...)

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 func writeFile[T string | []byte](t *testing.T, path string, text T) {
@@ -71,7 +71,7 @@ type secureInstance struct {
 }
 
 // startSecure starts a process with TLS and two listeners.
-func startSecure(t *testing.T, d *dbtest.Database) *secureInstance {
+func startSecure(t *testing.T, d *enginetest.Database) *secureInstance {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
 	ca := fileOf(t, "ca.pem", string(authority.PEM))
@@ -87,7 +87,7 @@ func startSecure(t *testing.T, d *dbtest.Database) *secureInstance {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	s.client = &http.Client{Transport: transport}
-	dbtest.Eventually(t, "ready", func() bool {
+	enginetest.Eventually(t, "ready", func() bool {
 		status, _ := s.ask(s.url + "/readyz")
 		return status == http.StatusOK
 	})
@@ -132,7 +132,7 @@ func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
 
 func TestServeSpeaksTLSAndReloadsCertificatesWhileRunning(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	s := startSecure(t, d)
 	for path, want := range map[string][2]int{ // at the first listener and at the second
 		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {404, 200},
@@ -153,16 +153,16 @@ func TestServeSpeaksTLSAndReloadsCertificatesWhileRunning(t *testing.T) {
 	}
 	s.commandsTrustItsCA(t)
 	s.files.Swap(t, s.issue("second"))
-	dbtest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
+	enginetest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
 	s.files.Swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})
 	s.hangUp(t)
-	dbtest.Eventually(t, "an error in the log", func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
+	enginetest.Eventually(t, "an error in the log", func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
 	if !s.shows("second") {
 		t.Error("a broken pair took the one before out of force")
 	}
 	s.files.Swap(t, s.issue("fourth"))
 	s.hangUp(t)
-	dbtest.Eventually(t, "the fourth certificate", func() bool { return s.shows("fourth") })
+	enginetest.Eventually(t, "the fourth certificate", func() bool { return s.shows("fourth") })
 	s.stopsWhileAProfileIsTaken(t)
 }
 
@@ -192,7 +192,7 @@ func (s *secureInstance) stopsWhileAProfileIsTaken(t *testing.T) {
 func TestOpenFilesBoundTheConnections(t *testing.T) {
 	t.Parallel()
 	const files, conns = 300, 8
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	cmd := exec.CommandContext(context.Background(), "sh", "-c", `ulimit -n 300; exec "$0" "$@"`, os.Args[0],
 		"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--max-conns", "8")
 	i := spawn(t, cmd, []string{"VELOCITY_DSN=" + d.DSN})

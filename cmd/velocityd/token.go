@@ -19,9 +19,9 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
+	"velocityd/internal/files"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/trusted"
 )
 
 type tokenCmd struct {
@@ -191,7 +191,7 @@ func (c *tokenCreateCmd) subject() (string, error) {
 	if c.ClientCert == "" {
 		return c.ClientSubject, nil
 	}
-	text, err := trusted.Read(c.ClientCert, trusted.LongLimit)
+	text, err := files.Read(c.ClientCert, files.LongLimit)
 	if err != nil {
 		return "", shell.Usagef("--client-cert: %w", err)
 	}

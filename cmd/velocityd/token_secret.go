@@ -17,8 +17,8 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/internal/files"
 	"velocityd/service/access"
-	"velocityd/trusted"
 )
 
 // podAccount is where a pod finds what its account asks the API of Kubernetes with.
@@ -38,8 +38,8 @@ func openClusterSecret(lookupEnv func(string) (string, bool), account, name stri
 	if host == "" || port == "" {
 		return nil, shell.Usagef("--out-secret works in a pod of Kubernetes alone: there is no KUBERNETES_SERVICE_HOST and _PORT")
 	}
-	bearer, err := trusted.ReadSecret(filepath.Join(account, "token"), trusted.ShortLimit)
-	namespace, errNamespace := trusted.Read(filepath.Join(account, "namespace"), trusted.ShortLimit)
+	bearer, err := files.ReadSecret(filepath.Join(account, "token"), files.ShortLimit)
+	namespace, errNamespace := files.Read(filepath.Join(account, "namespace"), files.ShortLimit)
 	roots, errRoots := ask.ReadRoots(filepath.Join(account, "ca.crt"))
 	if err := cmp.Or(err, errNamespace, errRoots); err != nil {
 		return nil, shell.Usagef("--out-secret: the account of the pod: %w", err)
@@ -99,7 +99,7 @@ func (s *clusterSecret) ask(ctx context.Context, method string, change any) (ans
 	if response.StatusCode != http.StatusOK {
 		return answer, fmt.Errorf("the API of Kubernetes answers %s to %s %s", response.Status, method, s.url)
 	}
-	if json.NewDecoder(io.LimitReader(response.Body, trusted.LongLimit)).Decode(&answer) != nil {
+	if json.NewDecoder(io.LimitReader(response.Body, files.LongLimit)).Decode(&answer) != nil {
 		return answer, fmt.Errorf("read the Secret %s: its form is unknown", s.url)
 	}
 	return answer, nil

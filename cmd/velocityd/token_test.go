@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 // newToken makes a token by the command, and returns its text.
@@ -157,7 +157,7 @@ func longText(start string) string { return start + strings.Repeat("a", access.M
 
 func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, direct, "operator", "--scope", "check,zones,overrides,peek")
 	url := start(t, direct, "serve", "--require-auth").url

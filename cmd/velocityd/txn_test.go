@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // idsIn returns the ids of the txns in an output, a line for each.
@@ -34,14 +34,14 @@ func idsIn(t *testing.T, output string) string {
 func TestTxnsAreListedShownAndExported(t *testing.T) {
 	t.Parallel()
 	user := service.Zone{ID: 1, Rate: 2, Window: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}}
-	d := dbtest.First(t).Database(t, user, service.Zone{ID: 2, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, user, service.Zone{ID: 2, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	for _, check := range []string{"1 alice", "1 bob", "1 alice", "1 alice", "2 =1+1"} {
 		_ = command(direct, nil, append([]string{"check"}, strings.Fields(check)...)...)
 	}
 	must(t, direct, "outcome", "2", "success")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 3 HOUR WHERE id <= 2")
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE WHERE id > 2")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 3 HOUR WHERE id <= 2")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE WHERE id > 2")
 	for args, want := range map[string]string{
 		"list":                                "5 4 3 2 1",
 		"list --order asc --limit 3":          "1 2 3",
@@ -100,7 +100,7 @@ func TestTxnsAreListedShownAndExported(t *testing.T) {
 
 func TestFollowWorksOnDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 	for _, key := range []string{"first", "alice", "bob", "alice"} {
@@ -109,7 +109,7 @@ func TestFollowWorksOnDatabaseAndOverHTTP(t *testing.T) {
 	for _, key := range []string{"alice", "bob", "alice", "alice"} {
 		must(t, direct, "bucket", "release", "1", key, "--reason", "test")
 	}
-	released, err := dbtest.Texts(d.SQL, "SELECT id FROM zone_event WHERE type = 'bucket.released' AND bucket_key = 'alice' ORDER BY id")
+	released, err := enginetest.Texts(d.SQL, "SELECT id FROM zone_event WHERE type = 'bucket.released' AND bucket_key = 'alice' ORDER BY id")
 	if err != nil || len(released) != 3 {
 		t.Fatalf("%v, %v", released, err)
 	}

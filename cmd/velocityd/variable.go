@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/spelling"
+	"velocityd/internal/spelling"
 )
 
 // variablePrefix begins the names of the program's environment variables.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestMisspeltVariablesAreRefusedByEveryCommand(t *testing.T) {
@@ -57,7 +57,7 @@ func TestVariablesOfOthersAreTaken(t *testing.T) {
 
 func TestServeWarnsOfVariablesWithoutEffect(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_AUTH_IS_REQUIRED": "true"}, "serve")
 	mustAsk(t, i.url+"/readyz", "", http.StatusOK)
 	if !strings.Contains(i.stderr.String(), `"variables":["VELOCITY_AUTH_IS_REQUIRED"]`) {

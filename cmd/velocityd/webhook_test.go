@@ -12,8 +12,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // hookTaker is a program that takes events, on a real socket.
@@ -69,7 +69,7 @@ func (r *hookTaker) has(line string) bool {
 func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Second}
-	d := dbtest.First(t).Database(t, zone)
+	d := enginetest.First(t).Database(t, zone)
 	owner, to := environment{"VELOCITY_DSN": d.DSN}, newHookTaker(t)
 	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on", "VELOCITY_WEBHOOK_HOSTS": "127.0.0.1"}
 	instance, _ := start(t, env, "serve"), start(t, env, "serve")
@@ -80,16 +80,16 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	to.set(strings.TrimSpace(added.stdout), true)
 	over := environment{"VELOCITY_URL": instance.url}
 	_ = command(over, nil, "check", "1", "alice")
-	dbtest.Eventually(t, "the receiver refuses the event", func() bool {
+	enginetest.Eventually(t, "the receiver refuses the event", func() bool {
 		return strings.Contains(must(t, over, "webhook", "deliveries", "1"), "bucket.locked")
 	})
 	to.set(strings.TrimSpace(added.stdout), false)
-	dbtest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = NULL")
+	enginetest.Exec(t, d.SQL, "UPDATE webhook_delivery SET next_at = NULL")
 	if got := must(t, over, "webhook", "resend", "1"); !strings.Contains(got, "will be tried again") {
 		t.Errorf("resend: %s", got)
 	}
 	for _, line := range []string{"bucket.locked alice", "bucket.lock_ended alice"} {
-		dbtest.Eventually(t, line, func() bool { return to.has(line) })
+		enginetest.Eventually(t, line, func() bool { return to.has(line) })
 	}
 	got := must(t, over, "events", "list", "--zone", "1", "--key", "alice", "--order", "asc")
 	if lines := strings.Split(strings.TrimSpace(got), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"cause":"time"`) {
@@ -108,7 +108,7 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 
 func TestAWebhookThatIsNeverCalledIsRefused(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t)
+	d := enginetest.First(t).Database(t)
 	for _, c := range []struct {
 		retention, hosts string
 		status           int

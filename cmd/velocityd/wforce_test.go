@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // TestInstancesAgreeOnAttemptsOfMailServer asks two instances in turn, the first of which has an address for those who look
@@ -46,7 +46,7 @@ func TestInstancesAgreeOnAttemptsOfMailServer(t *testing.T) {
 // TestReportGoesOnAfterMailServerLeaves holds the table of attempts by SQL until the door has answered that it has no time left.
 func TestReportGoesOnAfterMailServerLeaves(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	const path, tuple = "/wforce/1/0/?command=", `"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
 	mustAsk(t, i.url+path+"allow", "{"+tuple, http.StatusOK)
@@ -63,7 +63,7 @@ func TestReportGoesOnAfterMailServerLeaves(t *testing.T) {
 			mustAsk(t, i.url+path+"report", `{"success":true,`+tuple, http.StatusServiceUnavailable)
 		}
 	}
-	dbtest.Eventually(t, "the place is given back", func() bool {
+	enginetest.Eventually(t, "the place is given back", func() bool {
 		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND counted = 0") == 1
 	})
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 1 {

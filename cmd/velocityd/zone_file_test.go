@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/dbtest"
 	"velocityd/migrations/roles"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // everySetting is a zone with no setting at its default.
@@ -76,7 +76,7 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 		"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
 		"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 7, 60)",
 	} {
-		r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", fileOf(t, "zones.yaml", file))
+		r := command(env, onRead{func() { enginetest.Exec(t, d.SQL, sql) }}, "zone", "apply", fileOf(t, "zones.yaml", file))
 		if r.code != exitError || !strings.Contains(r.stderr, "another program is changing this zone") ||
 			!strings.Contains(r.stderr, "the zones after it were not written either") {
 			t.Errorf("%s meanwhile: %+v", sql, r)
@@ -142,16 +142,16 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 
 func TestZoneIsRestoredToItsStateBeforeChange(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		restoreWhatWasDeleted(t, engine.Database(t), environment{})
 	})
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
-		restoreWhatWasDeleted(t, dbtest.Portable(t), environment{"VELOCITY_ENGINE_MODE": "tidb"})
+		restoreWhatWasDeleted(t, enginetest.Portable(t), environment{"VELOCITY_ENGINE_MODE": "tidb"})
 	})
 }
 
-func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
+func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment) {
 	t.Helper()
 	env["VELOCITY_DSN"] = d.DSN
 	zone := everySetting()
@@ -168,7 +168,7 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	for _, id := range []string{"1", "2"} {
 		must(t, env, "zone", "delete", "--yes", id)
 	}
-	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE "+
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE "+
 		"action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
 	list := must(t, env, "zone", "restore")
 	if !strings.Contains(list, "3 overrides of zone 1 deleted") || !strings.Contains(list, "zone 2 deleted") ||
@@ -218,7 +218,7 @@ func settings(shown string) string {
 
 func TestTheDBAMayRestoreZones(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
 	must(t, env, "zone", "set", "1", "--rate", "6")
 	changed := fmt.Sprint(d.Count(t, "SELECT MAX(id) FROM zone_audit"))

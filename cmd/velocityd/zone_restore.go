@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/service"
 	"velocityd/service/lint"
-	"velocityd/service/rewind"
+	"velocityd/service/undo"
 )
 
 // mostListedChanges is how many lines zone restore lists.
@@ -98,7 +98,7 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return zoneChange{}, err
 	}
-	before, madeBy := rewind.Zone(edits)
+	before, madeBy := undo.Zone(edits)
 	switch {
 	case madeBy != 0:
 		return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
@@ -119,13 +119,13 @@ func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return nil, err
 	}
-	return rewind.Overrides(edits, there, now), nil
+	return undo.Overrides(edits, there, now), nil
 }
 
 // restore writes the zone and adds the overrides, which get new ids.
 func restore(ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override) error {
 	if !zone.isNone() {
-		if err := putZones(ctx, p, daemon.Hiding(store, nil), []zoneChange{zone}); err != nil {
+		if err := putZones(ctx, p, server.Hiding(store, nil), []zoneChange{zone}); err != nil {
 			return err
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"sync"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 func TestZoneSetKnowsEverySetting(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": dbtest.First(t).Database(t).DSN}
+	env := environment{"VELOCITY_DSN": enginetest.First(t).Database(t).DSN}
 	must(t, env, "zone", "set", "7", "--rate", "5", "--window", "60")
 	want := "7   5     60 s    \"\"           "
 	for _, step := range []struct{ args, settings string }{

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // A key is folded as a check folds it, and counted under the oldest of its pseudonyms. The running service rolls up.
 func TestKeyTotalsAreThoseOfOldestPseudonym(t *testing.T) {
 	t.Parallel()
-	d := dbtest.First(t).Database(t, service.Zone{
+	d := enginetest.First(t).Database(t, service.Zone{
 		ID: 1, Rate: 3, Window: time.Hour, Totals: true, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
 	}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
@@ -22,7 +22,7 @@ func TestKeyTotalsAreThoseOfOldestPseudonym(t *testing.T) {
 	writeKey(t, folder, "k2", newKey)
 	must(t, env, "check", "1", "alice")
 	start(t, env, "serve")
-	dbtest.Eventually(t, "the service has rolled up", func() bool {
+	enginetest.Eventually(t, "the service has rolled up", func() bool {
 		return d.Count(t, "SELECT COUNT(*) FROM totals_progress WHERE pass > 0") == 1
 	})
 	got := strings.Join(strings.Fields(must(t, env, "bucket", "totals", "1", " ALICE ", "--by", "month")), " ")

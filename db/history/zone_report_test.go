@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/tools/enginetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // TestReportReadsRangeOfPrimaryKey holds the plan that docs/analyst.md tells, by the rows that the engine reads.
 func TestReportReadsRangeOfPrimaryKey(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		dbtest.Exec(t, d.SQL, `ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (
+		enginetest.Exec(t, d.SQL, `ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (
 PARTITION a VALUES LESS THAN ('2026-01-02'), PARTITION b VALUES LESS THAN ('2026-01-03'), PARTITION c VALUES LESS THAN ('2026-01-04'),
 PARTITION later VALUES LESS THAN (MAXVALUE))`)
 		var values []string
@@ -26,7 +26,7 @@ PARTITION later VALUES LESS THAN (MAXVALUE))`)
 			at := begin.Add(time.Duration(n) * 24 * time.Hour / 1000).Format(session.InstantFormat)
 			values = append(values, fmt.Sprintf("(%d, '%s', 1, 'k%d', 0, 0, 1)", n+1, at, n))
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
 			strings.Join(values, ", "))
 		conn, err := d.SQL.Conn(t.Context())
 		if err != nil {

@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
-	"velocityd/internal/nightly"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/nightly"
 )
 
 // helperDir, in the environment, turns the test binary into a process that starts a
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	dbtest.Main(m)
+	enginetest.Main(m)
 }
 
 // holdServer starts a server on dir, prints its process id and waits for the end of its

@@ -58,15 +58,15 @@ const versionTimeout = 10 * time.Second
 func (e Engine) installHint() string {
 	switch e {
 	case MySQL:
-		return "run scripts/engines.sh mysql, or put a MySQL mysqld on PATH"
+		return "run tools/engines.sh mysql, or put a MySQL mysqld on PATH"
 	case MariaDB:
-		return "run scripts/engines.sh mariadb, or install the package mariadb-server-core"
+		return "run tools/engines.sh mariadb, or install the package mariadb-server-core"
 	}
-	return "run scripts/engines.sh " + string(e)
+	return "run tools/engines.sh " + string(e)
 }
 
 // Find looks for a server program of the engine e: on PATH, in the folders where
-// packages and vendors put it, and in the cache that scripts/engines.sh fills
+// packages and vendors put it, and in the cache that tools/engines.sh fills
 // (VELOCITY_CACHE, or velocityd in the user's cache folder). It returns the first
 // program that says by --version that it is e. Find installs NOTHING and starts no
 // server. The error wraps ErrNotFound or the context's error.
@@ -98,7 +98,7 @@ func FindAny(ctx context.Context) (Binary, error) {
 	}
 	b, err = Find(ctx, MySQL)
 	if errors.Is(err, ErrNotFound) {
-		return Binary{}, fmt.Errorf("find mariadb or mysql: %w: %s; or run scripts/engines.sh any", ErrNotFound, MariaDB.installHint())
+		return Binary{}, fmt.Errorf("find mariadb or mysql: %w: %s; or run tools/engines.sh any", ErrNotFound, MariaDB.installHint())
 	}
 	return b, err
 }
@@ -128,7 +128,7 @@ func candidates(e Engine) []string {
 	return found
 }
 
-// cacheDir returns the folder into which scripts/engines.sh unpacks, or "" if the user
+// cacheDir returns the folder into which tools/engines.sh unpacks, or "" if the user
 // has none.
 func cacheDir() string {
 	if dir := os.Getenv("VELOCITY_CACHE"); dir != "" {

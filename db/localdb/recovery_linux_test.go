@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/tools/enginetest"
 )
 
 // otherProcess is this test binary, run again, holding a server on a folder.
@@ -72,7 +72,7 @@ func alive(pid int) bool {
 
 func TestLivingProcessFolderIsRefusedKilledOnesRecovered(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
 		wantErr(t, err, localdb.ErrInUse, o.Dir, strconv.Itoa(other.Process.Pid))
@@ -88,15 +88,15 @@ func TestLivingProcessFolderIsRefusedKilledOnesRecovered(t *testing.T) {
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		other := startOther(t, dbtest.Folder(t, b.Engine), b)
+		other := startOther(t, enginetest.Folder(t, b.Engine), b)
 		other.kill(t)
-		dbtest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
+		enginetest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
 }
 
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: dbtest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
 		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 		case !errors.Is(err, context.DeadlineExceeded):
 			t.Fatalf("Start: %v", err)
 		}
-		dbtest.Eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
+		enginetest.Eventually(t, "the deaf server is killed", func() bool { return !alive(other.server) })
 		start(t, o)
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/private/demo"
+	"velocityd/internal/files"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
-	"velocityd/trusted"
 )
 
 // Names inside the private engine.
@@ -217,7 +217,7 @@ func (d Database) administer(ctx context.Context, statements ...string) error {
 // password returns the password in the data folder. The first call makes it.
 func (d Database) password() (string, error) {
 	path := filepath.Join(d.Folder, "password")
-	text, err := trusted.ReadSecret(path, trusted.ShortLimit)
+	text, err := files.ReadSecret(path, files.ShortLimit)
 	if err == nil {
 		if password := strings.TrimSpace(string(text)); isPlain(password) {
 			return password, nil
@@ -257,7 +257,7 @@ func (d Database) Withdraw() { _ = os.Remove(dsnFile(d.Folder)) }
 // RunningDSN returns the DSN that a running velocityd dev has written to its data folder. The error wraps
 // fs.ErrNotExist if the file is missing.
 func RunningDSN(folder string) (string, error) {
-	text, err := trusted.ReadSecret(dsnFile(folder), trusted.ShortLimit)
+	text, err := files.ReadSecret(dsnFile(folder), files.ShortLimit)
 	if err != nil {
 		return "", fmt.Errorf("look for a running velocityd dev: %w", err)
 	}

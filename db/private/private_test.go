@@ -10,15 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/tools/enginetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 func TestPrepareRestartsAfterKilledFirstStart(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		folder := t.TempDir()
 		server := engine.Private(t, t.TempDir())
 		d := Database{Folder: folder, Socket: server.Socket()}
@@ -54,7 +54,7 @@ func TestPrepareRestartsAfterKilledFirstStart(t *testing.T) {
 // program might have made.
 func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := Database{Folder: t.TempDir(), Socket: engine.Private(t, t.TempDir()).Socket()}
 		for change, says := range map[string]string{
 			"UPDATE velocityd.schema_migrations SET version = 116":                                    "it is at version 116",

@@ -10,10 +10,10 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
-var _ barred.Store = (*Tables)(nil)
+var _ lockout.Store = (*Tables)(nil)
 
 // lockoutRow is a row of zone_lockout.
 type lockoutRow struct {
@@ -24,17 +24,17 @@ type lockoutRow struct {
 	TxnID  uint64         `db:"txn_id"`
 }
 
-// Locked implements barred.Store. It reads as many rows as the page may have lockouts and leaves out those that have
+// Locked implements lockout.Store. It reads as many rows as the page may have lockouts and leaves out those that have
 // ended, whose rows a task of retention removes.
-func (s *Tables) Locked(ctx context.Context, q barred.Query) (barred.Page, error) {
+func (s *Tables) Locked(ctx context.Context, q lockout.Query) (lockout.Page, error) {
 	if err := q.Validate(); err != nil {
-		return barred.Page{}, err
+		return lockout.Page{}, err
 	}
 	page, binds, err := s.locking(ctx, q)
 	if err != nil || !binds {
 		return page, err
 	}
-	limit := cmp.Or(q.Limit, barred.DefaultLimit)
+	limit := cmp.Or(q.Limit, lockout.DefaultLimit)
 	var rows []lockoutRow
 	err = s.pool.SelectContext(ctx, &rows, `
 SELECT bucket_key, locked_at, locked_until, reason, txn_id
@@ -52,7 +52,7 @@ SELECT bucket_key, locked_at, locked_until, reason, txn_id
 	}
 	for _, r := range rows {
 		if page.At.Before(r.Until) {
-			page.Lockouts = append(page.Lockouts, barred.Lockout{
+			page.Lockouts = append(page.Lockouts, lockout.Lockout{
 				Key: r.Key, Since: service.At(r.Since),
 				Until: service.At(r.Until), Reason: r.Reason, TxnID: r.TxnID,
 			})
@@ -62,7 +62,7 @@ SELECT bucket_key, locked_at, locked_until, reason, txn_id
 }
 
 // locking returns a page without lockouts, and whether those of the zone bind anybody.
-func (s *Tables) locking(ctx context.Context, q barred.Query) (page barred.Page, binds bool, err error) {
+func (s *Tables) locking(ctx context.Context, q lockout.Query) (page lockout.Page, binds bool, err error) {
 	var zone struct {
 		At      time.Time    `db:"at"`
 		Lockout int64        `db:"lockout"`
@@ -80,5 +80,5 @@ SELECT UTC_TIMESTAMP(6) AS at, lockout, mode
 		return page, false, fmt.Errorf("read zone %d: %w", q.ZoneID, session.LookupError(err))
 	}
 	page.At.Time = zone.At
-	return page, barred.Binds(service.Zone{Lockout: service.Seconds(zone.Lockout), Mode: zone.Mode}), nil
+	return page, lockout.Binds(service.Zone{Lockout: service.Seconds(zone.Lockout), Mode: zone.Mode}), nil
 }

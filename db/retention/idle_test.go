@@ -12,25 +12,25 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/retention"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 // everywhere runs a test on databases with procedures, and on one with the portable tables.
-func everywhere(t *testing.T, test func(t *testing.T, d *dbtest.Database, of engine.Engine)) {
+func everywhere(t *testing.T, test func(t *testing.T, d *enginetest.Database, of engine.Engine)) {
 	t.Helper()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) { test(t, e.Database(t), "") })
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) { test(t, e.Database(t), "") })
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
-		test(t, dbtest.Portable(t), engine.TiDB)
+		test(t, enginetest.Portable(t), engine.TiDB)
 	})
 }
 
-func texts(t *testing.T, d *dbtest.Database, query string) (list []string) {
+func texts(t *testing.T, d *enginetest.Database, query string) (list []string) {
 	t.Helper()
-	rows, err := dbtest.Texts(d.SQL, query)
+	rows, err := enginetest.Texts(d.SQL, query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +42,19 @@ func texts(t *testing.T, d *dbtest.Database, query string) (list []string) {
 
 func TestLockRowsLeaveOnceTheySayNothing(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, d *dbtest.Database, of engine.Engine) {
+	everywhere(t, func(t *testing.T, d *enginetest.Database, of engine.Engine) {
 		d.LeaveUnaudited()
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Lockout: time.Minute, LockoutDecay: 2 * day})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: 10 * day})
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES
 			(1, 'idle: ''/', NULL), (1, 'asked', NULL), (1, 'blocked', NULL), (1, 'asked long ago', NULL),
 			(1, 'locked', UTC_TIMESTAMP() + INTERVAL 1 HOUR), (1, 'grown', UTC_TIMESTAMP() - INTERVAL 1 DAY),
 			(1, 'decayed', UTC_TIMESTAMP() - INTERVAL 3 DAY),
 			(2, 'in its window', NULL), (2, 'idle', NULL), (7, 'of no zone', NULL)`)
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES
 			(UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'asked', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'blocked', 1, 1, 0),
 			(UTC_TIMESTAMP() - INTERVAL 2 DAY, 1, 'asked long ago', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 9 DAY, 2, 'in its window', 0, 0, 1)`)
-		dbtest.Exec(t, d.SQL, `UPDATE zone_bucket_lock
+		enginetest.Exec(t, d.SQL, `UPDATE zone_bucket_lock
 			SET imprint_key = REPEAT('k', 16), imprint_until = UTC_TIMESTAMP() + INTERVAL IF(bucket_key = 'asked', -1, 1) HOUR
 			WHERE bucket_key IN ('asked', 'blocked')`)
 		finish(t, d, of)
@@ -74,13 +74,13 @@ func TestLockRowsLeaveOnceTheySayNothing(t *testing.T) {
 func TestRemovedLockRowsLetNoCheckPassTwice(t *testing.T) {
 	t.Parallel()
 	const keys, callers = 400, 4
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		var values []string
 		for i := range keys {
 			values = append(values, fmt.Sprintf("(1, 'k%03d')", i))
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES "+strings.Join(values, ","))
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES "+strings.Join(values, ","))
 		asked := make(chan struct{})
 		var asking, cleaning sync.WaitGroup
 		for range callers {
@@ -114,9 +114,9 @@ func TestRemovedLockRowsLetNoCheckPassTwice(t *testing.T) {
 
 func TestHeldLockRowIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'a'), (1, 'b'), (1, 'c')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'a'), (1, 'b'), (1, 'c')")
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "b"})
 		finish(t, d, "")
 		if got := texts(t, d, "SELECT bucket_key FROM zone_bucket_lock"); !slices.Equal(got, []string{"b"}) {
@@ -128,19 +128,19 @@ func TestHeldLockRowIsNotWaitedFor(t *testing.T) {
 
 func TestExpiredAttemptsOverridesAuditsAndEventsLeave(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 		d.LeaveUnaudited()
 		for name, ago := range map[string]string{"old": "2 HOUR", "fresh": "1 MINUTE"} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES (?, UTC_TIMESTAMP(), UTC_TIMESTAMP() - INTERVAL "+
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES (?, UTC_TIMESTAMP(), UTC_TIMESTAMP() - INTERVAL "+
 				ago+", '[]')", name)
 		}
-		dbtest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES
+		enginetest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES
 			(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY), (1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR), (1, 'for ever', 'deny', NULL)`)
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 2 WHERE id = 1")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 50 DAY")
-		dbtest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 50 DAY WHERE type <> 'zone.updated'")
-		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40, event_days = 40")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 2 WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 50 DAY")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 50 DAY WHERE type <> 'zone.updated'")
+		enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40, event_days = 40")
 		finish(t, d, "")
 		if got := texts(t, d, "SELECT type FROM zone_event ORDER BY id"); !slices.Equal(got, []string{"zone.updated", "override.deleted"}) {
 			t.Errorf("left events are %q, want the young one and that of the override that leaves", got)
@@ -162,13 +162,13 @@ func TestExpiredAttemptsOverridesAuditsAndEventsLeave(t *testing.T) {
 
 func TestPartitionsAheadHaveTheWidthOfThePolicy(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		at := func(keep string) []string {
-			dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
-			dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET minimum_days = 1, keep_days = "+keep)
+			enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
+			enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET minimum_days = 1, keep_days = "+keep)
 			for range 2 { // the second finds nothing to do
-				dbtest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
+				enginetest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
 			}
 			return texts(t, d, "SELECT partition_name, REPLACE(SUBSTRING(partition_description, 1, 11), '''', '') FROM information_schema.partitions "+
 				"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' ORDER BY partition_ordinal_position")
@@ -198,12 +198,12 @@ func TestPartitionsAheadHaveTheWidthOfThePolicy(t *testing.T) {
 // change waits, and checks behind it.
 func TestPartitionChangeGivesUpAfterOneSecond(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION p20200101 VALUES LESS THAN ('2020-01-02'), "+
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION p20200101 VALUES LESS THAN ('2020-01-02'), "+
 			"PARTITION later VALUES LESS THAN (MAXVALUE))")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2020-01-01', 1, 'old', 0, 0, 1)")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2020-01-01', 1, 'old', 0, 0, 1)")
 		reader, err := d.SQL.Begin()
 		if err != nil {
 			t.Fatal(err)
@@ -221,10 +221,10 @@ func TestPartitionChangeGivesUpAfterOneSecond(t *testing.T) {
 		if errs["partitions_ahead"] == nil || errs["old_partitions"] == nil || errs["expired_attempts"] != nil {
 			t.Errorf("%v", errs)
 		}
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		enginetest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		var patience string
 		conn := connOf(t, d.SQL)
-		dbtest.Exec(t, conn, "SET SESSION lock_wait_timeout = 77")
+		enginetest.Exec(t, conn, "SET SESSION lock_wait_timeout = 77")
 		if _, err := conn.ExecContext(t.Context(), "CALL retain_task('old_partitions', '')"); err == nil {
 			t.Error("the change went by the reader")
 		}
@@ -251,27 +251,27 @@ func connOf(t *testing.T, on *sql.DB) *sql.Conn {
 
 func TestCrowdedLastPartitionIsLeftToPerson(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		d.LeaveUnaudited()
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
 		row := "(UTC_TIMESTAMP(), 1, 'k', 0, 0, 1)"
 		for _, n := range []int{10_000, 1} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
 				strings.TrimSuffix(strings.Repeat(row+",", n), ","))
 		}
 		if _, err := d.SQL.Exec("CALL retain_task('partitions_ahead', '')"); err == nil || !strings.Contains(err.Error(), "has many rows") {
 			t.Errorf("split it: %v", err)
 		}
-		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn LIMIT 1")
-		dbtest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn LIMIT 1")
+		enginetest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
 		d.WantCount(t, 10_000, "SELECT COUNT(*) FROM zone_txn")
 	})
 }
 
 func TestRetainRefusesBesideRunnerAndInsideTransaction(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		tx, err := d.SQL.Begin()
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/retention"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 const day = 24 * time.Hour
@@ -71,13 +71,13 @@ type kept struct {
 }
 
 // made fills a history of 800 days, in the order of its ids, and returns its rows.
-func (p policy) made(t *testing.T, r *rand.Rand, d *dbtest.Database, now time.Time) (rows []kept) {
+func (p policy) made(t *testing.T, r *rand.Rand, d *enginetest.Database, now time.Time) (rows []kept) {
 	t.Helper()
 	d.LeaveUnaudited()
 	for _, zone := range p.zones {
 		d.SetZone(t, zone)
 	}
-	dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?, minimum_days = ?, audit_days = ?", p.keep, p.minimum, p.audit)
+	enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?, minimum_days = ?, audit_days = ?", p.keep, p.minimum, p.audit)
 	var values []string
 	for age := 800 * day; age > 0; age -= time.Duration(r.Int64N(int64(day))) {
 		zone := p.zones[r.IntN(len(p.zones))]
@@ -85,19 +85,19 @@ func (p policy) made(t *testing.T, r *rand.Rand, d *dbtest.Database, now time.Ti
 		values = append(values, fmt.Sprintf("(%d, '%s', %d, 'k%d', 0, 0, 0)", len(rows), now.Add(-age).Format("2006-01-02 15:04:05.000000"),
 			zone.ID, len(rows)))
 	}
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(values, ","))
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(values, ","))
 	return rows
 }
 
 // split partitions the history anew, into parts of random widths, and returns their ends.
-func split(t *testing.T, r *rand.Rand, d *dbtest.Database, now time.Time) (ends []time.Time) {
+func split(t *testing.T, r *rand.Rand, d *enginetest.Database, now time.Time) (ends []time.Time) {
 	t.Helper()
 	var parts []string
 	for at := now.Add(-800 * day).Truncate(day); at.Before(now.Add(-day)); at = at.Add(time.Duration(1+r.IntN(40)) * day) {
 		ends = append(ends, at)
 		parts = append(parts, fmt.Sprintf("PARTITION p%s VALUES LESS THAN ('%s')", at.Format("20060102"), at.Format(time.DateOnly)))
 	}
-	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+strings.Join(parts, ", ")+
+	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+strings.Join(parts, ", ")+
 		", PARTITION later VALUES LESS THAN (MAXVALUE))")
 	return ends
 }
@@ -119,11 +119,11 @@ func (p policy) leaves(row kept, ends []time.Time, now time.Time) bool {
 // by the service, and by statements where there are no procedures; from tables with and without partitions.
 func TestWhatLeavesIsWhatThePolicySays(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		for seed := range uint64(4) {
 			d := e.Database(t)
 			if seed%2 == 0 {
-				holdsPolicy(t, seed, d, seed != 2, func() { dbtest.Exec(t, d.SQL, "CALL retain()") })
+				holdsPolicy(t, seed, d, seed != 2, func() { enginetest.Exec(t, d.SQL, "CALL retain()") })
 				continue
 			}
 			holdsPolicy(t, seed, d, true, func() { finish(t, d, "") })
@@ -132,14 +132,14 @@ func TestWhatLeavesIsWhatThePolicySays(t *testing.T) {
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		for seed := range uint64(4) {
-			d := dbtest.Portable(t)
+			d := enginetest.Portable(t)
 			holdsPolicy(t, seed, d, false, func() { finish(t, d, engine.TiDB) })
 		}
 	})
 }
 
 // finish runs all tasks of the service to their end.
-func finish(t *testing.T, d *dbtest.Database, of engine.Engine) {
+func finish(t *testing.T, d *enginetest.Database, of engine.Engine) {
 	t.Helper()
 	r := runnerOn(t, d.DSN, of, retention.Tasks(noOverrides)...)
 	if err := r.Finish(t.Context(), func(run retention.Run) {
@@ -153,7 +153,7 @@ func finish(t *testing.T, d *dbtest.Database, of engine.Engine) {
 
 func noOverrides(context.Context) (int64, bool, error) { return 0, false, nil }
 
-func holdsPolicy(t *testing.T, seed uint64, d *dbtest.Database, isPartitioned bool, retain func()) {
+func holdsPolicy(t *testing.T, seed uint64, d *enginetest.Database, isPartitioned bool, retain func()) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 36))
 	p, now := randomPolicy(r), time.Now().UTC()
@@ -162,7 +162,7 @@ func holdsPolicy(t *testing.T, seed uint64, d *dbtest.Database, isPartitioned bo
 	if isPartitioned {
 		ends = split(t, r, d, now)
 	} else if d.Count(t, "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND partition_name = 'later'") > 0 {
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING")
 	}
 	// Another policy comes second, so that walks begin anew.
 	gone := map[uint64]bool{}
@@ -177,8 +177,8 @@ func holdsPolicy(t *testing.T, seed uint64, d *dbtest.Database, isPartitioned bo
 			}
 		}
 		p.zones[0].KeepDays, p.keep = 0, p.keep/2
-		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET keep_days = 0 WHERE id = 1")
-		dbtest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", p.keep)
+		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET keep_days = 0 WHERE id = 1")
+		enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", p.keep)
 	}
 }
 

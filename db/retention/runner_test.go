@@ -10,10 +10,10 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
 	"velocityd/db/retention"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
+	"velocityd/tools/enginetest"
 )
 
 // does is a task that returns a result and an error.
@@ -68,7 +68,7 @@ func turn(t *testing.T, r *retention.Runner) (names []string) {
 
 func TestFailedTaskIsNotedAndStopsNoOther(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		fault := errors.New(strings.Repeat("ä", 600))
 		r := runner(t, d.DSN, does("first", retention.Result{Removed: 3, Position: "lost"}, fault),
@@ -97,7 +97,7 @@ func TestFailedTaskIsNotedAndStopsNoOther(t *testing.T) {
 
 func TestTaskRunsAgainWhenDueOrBacklogged(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		r := runner(t, d.DSN, does("done", retention.Result{}, nil), does("not done", retention.Result{Backlog: true}, nil))
 		turn(t, r)
@@ -108,7 +108,7 @@ func TestTaskRunsAgainWhenDueOrBacklogged(t *testing.T) {
 			"an hour later":          "began_at - INTERVAL 1 HOUR",
 			"the clock was set back": "began_at + INTERVAL 3 HOUR",
 		} {
-			dbtest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = "+change)
+			enginetest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = "+change)
 			if names := turn(t, r); !slices.Equal(names, []string{"done", "not done"}) {
 				t.Errorf("%s: ran %v", why, names)
 			}
@@ -118,7 +118,7 @@ func TestTaskRunsAgainWhenDueOrBacklogged(t *testing.T) {
 
 func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		begun, goOn := make(chan struct{}), make(chan struct{})
 		held := runner(t, d.DSN, task("held", func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
@@ -145,14 +145,14 @@ func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
 
 func TestRunnerLosingItsSessionLosesLockAndContinues(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		killed := task("killed", func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
 			var id int64
 			if err := on.GetContext(ctx, &id, "SELECT CONNECTION_ID()"); err != nil {
 				return retention.Result{}, err
 			}
-			dbtest.Exec(t, d.SQL, "KILL ?", id)
+			enginetest.Exec(t, d.SQL, "KILL ?", id)
 			_, err := on.ExecContext(ctx, "DO 1")
 			return retention.Result{Removed: 5}, err
 		})
@@ -169,7 +169,7 @@ func TestRunnerLosingItsSessionLosesLockAndContinues(t *testing.T) {
 
 func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, e *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		ctx, stop := context.WithCancel(t.Context())
 		r := runner(t, d.DSN, task("slow", func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
@@ -181,13 +181,13 @@ func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
 			t.Errorf("%v, %v", runs, err)
 		}
 		other := runner(t, d.DSN, does("next", retention.Result{}, nil))
-		dbtest.Eventually(t, "the lock to be free", func() bool { return len(turn(t, other)) == 1 })
+		enginetest.Eventually(t, "the lock to be free", func() bool { return len(turn(t, other)) == 1 })
 	})
 }
 
 func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		marks := func() (n, highest int64) {
 			t.Helper()
@@ -199,7 +199,7 @@ func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 		r := runner(t, d.DSN, retention.Marks())
 		again := func() {
 			t.Helper()
-			dbtest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = began_at - INTERVAL 1 HOUR")
+			enginetest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = began_at - INTERVAL 1 HOUR")
 			if runs, err := r.Turn(t.Context()); err != nil || len(runs) != 1 || runs[0].Err != nil {
 				t.Fatalf("%+v, %v", runs, err)
 			}
@@ -207,10 +207,10 @@ func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 		if again(); countOf(marks()) != 0 {
 			t.Error("an empty history has a mark")
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (7000, UTC_TIMESTAMP(6), 9, 'x', FALSE, FALSE, FALSE)")
 		for minute := range 180 {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, DATE(UTC_TIMESTAMP()) - INTERVAL 3 DAY + INTERVAL ? MINUTE), "+
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, DATE(UTC_TIMESTAMP()) - INTERVAL 3 DAY + INTERVAL ? MINUTE), "+
 				"(?, UTC_TIMESTAMP(6) - INTERVAL 46 HOUR + INTERVAL ? MINUTE)", minute, minute, 1000+minute, minute)
 		}
 		for range 2 { // a second mark of an id leaves the first one
@@ -225,4 +225,4 @@ func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 // countOf returns the first of two numbers.
 func countOf(n, _ int64) int64 { return n }
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }

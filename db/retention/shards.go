@@ -6,8 +6,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
+	"velocityd/internal/engine"
 )
 
 // eachShard calls do for each shard of the buckets, by its name, with a session that is bound to it: a DELETE goes to

@@ -9,8 +9,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/address"
-	"velocityd/db/engine"
+	"velocityd/internal/address"
+	"velocityd/internal/engine"
 )
 
 // Database remembers the engine that the connections of a store lead to. It stays the same

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 const (

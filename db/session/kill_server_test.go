@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // killerOf returns the killer of a DSN, and a pool of sessions that it may end.
@@ -50,7 +50,7 @@ func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 	t.Helper()
 	gone := make(chan struct{})
 	k.end(conn, func() { close(gone) })
-	dbtest.Eventually(t, "the session is gone", func() bool {
+	enginetest.Eventually(t, "the session is gone", func() bool {
 		select {
 		case <-gone:
 			return true
@@ -64,15 +64,15 @@ func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 // is killed then, after which nobody can tell whether a session of it is still there.
 func TestSessionIsEndedOnItsOwnServer(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		ports := [2]int{dbtest.FreePort(t), dbtest.FreePort(t)}
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
+		ports := [2]int{enginetest.FreePort(t), enginetest.FreePort(t)}
 		start := func(port int) func() {
 			server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1")
-			d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
-			dbtest.Exec(t, d.SQL, "CREATE DATABASE several")
-			dbtest.Exec(t, d.SQL, "CREATE USER several@'127.0.0.1'")
-			dbtest.Exec(t, d.SQL, "GRANT ALL ON several.* TO several@'127.0.0.1'")
-			return func() { dbtest.Kill(server) }
+			d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
+			enginetest.Exec(t, d.SQL, "CREATE DATABASE several")
+			enginetest.Exec(t, d.SQL, "CREATE USER several@'127.0.0.1'")
+			enginetest.Exec(t, d.SQL, "GRANT ALL ON several.* TO several@'127.0.0.1'")
+			return func() { enginetest.Kill(server) }
 		}
 		start(ports[0])
 		kill := start(ports[1])
@@ -111,7 +111,7 @@ func TestSessionIsEndedOnItsOwnServer(t *testing.T) {
 // than its server, and of one of another server, as after a failover behind one name.
 func TestReusedIDIsNotTakenForGoneSession(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		k, pool := killerOf(t, engine.Database(t).DSN)
 		conn, own := sessionOf(t, pool)
 		older, elsewhere := *own, *own

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/address"
+	"velocityd/internal/address"
 	"velocityd/service"
 )
 

@@ -4,7 +4,7 @@ import (
 	"database/sql"
 	"time"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // Defaults of Options.

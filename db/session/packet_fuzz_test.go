@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // FuzzParseInstant holds what is read of a DATETIME(6) against the standard
@@ -52,7 +52,7 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 		conn *sql.Conn
 	}
 	var clients []client
-	for _, engine := range dbtest.Engines(f) {
+	for _, engine := range enginetest.Engines(f) {
 		d := engine.Empty(f)
 		for _, mode := range []string{
 			"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE", "ANSI,NO_BACKSLASH_ESCAPES",
@@ -62,7 +62,7 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			dbtest.Exec(f, conn, "SET SESSION sql_mode = '"+mode+"'")
+			enginetest.Exec(f, conn, "SET SESSION sql_mode = '"+mode+"'")
 			clients = append(clients, client{engine.Name + " " + mode, conn})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/service"
 )
 

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // DriverConn is all that database/sql can ask of the driver's connection.

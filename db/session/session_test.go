@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/service"
+	"velocityd/tools/enginetest"
 )
 
 func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
@@ -41,7 +41,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 
 func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
 		if err != nil {
 			t.Fatal(err)
@@ -66,8 +66,8 @@ func TestPortableSessionsRefuseToCountByOlderState(t *testing.T) {
 
 func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
-		dsn, g := dbtest.Gated(t, engine.Database(t))
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
+		dsn, g := enginetest.Gated(t, engine.Database(t))
 		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database),
 			ForLanes)
 		if err != nil {
@@ -78,7 +78,7 @@ func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 			t.Errorf("got %v, want to be told that it takes too long", err)
 		}
 		close(g.Opened)
-		dbtest.Eventually(t, "the connection is there", func() bool { return len(connector.late) == 1 })
+		enginetest.Eventually(t, "the connection is there", func() bool { return len(connector.late) == 1 })
 		conn, err := connector.Connect(asked)
 		if err != nil || len(connector.late) != 0 {
 			t.Errorf("the next call did not get it: %v", err)
@@ -91,7 +91,7 @@ func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 	})
 }
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 
 func TestAnAnswerOfAnotherShapeIsAMisfit(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
 		if err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/internal/files"
 	"velocityd/service"
-	"velocityd/trusted"
 )
 
 // TLSFiles name the PEM files of TLS to the database. The zero value means that the DSN
@@ -123,7 +123,7 @@ func (f TLSFiles) readCA() ([]byte, error) {
 	if f.CA == "" {
 		return nil, nil
 	}
-	return trusted.Read(f.CA, trusted.LongLimit)
+	return files.Read(f.CA, files.LongLimit)
 }
 
 func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
@@ -141,11 +141,11 @@ func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
 		return nil, errors.New("a client certificate needs both files, of the certificate and of its key")
 	}
 	load := func() (*tls.Certificate, error) {
-		cert, err := trusted.Read(f.Cert, trusted.LongLimit)
+		cert, err := files.Read(f.Cert, files.LongLimit)
 		if err != nil {
 			return nil, fmt.Errorf("read client certificate: %w", err)
 		}
-		key, err := trusted.ReadSecret(f.Key, trusted.ShortLimit)
+		key, err := files.ReadSecret(f.Key, files.ShortLimit)
 		if err != nil {
 			return nil, fmt.Errorf("read key of client certificate: %w", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 )
 
 // prepareVitess sets the session of a connection to vtgate and reads it back. vtgate passes

@@ -10,9 +10,9 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/db/totals"
+	"velocityd/internal/engine"
 	"velocityd/service"
 )
 

@@ -19,7 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/db/localdb"
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 // manifest is a rendered object, as far as it is run here. The test of tools/chart holds all of it against the types of

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 // api answers for Secrets of the namespace default, as the API of Kubernetes does to an account that may get and patch them. None

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/enginetest"
+	"velocityd/tools/handlerstest"
 )
 
 const (
@@ -143,7 +143,7 @@ func (c container) start(t *testing.T, args ...string) *process {
 // eventually waits for a state, and fails if the process ends before.
 func (p *process) eventually(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	dbtest.Eventually(t, what, func() bool {
+	enginetest.Eventually(t, what, func() bool {
 		select {
 		case <-p.ended:
 			t.Fatalf("ended with %d before this: %s", p.cmd.ProcessState.ExitCode(), what)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/tools/enginetest"
 )
 
 // database is a real server at port 3306, and the folders of secrets.sh, which has made its accounts.
@@ -25,16 +25,16 @@ func startDatabase(t *testing.T, kind localdb.Engine, args ...string) database {
 		"--skip-networking=0", "--bind-address=127.0.0.1", "--port=3306", "--skip-log-bin",
 		"--loose-caching-sha2-password-auto-generate-rsa-keys=ON", // for passwords without TLS, on MySQL
 	}, args...)
-	server := dbtest.Private(t, kind, filepath.Join(t.TempDir(), "data"), args...)
-	admin, err := sql.Open("mysql", dbtest.AdminDSN(server, "")+"?multiStatements=true")
+	server := enginetest.Private(t, kind, filepath.Join(t.TempDir(), "data"), args...)
+	admin, err := sql.Open("mysql", enginetest.AdminDSN(server, "")+"?multiStatements=true")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = admin.Close() })
-	dbtest.Exec(t, admin, d.read(t, "init/accounts.sql"))
+	enginetest.Exec(t, admin, d.read(t, "init/accounts.sql"))
 	// As the image does at its first start.
-	dbtest.Exec(t, admin, "CREATE USER 'root'@'%' IDENTIFIED BY '"+d.read(t, "init/root-password")+"'")
-	dbtest.Exec(t, admin, "GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION")
+	enginetest.Exec(t, admin, "CREATE USER 'root'@'%' IDENTIFIED BY '"+d.read(t, "init/root-password")+"'")
+	enginetest.Exec(t, admin, "GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION")
 	return d
 }
 

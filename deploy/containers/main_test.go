@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"velocityd/db/dbtest"
+	"velocityd/tools/enginetest"
 )
 
 // inside is set in the network of the tests.
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 && os.Getenv(inside) == "" {
 		enterNetwork()
 	}
-	dbtest.Main(m)
+	enginetest.Main(m)
 }
 
 // enterNetwork begins this program again in a network that has a loopback and nothing else, so that the ports of the

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"velocityd/internal/spelling"
 	"velocityd/service"
-	"velocityd/spelling"
 )
 
 // File is the named gates of a file, and its domains of Envoy's Rate Limit Service, by their names.

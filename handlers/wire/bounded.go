@@ -5,20 +5,20 @@ import (
 	"net/netip"
 	"sync"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 )
 
 // NewBounded returns a listener for a protocol other than HTTP that closes connections above MaxConnections and
 // MaxConnectionsPerPeer of o. Each connection takes so many places. Of o it uses the bounds and the Logger alone.
 func NewBounded(inner net.Listener, o Options, each int) net.Listener {
-	return &bounded{inner, o.places(), front.FaultLog{Logger: o.Logger}, each}
+	return &bounded{inner, o.places(), admission.FaultLog{Logger: o.Logger}, each}
 }
 
 type bounded struct {
 	net.Listener
 	places *service.Shares[netip.Prefix]
-	faults front.FaultLog
+	faults admission.FaultLog
 	each   int
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 func TestConnectionEndsAfterRequestWithTwoLengths(t *testing.T) {

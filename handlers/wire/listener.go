@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 	"velocityd/service"
 )
 
@@ -34,7 +34,7 @@ type Options struct {
 	MaxConnectionsPerPeer int
 	// Proxies send the address of the client first on each connection, by the PROXY protocol, version 1 or 2. Their
 	// connections are refused without it. Those of other addresses have none. Nil means that nobody sends it.
-	Proxies front.Proxies
+	Proxies admission.Proxies
 	// Logger gets a line for connections that fail, the same fault at most once a
 	// second. Nil means no log.
 	Logger *slog.Logger
@@ -47,7 +47,7 @@ type Options struct {
 // It owns inner. It starts goroutines at the first Accept, which end with Close.
 func NewListener(inner net.Listener, o Options) net.Listener {
 	l := &listener{
-		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
+		Listener: inner, options: o, faults: admission.FaultLog{Logger: o.Logger},
 		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
 	}
 	l.running, l.end = context.WithCancel(context.Background())
@@ -62,7 +62,7 @@ type listener struct {
 	options Options
 	places  *service.Shares[netip.Prefix] // of connections that are not closed yet
 	excess  service.Shares[netip.Prefix]  // connections without a place
-	faults  front.FaultLog
+	faults  admission.FaultLog
 	ready   chan accepted
 	begun   sync.Once
 	running context.Context // ends with Close

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 func TestCallersFarAboveCapAreClosedUnanswered(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 
 	"github.com/pires/go-proxyproto"
 
-	"velocityd/front"
-	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/admission"
+	"velocityd/tools/handlerstest"
 )
 
 // whoAsks answers with the address of the caller, and whether his connection is one too many.
@@ -46,8 +46,8 @@ func version2(tb testing.TB, command proxyproto.ProtocolVersionAndCommand, clien
 func TestClientIsTheOneNamedByProxy(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	plain := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
-	secure := listenTo(t, Options{Proxies: front.ThisMachine(), TLS: authority.ServerTLS(t)}, whoAsks)
+	plain := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
+	secure := listenTo(t, Options{Proxies: admission.ThisMachine(), TLS: authority.ServerTLS(t)}, whoAsks)
 	for name, c := range map[string]struct{ header, want string }{
 		"version 1":              {"PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n", "198.51.100.7:4711"},
 		"version 1, IPv6":        {"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n", "[2001:db8::7]:4711"},
@@ -101,7 +101,7 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 		"an unknown command":     {"\r\n\r\n\x00\r\nQUIT\n\x2f\x11\x00\x0c", "read the header of the PROXY protocol"},
 		"nothing, and it leaves": {"", ""},
 	} {
-		s := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
+		s := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
 		l := handlerstest.Dial(t, s.address)
 		handlerstest.MustWrite(t, l, c.sent)
 		if c.sent == "" {
@@ -120,7 +120,7 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 
 func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: front.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, whoAsks)
 	l := handlerstest.Dial(t, s.address)
 	handlerstest.MustWrite(t, l, askRoot)
 	holdsClient(t, "without a header", l, "")
@@ -129,7 +129,7 @@ func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 
 func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: front.ThisMachine()}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
 	for range 8 {
 		handlerstest.Dial(t, s.address)
 	}
@@ -140,7 +140,7 @@ func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 
 func TestBoundsApplyToTheNamedClients(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: front.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
 	for _, c := range []struct{ client, want string }{
 		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"}, {"198.51.100.7", "198.51.100.7:1 true"},
 	} {
@@ -161,7 +161,7 @@ func TestAProxyHasFiveSecondsForItsHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		caller, accepted := net.Pipe()
-		end := serveConn(whoAsks, Options{Proxies: front.ThisMachine()}, ofTCP{accepted})
+		end := serveConn(whoAsks, Options{Proxies: admission.ThisMachine()}, ofTCP{accepted})
 		began := time.Now()
 		handlerstest.MustWrite(t, caller, "P")
 		_, err := caller.Read(make([]byte, 1))
@@ -212,7 +212,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 		options  Options
 		underWay func(*listener) int
 	}{
-		"headers": {Options{Proxies: front.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
+		"headers": {Options{Proxies: admission.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
 		"handshakes": {
 			Options{TLS: handlerstest.NewAuthority(t).ServerTLS(t)}, func(l *listener) int { return l.places.Taken() },
 		},
@@ -250,7 +250,7 @@ func TestHeaderlessProxiesAreClosedBeyondBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewListener(inner, Options{Proxies: front.ThisMachine()}).(*listener)
+	l := NewListener(inner, Options{Proxies: admission.ThisMachine()}).(*listener)
 	defer func() { _ = l.Close() }()
 	l.unnamed.Store(mostUnnamed)
 	go func() { _, _ = l.Accept() }()

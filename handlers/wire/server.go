@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/front"
+	"velocityd/handlers/admission"
 )
 
 // Limits of one connection. They keep slow or idle callers from holding memory
@@ -47,7 +47,7 @@ const sendBuffer = 64 << 10
 // log. Nothing is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *http.Server {
 	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
-	faults.SetOutput(&serverFaults{front.FaultLog{Logger: logger}})
+	faults.SetOutput(&serverFaults{admission.FaultLog{Logger: logger}})
 	return &http.Server{
 		Handler:           watched(handler),
 		ConnContext:       withConnection,
@@ -79,7 +79,7 @@ func BePatient(w http.ResponseWriter) {
 
 // serverFaults reports the lines of http.Server.ErrorLog. With HTTP/2 a caller can cause a line by each
 // frame.
-type serverFaults struct{ front.FaultLog }
+type serverFaults struct{ admission.FaultLog }
 
 // Write implements io.Writer. It is called for each line.
 func (f *serverFaults) Write(line []byte) (int, error) {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 func TestSlowAndSilentCallersAreCutOff(t *testing.T) {

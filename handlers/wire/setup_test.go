@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/handlers/handlerstest"
+	"velocityd/tools/handlerstest"
 )
 
 // mirror answers with the body of the request.

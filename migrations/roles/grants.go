@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
 )
 

@@ -6,27 +6,27 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
 // TestTheOwnersGrantsAreEnough migrates as the owner of the schema, on a server with a
 // binary log.
 func TestTheOwnersGrantsAreEnough(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
+		d := enginetest.Empty(t, enginetest.AdminDSN(engine.Private(t, t.TempDir()), ""))
 		cfg, err := mysql.ParseDSN(d.DSN)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg.User, cfg.Passwd = "velocity_admin", "pass"
 		owner := cfg.FormatDSN()
-		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
+		enginetest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
 		for _, statement := range roles.GrantStatements(migrations.MySQL, roles.Owner, cfg.DBName,
 			roles.Account{User: cfg.User, Host: "localhost"}) {
-			dbtest.Exec(t, d.SQL, statement)
+			enginetest.Exec(t, d.SQL, statement)
 		}
 		untrusted := func(what string) {
 			t.Helper()
@@ -37,7 +37,7 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		}
 		trust := func(setting string) {
 			t.Helper()
-			dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = "+setting)
+			enginetest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = "+setting)
 		}
 
 		trust("0")
@@ -53,7 +53,7 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		}{
 			{"nothing", func() {}},
 			{"an older program", func() { d.Outdate(t) }},
-			{"a trigger's DROP", func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") }},
+			{"a trigger's DROP", func() { enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") }},
 		} {
 			state.bring()
 			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err != nil {

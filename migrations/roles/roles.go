@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/db/engine"
+	"velocityd/internal/engine"
 	"velocityd/migrations"
 )
 

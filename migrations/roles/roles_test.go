@@ -11,15 +11,15 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/migrations/roles"
+	"velocityd/tools/enginetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // account names the account of a database for GRANT, and the database.
-func account(t *testing.T, d *dbtest.Database) (as roles.Account, database string) {
+func account(t *testing.T, d *enginetest.Database) (as roles.Account, database string) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(d.DSN)
 	if err != nil {
@@ -29,7 +29,7 @@ func account(t *testing.T, d *dbtest.Database) (as roles.Account, database strin
 }
 
 // assign gives an account a role as 'migrate roles' does.
-func assign(t *testing.T, d *dbtest.Database, role roles.Role, as roles.Account) roles.Reassignment {
+func assign(t *testing.T, d *enginetest.Database, role roles.Role, as roles.Account) roles.Reassignment {
 	t.Helper()
 	done, err := roles.Assign(t.Context(), migrations.MySQL, d.DSN, []roles.Assignment{{Role: role, Account: as}})
 	if err != nil || len(done) != 1 {
@@ -119,11 +119,11 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 		},
 		roles.Auditor: {slices.Concat(views, lists), slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
-		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'bob')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		enginetest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		enginetest.Exec(t, d.SQL, "CALL check_velocity(1, 'bob')")
 		for role, c := range cases {
 			narrow := d.Account(t)
 			as, _ := account(t, narrow)
@@ -146,7 +146,7 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 // can be granted.
 func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		narrow := d.Account(t)
 		as, database := account(t, narrow)
@@ -160,7 +160,7 @@ func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 			"GRANT UPDATE ON access_token TO " + as.String(),
 			"GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE release_bucket TO " + as.String() + " WITH GRANT OPTION",
 		} {
-			dbtest.Exec(t, d.SQL, much)
+			enginetest.Exec(t, d.SQL, much)
 			for _, role := range []roles.Role{roles.Service, roles.Editor, roles.Analyst, roles.DBA, roles.Auditor} {
 				assignment := []roles.Assignment{{Role: role, Account: as}}
 				planned, err := roles.Plan(t.Context(), migrations.MySQL, d.DSN, assignment)
@@ -183,9 +183,9 @@ func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 	})
 }
 
-func grantsOf(t *testing.T, d *dbtest.Database, as roles.Account) []string {
+func grantsOf(t *testing.T, d *enginetest.Database, as roles.Account) []string {
 	t.Helper()
-	found, err := dbtest.Texts(d.SQL, "SHOW GRANTS FOR "+as.String())
+	found, err := enginetest.Texts(d.SQL, "SHOW GRANTS FOR "+as.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,15 +194,15 @@ func grantsOf(t *testing.T, d *dbtest.Database, as roles.Account) []string {
 
 func TestRightsBeyondDatabaseAreNamedAndLeftAlone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		narrow := d.Account(t)
 		as, database := account(t, narrow)
 		role := strings.ToLower(rand.Text()[:10])
-		dbtest.Exec(t, d.SQL, "CREATE ROLE "+role)
+		enginetest.Exec(t, d.SQL, "CREATE ROLE "+role)
 		t.Cleanup(func() { _, _ = d.SQL.ExecContext(context.Background(), "DROP ROLE "+role) })
 		for _, right := range []string{"PROCESS ON *.*", "SELECT ON `" + database[:len(database)-1] + "%`.*", role} {
-			dbtest.Exec(t, d.SQL, "GRANT "+right+" TO "+as.String())
+			enginetest.Exec(t, d.SQL, "GRANT "+right+" TO "+as.String())
 		}
 		before := len(grantsOf(t, d, as))
 		done := assign(t, d, roles.Analyst, as)
@@ -221,7 +221,7 @@ func TestRightsBeyondDatabaseAreNamedAndLeftAlone(t *testing.T) {
 
 func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner := d.Account(t, "ALL ON *")
 		ownerAccount, _ := account(t, owner)
@@ -231,7 +231,7 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 			!strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("without a schema: %v", err)
 		}
-		dbtest.Migrate(t, owner.DSN)
+		enginetest.Migrate(t, owner.DSN)
 		for want, assignments := range map[string][]roles.Assignment{
 			"account 'nobody_here'@'%' does not exist; make it by: CREATE USER 'nobody_here'@'%'": {
 				one, {Role: roles.DBA, Account: roles.Account{User: "nobody_here", Host: "%"}},
@@ -272,12 +272,12 @@ func TestParseAccountTakesWhatPeopleWrite(t *testing.T) {
 // TestGrantsOnAProcedureOutliveItsReplacement makes every procedure anew, as an upgrade does.
 func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		caller := d.Account(t)
 		as, _ := account(t, caller)
 		assign(t, d, roles.DBA, as)
-		dbtest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
+		enginetest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
 		want := grantsOf(t, d, as)
 		d.Outdate(t)
 		done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
@@ -297,17 +297,17 @@ func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
 // others, and as one that sees them and must not grant.
 func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
 		owner := d.RoleAccount(t, roles.Owner)
-		dbtest.Migrate(t, owner.DSN)
+		enginetest.Migrate(t, owner.DSN)
 		ownerAccount, _ := account(t, owner)
 		as, _ := account(t, d.Account(t))
 		assign(t, d, roles.DBA, as)
 		older := func() { owner.Outdate(t, "check_velocity", "make_bucket", "read_txn") }
 		replaces := !strings.HasPrefix(engine.Name, "mariadb") // which loses nothing
 		older()
-		dbtest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())
+		enginetest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())
 		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		if (err != nil) != replaces || replaces && !strings.Contains(err.Error(), "keep the grants on procedure check_velocity") {
 			t.Errorf("must not grant: %v", err)
@@ -315,7 +315,7 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 		if lacks := roles.ReadGrants(migrations.MySQL, databaseOf(t, d), grantsOf(t, d, as)).Lacks(roles.DBA); len(lacks) != 0 {
 			t.Errorf("lost: %v", lacks)
 		}
-		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON mysql.procs_priv FROM "+ownerAccount.String())
+		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON mysql.procs_priv FROM "+ownerAccount.String())
 		older()
 		done, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		names := fmt.Sprint(done.Ungranted)
@@ -325,7 +325,7 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 	})
 }
 
-func databaseOf(t *testing.T, d *dbtest.Database) string {
+func databaseOf(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
 	_, database := account(t, d)
 	return database
@@ -335,11 +335,11 @@ func databaseOf(t *testing.T, d *dbtest.Database) string {
 // what is too much.
 func TestPortableRolesAreGranted(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Portable(t)
+	d := enginetest.Portable(t)
 	account := roles.Account{User: strings.ToLower(rand.Text()[:12]), Host: "localhost"}
-	dbtest.Exec(t, d.SQL, "CREATE USER "+account.String())
+	enginetest.Exec(t, d.SQL, "CREATE USER "+account.String())
 	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account.String()) })
-	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
+	enginetest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
 	for _, role := range []roles.Role{roles.Service, roles.DBA, roles.Analyst, roles.Editor, roles.Auditor} {
 		list := []roles.Assignment{{Role: role, Account: account}}
 		done, err := roles.Assign(t.Context(), migrations.TiDB, d.DSN, list)

@@ -11,7 +11,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // mute is a store that answers nothing while it is away. It counts how often it was asked then.

@@ -11,7 +11,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // Time passes in these tests as package synctest has it: only while all wait.

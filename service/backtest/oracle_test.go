@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/nightly"
+	"velocityd/tools/servicetest"
 )
 
 // past is a random timeline on the reference store, by a clock that never stands still, and what its rows tell.

@@ -12,7 +12,7 @@ import (
 	"go4.org/netipx"
 
 	"velocityd/service"
-	"velocityd/service/barred"
+	"velocityd/service/lockout"
 )
 
 // MaxNetworks bounds the lockouts and the overrides of which a list for firewalls is made.
@@ -21,8 +21,8 @@ const MaxNetworks = 100_000
 // Networks returns the addresses whose attempts a zone of addresses blocks at now, whatever they do: those of lockouts, and
 // those of overrides with action deny, without those that a more specific override excepts. They are the fewest networks
 // that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks nobody.
-func Networks(now time.Time, zone service.Zone, lockouts []barred.Lockout, overrides []service.Override) []netip.Prefix {
-	if zone.Keys.Kind != service.KeyIP || zone.Keys.Form == service.KeyHMAC || !barred.Enforces(zone) {
+func Networks(now time.Time, zone service.Zone, lockouts []lockout.Lockout, overrides []service.Override) []netip.Prefix {
+	if zone.Keys.Kind != service.KeyIP || zone.Keys.Form == service.KeyHMAC || !lockout.Enforces(zone) {
 		return nil
 	}
 	var denied, allowed netipx.IPSetBuilder

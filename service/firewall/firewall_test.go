@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"velocityd/service"
-	"velocityd/service/barred"
 	"velocityd/service/firewall"
+	"velocityd/service/lockout"
 )
 
 // TestFirewallListHoldsExactlyBlockedAddresses compares the list with the overrides in force, address by
@@ -39,10 +39,10 @@ func TestFirewallListHoldsExactlyBlockedAddresses(t *testing.T) {
 			list = append(list, o)
 		}
 		locked := map[string]bool{}
-		var lockouts []barred.Lockout
+		var lockouts []lockout.Lockout
 		for range random.IntN(5) {
 			key, until := address(random.IntN(32)).String(), now.Add(time.Duration(random.IntN(3)-1)*time.Minute)
-			lockouts = append(lockouts, barred.Lockout{Key: key, Until: service.At(until)})
+			lockouts = append(lockouts, lockout.Lockout{Key: key, Until: service.At(until)})
 			locked[key] = locked[key] || until.After(now)
 		}
 		networks := firewall.Networks(now, zone, lockouts, list)
@@ -78,7 +78,7 @@ func TestFirewallListIsShortAndSorted(t *testing.T) {
 	overrides := []service.Override{
 		deny("2001:db8:0:1::/64"), deny("203.0.113.0/24"), deny("203.0.113.9"), deny("10.0.0.1"), deny("erased:00ff"), deny("2001:db8::/64"),
 	}
-	lockouts := []barred.Lockout{{Key: "10.0.0.0", Until: service.At(now.Add(1))}, {Key: "9.9.9.9", Until: service.At(now.Add(1))}}
+	lockouts := []lockout.Lockout{{Key: "10.0.0.0", Until: service.At(now.Add(1))}, {Key: "9.9.9.9", Until: service.At(now.Add(1))}}
 	const want = "9.9.9.9\n10.0.0.0/31\n203.0.113.0/24\n2001:db8::/63\n"
 	if got := string(firewall.Text(firewall.Networks(now, zone, lockouts, overrides))); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -7,23 +7,23 @@ import (
 	"slices"
 
 	"velocityd/service"
-	"velocityd/service/barred"
 	"velocityd/service/event"
+	"velocityd/service/lockout"
 )
 
-// Locked implements barred.Store.
-func (m *Store) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
+// Locked implements lockout.Store.
+func (m *Store) Locked(_ context.Context, q lockout.Query) (lockout.Page, error) {
 	if err := q.Validate(); err != nil {
-		return barred.Page{}, err
+		return lockout.Page{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zone, exists := m.zones[q.ZoneID]
-	page := barred.Page{ZoneID: q.ZoneID, At: service.At(m.now())}
+	page := lockout.Page{ZoneID: q.ZoneID, At: service.At(m.now())}
 	switch {
 	case !exists:
 		return page, fmt.Errorf("zone %d: %w", q.ZoneID, service.ErrNotFound)
-	case !barred.Binds(zone):
+	case !lockout.Binds(zone):
 		return page, nil
 	}
 	for _, l := range slices.Backward(m.events) {
@@ -34,11 +34,11 @@ func (m *Store) Locked(_ context.Context, q barred.Query) (barred.Page, error) {
 		if !ok || standing.TxnID != l.TxnID || !page.At.Before(standing.Until) {
 			continue
 		}
-		if len(page.Lockouts) == cmp.Or(q.Limit, barred.DefaultLimit) {
+		if len(page.Lockouts) == cmp.Or(q.Limit, lockout.DefaultLimit) {
 			page.Next = page.Lockouts[len(page.Lockouts)-1].TxnID
 			break
 		}
-		page.Lockouts = append(page.Lockouts, barred.Lockout{
+		page.Lockouts = append(page.Lockouts, lockout.Lockout{
 			Key: l.Bucket.Key, Since: l.At, Until: service.At(standing.Until), Reason: service.ReasonLockout, TxnID: l.TxnID,
 		})
 	}

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/memory"
-	"velocityd/service/servicetest"
+	"velocityd/tools/nightly"
+	"velocityd/tools/servicetest"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {

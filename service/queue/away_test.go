@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // awayZones are zones of each on_failure in each mode, by names that say so.

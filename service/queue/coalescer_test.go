@@ -14,7 +14,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
+	"velocityd/tools/servicetest"
 )
 
 // gated is a store whose calls wait for the test: each tells its keys to began

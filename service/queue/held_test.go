@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/queue"
+	"velocityd/tools/nightly"
 )
 
 // locking is a store whose calls lock their buckets for a while, and wait for

@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/internal/nightly"
 	"velocityd/service"
 	"velocityd/service/memory"
 	"velocityd/service/queue"
-	"velocityd/service/servicetest"
+	"velocityd/tools/nightly"
+	"velocityd/tools/servicetest"
 )
 
 // outage is a store that is away at times, with instances in front of it.

@@ -1,4 +1,4 @@
-// Caddy as people install it today, for scripts/doors.sh. It is a separate module, so that its dependencies never meet the project's.
+// Caddy as people install it today, for tools/doors.sh. It is a separate module, so that its dependencies never meet the project's.
 module velocityd/tools/caddy
 
 go 1.26.0

@@ -1,4 +1,4 @@
-// A reader of Envoy's configuration for scripts/doors.sh. It is a separate module, so that its dependencies never meet the project's.
+// A reader of Envoy's configuration for tools/doors.sh. It is a separate module, so that its dependencies never meet the project's.
 module velocityd/tools/envoy
 
 go 1.26.0

@@ -1,12 +1,12 @@
 // Command golden holds what velocityd answers against answers that were written down: every operation of its description, every
 // command, and every public procedure, on a database that the script fills.
 //
-//	go run tools/golden/*.go -engine mysql              compare with answers-mysql.txt
-//	go run tools/golden/*.go -engine mysql -write       write them
-//	go run tools/golden/*.go -engine mysql -binary X    ask another build
+//	go run ./tools/golden -engine mysql              compare with answers-mysql.txt
+//	go run ./tools/golden -engine mysql -write       write them
+//	go run ./tools/golden -engine mysql -binary X    ask another build
 //
-// Times, ids, versions and random values stand as placeholders, numbered by their first appearance in an answer, so that two runs are alike. The
-// exit code is 1 if an answer differs, and 2 if the script leaves out an operation, a command or a procedure.
+// Times, ids, versions and random values stand as placeholders, numbered by their first appearance in an answer, so
+// that two runs are alike. The exit code is 1 if an answer differs, and 2 if the script leaves out an operation, a command or a procedure.
 package main
 
 import (

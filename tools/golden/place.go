@@ -67,7 +67,7 @@ func start(ctx context.Context, binary, engine string) (_ *place, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	p.dev.Stderr, p.dev.Stdout = log, log
 	if err := p.dev.Start(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func freePorts() (first, second string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		*port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		*port = strconv.Itoa(l.Addr().(*net.TCPAddr).Port) //nolint:errcheck // "tcp" has no other address
 		defer l.Close()
 	}
 	return first, second, nil
@@ -349,6 +349,9 @@ func (p *place) procedures(ctx context.Context) (list []*regexp.Regexp) {
 		if rows.Scan(&name) == nil {
 			list = append(list, regexp.MustCompile("^sql CALL "+name+`\(`))
 		}
+	}
+	if err := rows.Err(); err != nil {
+		return []*regexp.Regexp{regexp.MustCompile("^public procedures: " + regexp.QuoteMeta(err.Error()))}
 	}
 	return list
 }

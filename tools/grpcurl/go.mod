@@ -1,4 +1,4 @@
-// grpcurl for scripts/doors.sh. It is a separate module, so that its dependencies never meet the project's.
+// grpcurl for tools/doors.sh. It is a separate module, so that its dependencies never meet the project's.
 module velocityd/tools/grpcurl
 
 go 1.26.0

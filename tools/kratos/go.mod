@@ -1,4 +1,4 @@
-// Ory Kratos for scripts/doors.sh, as it is. It is a separate module, so that its dependencies never meet the project's. The replaced
+// Ory Kratos for tools/doors.sh, as it is. It is a separate module, so that its dependencies never meet the project's. The replaced
 // modules are those that Kratos itself replaces.
 module velocityd/tools/kratos
 

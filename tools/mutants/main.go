@@ -1,9 +1,9 @@
 // Command mutants proves that tests watch the rule of velocityd: it makes one small fault after the other, and wants a test to
 // fail each time. The faults stand in mutants.txt. The checkout is never changed: go reads the faulty text by its flag -overlay.
 //
-//	go run tools/mutants/*.go                  all of them
-//	go run tools/mutants/*.go -quick lockout   those with this in their names, without the tests that need engines
-//	go run tools/mutants/*.go -tree ../old     whether the tests of another checkout see them
+//	go run ./tools/mutants                  all of them
+//	go run ./tools/mutants -quick lockout   those with this in their names, without the tests that need engines
+//	go run ./tools/mutants -tree ../old     whether the tests of another checkout see them
 //
 // A test has to fail twice, and to pass without the fault. The exit code is 1 if a fault passed all tests, or does not build.
 package main
@@ -58,11 +58,11 @@ func (r *runner) carryOut(ctx context.Context, mutants []mutant, isList bool, fi
 	if err != nil {
 		return err
 	}
-	defer copied.Close()
+	defer func() { _ = copied.Close() }()
 	if r.temp, err = os.MkdirTemp("", "mutants-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(r.temp)
+	defer func() { _ = os.RemoveAll(r.temp) }()
 	out := io.MultiWriter(os.Stdout, copied)
 	for _, m := range mutants {
 		if _, err := m.texts(r.tree); err != nil {

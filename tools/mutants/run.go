@@ -136,7 +136,7 @@ func (r *runner) test(ctx context.Context, overlay string, s stage, left []strin
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }()
 	defer endServers(temp)
 	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 	var complaints bytes.Buffer
@@ -171,7 +171,7 @@ func (r *runner) test(ctx context.Context, overlay string, s stage, left []strin
 
 // endServers ends the servers that a test has left on a folder when it was killed.
 func endServers(folder string) {
-	list, _ := exec.Command("ps", "-axww", "-o", "pid,args").Output()
+	list, _ := exec.CommandContext(context.Background(), "ps", "-axww", "-o", "pid,args").Output()
 	for line := range strings.Lines(string(list)) {
 		var pid int
 		if _, err := fmt.Sscan(line, &pid); err == nil && strings.Contains(line, folder) {

@@ -2,8 +2,8 @@
 // zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP interface, and the table of
 // docs/dba.md. Each part stands between two lines with its name, and the lines around it are written by hand.
 //
-//	go run tools/settings/*.go           write the parts
-//	go run tools/settings/*.go -check    compare them; the exit code is 1 if one differs
+//	go run ./tools/settings           write the parts
+//	go run ./tools/settings -check    compare them; the exit code is 1 if one differs
 //
 // It runs in the folder of the repository.
 package main

@@ -1,4 +1,4 @@
-// TiDB's server, for scripts/tidb.sh. It is a separate module, so that its several hundred dependencies never meet the project's.
+// TiDB's server, for tools/tidb.sh. It is a separate module, so that its several hundred dependencies never meet the project's.
 module velocityd/tools/tidb
 
 go 1.25.8

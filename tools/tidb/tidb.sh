@@ -18,8 +18,8 @@
 # suites, is unpacked into the cache as well.
 set -euo pipefail
 shopt -s inherit_errexit
-# shellcheck source=scripts/engines.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/engines.sh"
+# shellcheck source=tools/engines.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../engines.sh"
 
 readonly go_series=1.25 tidb_version=v8.5.6
 

@@ -1,4 +1,4 @@
-// Traefik's ForwardAuth for scripts/doors.sh, which makes the folder lego. It is a separate module, so that its dependencies never meet
+// Traefik's ForwardAuth for tools/doors.sh, which makes the folder lego. It is a separate module, so that its dependencies never meet
 // the project's.
 module velocityd/tools/traefik
 

@@ -10,8 +10,8 @@
 #
 # Vitess has a separate module, so that its several hundred dependencies never meet the project's.
 set -euo pipefail
-# shellcheck source=scripts/engines.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/engines.sh"
+# shellcheck source=tools/engines.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../engines.sh"
 
 readonly build_limit=3600 # seconds that another run may take
 

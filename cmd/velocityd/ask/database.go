@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"velocityd/cmd/velocityd/doctor"
 	"velocityd/db"
 	"velocityd/db/session"
-	"velocityd/doctor"
 )
 
 // OpenDatabase connects to a database and verifies its schema. The error wraps

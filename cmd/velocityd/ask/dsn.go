@@ -11,9 +11,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/engine"
 	"velocityd/db/session"
-	"velocityd/trusted"
+	"velocityd/internal/engine"
+	"velocityd/internal/files"
 )
 
 // CredentialName is the name of the systemd credential that may hold the DSN.
@@ -118,7 +118,7 @@ func (f DSNFlags) read() (dsn, source string, err error) {
 
 // readDSNFile returns the only line of a file, without its line end.
 func readDSNFile(path string) (string, error) {
-	text, err := trusted.ReadSecret(path, trusted.ShortLimit)
+	text, err := files.ReadSecret(path, files.ShortLimit)
 	if err != nil {
 		return "", err
 	}

@@ -1,8 +1,8 @@
 package ask
 
 import (
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
 	"velocityd/service"
 )
 
@@ -17,7 +17,7 @@ func (f KeyFlags) Keyring() (*service.Keyring, error) {
 	if f.KeyHMACFile == "" {
 		return ring, nil
 	}
-	keys, err := daemon.ReadKeys(f.KeyHMACFile)
+	keys, err := server.ReadKeys(f.KeyHMACFile)
 	if err == nil {
 		err = ring.Replace(keys)
 	}

@@ -3,9 +3,9 @@ package ask
 import (
 	"context"
 
+	"velocityd/cmd/velocityd/geoip"
+	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/daemon"
-	"velocityd/geoip"
 )
 
 // LocatedFlags are Flags of commands that show addresses to people.
@@ -27,7 +27,7 @@ func (f LocatedFlags) Open(ctx context.Context) (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, err
 	}
-	store.Reader = daemon.Locating{Reader: store.Reader, Origins: origins}
+	store.Reader = server.Locating{Reader: store.Reader, Origins: origins}
 	store.Origin = origins.Of
 	return store, nil
 }

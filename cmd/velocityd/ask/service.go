@@ -7,8 +7,8 @@ import (
 
 	"velocityd/client"
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/internal/files"
 	"velocityd/service"
-	"velocityd/trusted"
 )
 
 // ServiceFlags tell which running service to ask.
@@ -54,7 +54,7 @@ func (f ServiceFlags) Client(options ...client.Option) (*client.Client, error) {
 
 // ReadRoots returns the certificates of a file.
 func ReadRoots(path string) (*x509.CertPool, error) {
-	text, err := trusted.Read(path, trusted.LongLimit)
+	text, err := files.Read(path, files.LongLimit)
 	if err != nil {
 		return nil, err
 	}

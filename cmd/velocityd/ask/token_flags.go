@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/internal/files"
 	"velocityd/service/access"
-	"velocityd/trusted"
 )
 
 // TokenFlags tell by which token a service is asked. There is no flag for the token
@@ -20,7 +20,7 @@ type TokenFlags struct {
 func (f TokenFlags) token() (string, error) {
 	text, source := f.inherited, "VELOCITY_TOKEN"
 	if f.TokenFile != "" {
-		read, err := trusted.ReadSecret(f.TokenFile, trusted.ShortLimit)
+		read, err := files.ReadSecret(f.TokenFile, files.ShortLimit)
 		if err != nil {
 			return "", shell.Usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
 		}

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/handlers/gate"
+	"velocityd/internal/spelling"
 	"velocityd/service"
-	"velocityd/spelling"
 )
 
 // reader collects what the configurations have.

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/db/private/demo"
+	"velocityd/tools/enginetest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) { enginetest.Main(m) }
 
 // The audit of the database when the test ends proves that no window holds more than its rate.
 func TestDemoDayHasLockoutAndIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.One(t, func(t *testing.T, engine *dbtest.Engine) {
+	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
 		end := time.Now()
 		rename := func(from, to string) {

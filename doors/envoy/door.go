@@ -1,0 +1,151 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
+
+	"velocityd/api"
+	"velocityd/handlers/admission"
+	"velocityd/handlers/gate"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// Gates are the gates and the domains that are in force.
+type Gates interface {
+	Gate(name string) (gate.Gate, bool)
+	Domain(name string) (gate.Domain, bool)
+}
+
+// Buckets shows buckets without an attempt. A bucket's key must be normalised by the rule of its zone.
+type Buckets interface {
+	Zone(ctx context.Context, id int64) (service.Zone, error)
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+}
+
+// door is what the services of a server share.
+type door struct {
+	options Options
+	faults  *admission.FaultLog
+	hasty   atomic.Int64 // the minute, since 1970, of the last line about a caller that waits too briefly
+}
+
+// identify finds out who calls, and whether he may ask for checks.
+func (d *door) identify(ctx context.Context, c *call) (err error) {
+	if d.options.Admission.IsOpen() {
+		return nil
+	}
+	c.caller.Needs = []access.Scope{access.ScopeCheck}
+	digest, given := credentialIn(ctx)
+	if c.caller.Caller, err = d.options.Admission.Identify(ctx, digest, given); err != nil {
+		return err
+	}
+	return c.caller.May()
+}
+
+// ask asks one check, and notes it.
+func (d *door) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
+	c.asked.Checks = []service.Check{check}
+	var err error
+	if c.asked.Decisions, err = d.options.Limiter.CheckAll(ctx, c.asked.Checks); err != nil {
+		return service.Decision{}, err
+	}
+	return c.asked.Decisions[0], c.asked.Decisions[0].Err
+}
+
+// call is one call of a service, for the log.
+type call struct {
+	route  string
+	began  time.Time
+	caller admission.Asker
+	asked  admission.Asked
+}
+
+// attrs returns the call and how it ended. No attribute holds a bucket key.
+func (c *call) attrs(status string) []slog.Attr {
+	attrs := []slog.Attr{
+		slog.String("method", protocol), slog.String("route", c.route), slog.String("status", status), slog.Duration("duration", time.Since(c.began)),
+	}
+	if c.caller.Name != "" {
+		attrs = append(attrs, slog.String("caller", c.caller.Name))
+	}
+	return c.asked.AppendAttrs(attrs)
+}
+
+// leastPatience is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
+const leastPatience = 500 * time.Millisecond
+
+// warnOfHaste logs once a minute that a caller waits for less than leastPatience, as Envoy does by default: such calls look well
+// until the database is slow, and then nobody is limited.
+func (d *door) warnOfHaste(ctx context.Context, c *call) {
+	until, isBound := ctx.Deadline()
+	minute := c.began.Unix() / 60
+	if d.options.Logger == nil || !isBound || until.Sub(c.began) >= leastPatience || d.hasty.Swap(minute) == minute {
+		return
+	}
+	d.options.Logger.LogAttrs(ctx, slog.LevelWarn, "a caller waits so briefly that it may miss the answer, and Envoy may then let the request pass",
+		slog.String("route", c.route), slog.Duration("waits", until.Sub(c.began)), slog.String("let_it_have", "timeout: 1s"))
+}
+
+// protocol stands for the method of HTTP in the log.
+const protocol = "gRPC"
+
+// report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its error.
+func (d *door) report(ctx context.Context, c *call, err error) {
+	seen := Observed{Route: c.route, Status: codes.OK.String()}
+	if err != nil {
+		kind, _ := api.KindOf(err)
+		seen.Status = codeOf(kind).String()
+		if len(c.asked.Checks) == 0 && faultOf(err).Kind == admission.Refused {
+			seen.Refused = kind.Code
+		}
+	}
+	d.warnOfHaste(ctx, c)
+	if d.options.AccessLog && d.options.Logger != nil {
+		d.options.Logger.LogAttrs(ctx, slog.LevelInfo, "request", c.attrs(seen.Status)...)
+	}
+	if d.options.Observe != nil {
+		d.options.Observe(seen)
+	}
+	for _, fault := range c.asked.Faults(err, faultOf) {
+		if fault.Kind != admission.None {
+			fault.Method, fault.Route = protocol, c.route
+			d.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
+		}
+	}
+}
+
+// bound gives a call a deadline as soon as its headers are there: a call whose message never comes has no other end. Watchers
+// of the health may stay.
+func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+d.options.Work)
+	context.AfterFunc(ctx, cancel) // grpc cancels the parent at the end of the call
+	return ctx, nil
+}
+
+// recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.
+func (d *door) recovered(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		fault := admission.Fault{Kind: admission.Failed, Method: protocol, Route: info.FullMethod, Code: "internal", Text: fmt.Sprintf("panic: a value of type %T", value)}
+		stack := slog.String("stack", string(debug.Stack()))
+		d.faults.Report(ctx, fault, nil, func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })
+		err = statusOf(api.ErrInternal)
+	}()
+	return handle(ctx, request)
+}

@@ -1,8 +1,0 @@
-package front
-
-import "fmt"
-
-// Denial is the line of text for a user whose attempt is blocked, with the whole seconds until the next one. It is the same for everybody.
-func Denial(seconds int64) []byte {
-	return fmt.Appendf(nil, "Too many attempts. Try again in %d seconds.\n", seconds)
-}

@@ -1,0 +1,14 @@
+package enginetest
+
+import (
+	"context"
+
+	"velocityd/db/localdb"
+)
+
+// Kill ends a server as a kill does that nobody expects.
+func Kill(server *localdb.Server) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = server.Stop(ctx) // says that it was killed
+}
