@@ -64,7 +64,7 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	tools/promtool.sh >/dev/null || true; \
 	note= lend=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		tools/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; \
-		if [[ '$(PKG)' == ./... ]]; then go build -o bin/engines ./db/dbtest/engines; lend=bin/engines; fi; fi; \
+		if [[ '$(PKG)' == ./... ]]; then go build -o bin/engines ./tools/enginetest/engines; lend=bin/engines; fi; fi; \
 	status=0; $$lend $(MAKE) suite || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
@@ -119,7 +119,7 @@ golden: build ## hold every operation, command and public procedure against the 
 .PHONY: mutants
 mutants: toolchain ## make small faults in the code that decides, one by one, and want a test to fail each time (ARGS='-quick lockout')
 	@tools/engines.sh mysql mariadb-10.11 mariadb-11.8
-	@go build -o bin/engines ./db/dbtest/engines
+	@go build -o bin/engines ./tools/enginetest/engines
 	@bin/engines go run ./tools/mutants $(ARGS)
 
 .PHONY: lint
@@ -207,7 +207,7 @@ cluster: bin/cluster ## run a Vitess cluster with two shards until Ctrl-C (PORT=
 .PHONY: bin/cluster
 bin/cluster: toolchain
 	@tools/engines.sh mysql
-	@go build -o bin/cluster ./db/dbtest/vitess/cluster
+	@go build -o bin/cluster ./tools/enginetest/vitess/cluster
 
 # Sources come from tools/tidb, a separate module: `make test` does not need TiDB.
 .PHONY: tidb
