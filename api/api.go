@@ -32,7 +32,8 @@ const (
 // service believes it from trusted proxies alone, and records changes under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
-// HeaderReason is the header in which a caller says why it changes something. The audit of zones, overrides, tokens and webhooks has it.
+// HeaderReason is the header in which a caller says why it changes something. The audit of zones, overrides, tokens and
+// webhooks has it.
 const HeaderReason = "X-Velocity-Reason"
 
 // MaxPage bounds the overrides of one answer.

@@ -8,10 +8,10 @@ import (
 // ErrNoID says that a JSON value is no id.
 var ErrNoID = errors.New("no id")
 
-// ID is an id in a request, of a txn, a check or an override: 1 to 18446744073709551615, or 0 if there is none. In JSON it is a
-// string, such as "981". JavaScript and many other readers of JSON make a number a float of 64 bits, which
-// changes an id above 2^53 to another one, and so names another txn. The mapping of protobuf to JSON writes
-// its integers of 64 bits likewise.
+// ID is an id in a request, of a txn, a check or an override: 1 to 18446744073709551615, or 0 if there is none. In JSON
+// it is a string, such as "981". JavaScript and many other readers of JSON make a number a float of 64 bits, which
+// changes an id above 2^53 to another one, and so names another txn. The mapping of protobuf to JSON writes its
+// integers of 64 bits likewise.
 //
 // The ids of zones and of access tokens are far smaller, and stay numbers.
 type ID uint64

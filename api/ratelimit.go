@@ -7,8 +7,8 @@ import (
 	"velocityd/service"
 )
 
-// RateLimit returns the values of RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-11, or "" twice if there
-// is nothing to say.
+// RateLimit returns the values of RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-11, or ""
+// twice if there is nothing to say.
 //
 // In the draft's terms a zone is a quota policy, named by the zone's id, and a
 // bucket is a partition of it. Partition keys are left out, because they would

@@ -28,8 +28,8 @@ import (
 // write has the schemas that differ from their types written into openapi.yaml.
 var write = flag.Bool("write", false, "write the members of schemas as the types have them") //nolint:gochecknoglobals // a flag
 
-// nouns are the schemas whose members come from a type: their names, their order, which are always there, and what each is. The
-// words and bounds beside them stay by hand.
+// nouns are the schemas whose members come from a type: their names, their order, which are always there, and what each
+// is. The words and bounds beside them stay by hand.
 func nouns() map[string]reflect.Type {
 	list := map[string]reflect.Type{}
 	for name, value := range map[string]any{
@@ -55,7 +55,8 @@ func nouns() map[string]reflect.Type {
 	return list
 }
 
-// byHand lists the members that the fields of a type do not show: those that other members decide, and those that are computed.
+// byHand lists the members that the fields of a type do not show: those that other members decide, and those that are
+// computed.
 func byHand() map[string]struct{ optional, always, computed []string } {
 	type words = struct{ optional, always, computed []string }
 	return map[string]words{
@@ -167,8 +168,8 @@ func (s schemas) kind(n *yaml.Node) string {
 	return "object"
 }
 
-// generated returns the required members and the properties of a schema as its type has them, with the words that the schema
-// has by hand.
+// generated returns the required members and the properties of a schema as its type has them, with the words that the
+// schema has by hand.
 func (s schemas) generated(name string, t reflect.Type) (required, properties *yaml.Node) {
 	words, now := byHand()[name], child(s[name], "properties")
 	required = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Tag: "!!seq"}

@@ -72,8 +72,8 @@ func (m *pastMeasured) backtest(ctx context.Context, s *stage, histories []*past
 	return nil
 }
 
-// audit lets velocityd audit prove the ordinary histories, under limits that they keep: users have a window of a day, the
-// others one of an hour. Of a long history the newest part is proven.
+// audit lets velocityd audit prove the ordinary histories, under limits that they keep: users have a window of a day,
+// the others one of an hour. Of a long history the newest part is proven.
 func (m *pastMeasured) audit(ctx context.Context, s *stage, histories []*past) error {
 	for _, p := range histories {
 		if !p.isOrdinary() {
@@ -110,12 +110,13 @@ const (
 	leaveDays    = 2
 	leaveSeconds = 4
 	leaveCallers = 64
-	// retainTries is how often retention is asked to drop a partition: it gives up after a second while another session reads the table.
+	// retainTries is how often retention is asked to drop a partition: it gives up after a second while another session
+	// reads the table.
 	retainTries = 20
 )
 
-// leave lets the oldest days of the longest history leave while callers check, and measures the callers in turn with a time
-// without retention.
+// leave lets the oldest days of the longest history leave while callers check, and measures the callers in turn with a
+// time without retention.
 func (m *pastMeasured) leave(ctx context.Context, s *stage, histories []*past) error {
 	ordinary := slices.DeleteFunc(slices.Clone(histories), func(p *past) bool { return !p.isOrdinary() })
 	p := ordinary[len(ordinary)-1] // the longest

@@ -277,7 +277,8 @@ func besides(served contender, o options) []*contender {
 	return []*contender{recording, &plain, &coalesced, &door}
 }
 
-// schema makes a database with the zones and known buckets: that of a velocityd, or of the textbook if there is no program.
+// schema makes a database with the zones and known buckets: that of a velocityd, or of the textbook if there is no
+// program.
 func (s *stage) schema(ctx context.Context, e *engine, name, program string, list []workload.Draw) (*database, error) {
 	d, err := e.create(ctx, name)
 	if err != nil {

@@ -31,8 +31,9 @@ func planOf(rows int) history.Plan {
 	}
 }
 
-// fill fills zone_txn of a new schema with the txns of a plan, day by day, and zone_txn_mark with a mark an hour. It drops the
-// secondary indexes and builds them at the end, which is much faster. isWhole leaves the table its one partition.
+// fill fills zone_txn of a new schema with the txns of a plan, day by day, and zone_txn_mark with a mark an hour. It
+// drops the secondary indexes and builds them at the end, which is much faster. isWhole leaves the table its one
+// partition.
 func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error {
 	var name, text string
 	if err := d.sql.QueryRowContext(ctx, "SHOW CREATE TABLE zone_txn").Scan(&name, &text); err != nil {

@@ -234,8 +234,9 @@ func (m *measured) measureMemory(ctx context.Context, c *contender, connections 
 	return err
 }
 
-// measureGap asks for known buckets while a few callers ask for new ones in a gap. Another session locks that gap for a minute: it
-// deletes a bucket that does not exist, and does not commit. A shorter time without the lock comes before and behind.
+// measureGap asks for known buckets while a few callers ask for new ones in a gap. Another session locks that gap for a
+// minute: it deletes a bucket that does not exist, and does not commit. A shorter time without the lock comes before
+// and behind.
 func (m *measured) measureGap(ctx context.Context, c *contender) error {
 	seconds := m.options.gapSeconds()
 	first, err := m.askBesideGap(ctx, c, seconds/3, 1)

@@ -153,8 +153,8 @@ func (m *pastMeasured) measure(ctx context.Context, s *stage, kind localdb.Engin
 	return nil
 }
 
-// fillAll fills all histories of an engine: the ordinary ones, the longest of them also in one partition unless it is too
-// long, and the shortest once more with a flood that is a tenth of the longest.
+// fillAll fills all histories of an engine: the ordinary ones, the longest of them also in one partition unless it is
+// too long, and the shortest once more with a flood that is a tenth of the longest.
 func (m *pastMeasured) fillAll(ctx context.Context, s *stage, e *engine, lengths []int) (list []*past, err error) {
 	whole := 0
 	for _, rows := range lengths {

@@ -67,8 +67,8 @@ func (z zone) draw(prefix string, of int) workload.Draw {
 	return workload.Draw{Zone: z.id, Prefix: prefix, Of: of, Rate: z.rate, Window: z.window}
 }
 
-// longAgo carries out statements by an old clock. Checks cost more in a zone that was changed within its window, and the
-// benchmark must not measure that.
+// longAgo carries out statements by an old clock. Checks cost more in a zone that was changed within its window, and
+// the benchmark must not measure that.
 func (d *database) longAgo(ctx context.Context, statements ...string) error {
 	then := fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore)
 	return d.session(ctx, slices.Concat([]string{then}, statements, []string{"SET SESSION timestamp = DEFAULT"})...)
@@ -108,8 +108,8 @@ func numbers(of int) string {
 // unlogged keeps seeds out of the binary log, whose length is measured.
 const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin = 1"
 
-// users are the buckets of contenders whose schema serves one scenario. They have a lock row before the first check, as those of
-// the other contenders have.
+// users are the buckets of contenders whose schema serves one scenario. They have a lock row before the first check, as
+// those of the other contenders have.
 func users() []workload.Draw { return []workload.Draw{zoneOf(zoneUser).draw("user-", buckets)} }
 
 // usersAndAddresses are the buckets of a contender that is also asked for users with their addresses.

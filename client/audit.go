@@ -13,8 +13,8 @@ import (
 
 var _ service.AuditReader = (*Client)(nil)
 
-// AuditEntries implements service.AuditReader. The token needs the scope history; one that is bound to zones gets the entries of these
-// zones alone.
+// AuditEntries implements service.AuditReader. The token needs the scope history; one that is bound to zones gets the
+// entries of these zones alone.
 func (c *Client) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
 	r := request{action: "read the audit", method: http.MethodGet}
 	if err := q.Validate(); err != nil {

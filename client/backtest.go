@@ -9,8 +9,8 @@ import (
 	"velocityd/service/backtest"
 )
 
-// BeginBacktest begins a back-test, which an instance of the service makes: one at a time, so others get service.ErrBusy.
-// BacktestJob tells its state.
+// BeginBacktest begins a back-test, which an instance of the service makes: one at a time, so others get
+// service.ErrBusy. BacktestJob tells its state.
 func (c *Client) BeginBacktest(ctx context.Context, query backtest.Query, principal string) (backtest.Job, error) {
 	return c.backtest(ctx, query.ZoneID, request{
 		action: fmt.Sprintf("begin a back-test of zone %d", query.ZoneID), method: http.MethodPost, path: zonePath(query.ZoneID) + "/backtest",

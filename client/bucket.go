@@ -34,8 +34,8 @@ func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, 
 	return err
 }
 
-// ReleaseMany releases up to service.MaxReleases buckets of a zone, each by itself, and returns an error or nil for each.
-// It asks once and repeats nothing.
+// ReleaseMany releases up to service.MaxReleases buckets of a zone, each by itself, and returns an error or nil for
+// each. It asks once and repeats nothing.
 func (c *Client) ReleaseMany(ctx context.Context, zoneID int64, keys []string, principal, reason string) ([]error, error) {
 	r := request{
 		action: fmt.Sprintf("release %d buckets of zone %d", len(keys), zoneID), method: http.MethodPost,

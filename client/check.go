@@ -28,17 +28,15 @@ import (
 // While its database is away the service may answer by the settings of the zones: then
 // Decision.Degraded is true. Such an attempt is recorded nowhere and has no txn to report.
 //
-// After many failures in a row the Client stops to ask again, until checks succeed, so that its callers do not multiply the load
-// of a service that is down: see budget.
+// After many failures in a row the Client stops to ask again, until checks succeed, so that its callers do not multiply
+// the load of a service that is down: see budget.
 //
-// After an error only the caller can decide what to do, here or once for all checks by WithOnError. Fail closed: refuse the login;
-// then an attacker who can overload the service locks everybody out. Fail open: let
-// the login pass without a limit; then such an attacker can guess passwords without
-// one. A login server for consumers mostly fails open with a coarse local limit, one
-// for administrators fails closed. In both cases give ctx a short deadline, such as a
-// second, and raise an alarm. Errors that wrap service.ErrInvalid or
-// service.ErrNotFound are mistakes in the program or its configuration, which waiting
-// does not mend.
+// After an error only the caller can decide what to do, here or once for all checks by WithOnError. Fail closed: refuse
+// the login; then an attacker who can overload the service locks everybody out. Fail open: let the login pass without a
+// limit; then such an attacker can guess passwords without one. A login server for consumers mostly fails open with a
+// coarse local limit, one for administrators fails closed. In both cases give ctx a short deadline, such as a second,
+// and raise an alarm. Errors that wrap service.ErrInvalid or service.ErrNotFound are mistakes in the program or its
+// configuration, which waiting does not mend.
 func (c *Client) Check(ctx context.Context, check service.Check) (d service.Decision, err error) {
 	began, o := time.Now(), Observation{Action: actionCheck, Batch: 1}
 	failed := error(nil) // is observed also where a policy answers

@@ -88,8 +88,9 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// Inside makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline but that of their
-// context, streams may be silent, and errors are those of the interface's stores, without an *api.Problem. See inprocess.Direct.
+// Inside makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline
+// but that of their context, streams may be silent, and errors are those of the interface's stores, without an
+// *api.Problem. See inprocess.Direct.
 func Inside(api http.Handler) Option {
 	return func(c *Client) { c.http, c.isInside = &http.Client{Transport: inprocess.Direct{API: api}}, true }
 }

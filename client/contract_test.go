@@ -248,8 +248,8 @@ func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
 	}
 }
 
-// TestExplanationComesBackAsTheStoreGaveIt converts the client's explanation once more: where no limit decided, the answer leaves
-// out the zone's.
+// TestExplanationComesBackAsTheStoreGaveIt converts the client's explanation once more: where no limit decided, the
+// answer leaves out the zone's.
 func TestExplanationComesBackAsTheStoreGaveIt(t *testing.T) {
 	t.Parallel()
 	m := memory.New()

@@ -19,8 +19,8 @@ const pathEvents = "/v1/events"
 
 var _ event.Store = (*Client)(nil)
 
-// Events implements event.Store. Keys may be in any spelling that the zone accepts. A token that is bound to zones gets the
-// events of these zones alone.
+// Events implements event.Store. Keys may be in any spelling that the zone accepts. A token that is bound to zones gets
+// the events of these zones alone.
 func (c *Client) Events(ctx context.Context, query event.Query) (event.Page, error) {
 	r := request{action: "read events", method: http.MethodGet}
 	if err := query.Validate(); err != nil {
@@ -39,8 +39,8 @@ func (c *Client) Events(ctx context.Context, query event.Query) (event.Page, err
 	return ask[event.Page](ctx, c, r)
 }
 
-// FollowEvents yields the events of a query that are written from now on, or behind the query's Cursor if it is not 0, as
-// Follow yields txns.
+// FollowEvents yields the events of a query that are written from now on, or behind the query's Cursor if it is not 0,
+// as Follow yields txns.
 func (c *Client) FollowEvents(ctx context.Context, query event.Query) iter.Seq2[event.Event, error] {
 	r := request{action: "follow events", method: http.MethodGet, accept: api.MediaEvents}
 	r.path = pathEvents + "/follow?" + choiceOf(query).Encode()

@@ -19,11 +19,11 @@ import (
 // followPatience is for how long a follower asks again before he gives up.
 const followPatience = time.Minute
 
-// Follow yields the txns of a query that are recorded from now on, or behind the query's Cursor if it is not 0, by their
-// ids and some seconds after they were recorded. It looks at no bound of time, Order and Limit. It ends when ctx does.
-// When a connection breaks off, it asks again, and misses and repeats nothing; if a minute passes without an answer, the
-// error of the last try is the last element. So is an error that another try would not mend, such as that of a token
-// that was revoked, and any error of the very first try.
+// Follow yields the txns of a query that are recorded from now on, or behind the query's Cursor if it is not 0, by
+// their ids and some seconds after they were recorded. It looks at no bound of time, Order and Limit. It ends when ctx
+// does. When a connection breaks off, it asks again, and misses and repeats nothing; if a minute passes without an
+// answer, the error of the last try is the last element. So is an error that another try would not mend, such as that
+// of a token that was revoked, and any error of the very first try.
 func (c *Client) Follow(ctx context.Context, query service.HistoryQuery) iter.Seq2[service.Txn, error] {
 	r := request{action: "follow the history", method: http.MethodGet, accept: api.MediaEvents}
 	r.path = pathTxns + "/follow?" + filtersOf(query).Encode()
@@ -132,8 +132,8 @@ func itemOf[T any](m message, read reader[T]) (item T, isItem bool, err error) {
 	return item, true, nil
 }
 
-// messagesOf yields the events of a stream, by the standard's rules for lines that a velocityd may write. An event that is
-// cut off is not yielded.
+// messagesOf yields the events of a stream, by the standard's rules for lines that a velocityd may write. An event that
+// is cut off is not yielded.
 func messagesOf(body io.Reader) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		var e message

@@ -60,8 +60,8 @@ type lane struct {
 	waiting  []*party // only the last one has room
 }
 
-// check returns the answer to a check that goes along with others. left is the error of a caller who left; then isSent says
-// whether the check may have been asked.
+// check returns the answer to a check that goes along with others. left is the error of a caller who left; then isSent
+// says whether the check may have been asked.
 func (l *lane) check(ctx context.Context, check service.Check) (a answerOf, isSent bool, left error) {
 	p, seat := l.join(ctx, check)
 	select {

@@ -11,7 +11,8 @@ import (
 
 var _ lockout.Store = (*Client)(nil)
 
-// Locked implements lockout.Store: it returns a page of the buckets of a zone that are locked out, the newest lockout first.
+// Locked implements lockout.Store: it returns a page of the buckets of a zone that are locked out, the newest lockout
+// first.
 func (c *Client) Locked(ctx context.Context, q lockout.Query) (lockout.Page, error) {
 	r := request{
 		action: fmt.Sprintf("list the locked buckets of zone %d", q.ZoneID), method: http.MethodGet,

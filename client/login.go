@@ -20,18 +20,19 @@ type Asker interface {
 
 // LoginOptions say what Login asks, and how it answers.
 type LoginOptions struct {
-	// Buckets returns the buckets of a request's check, mostly one of the user and one of the address. It returns none for a request
-	// that is no login, such as one for the form: that goes on unasked. After an error, the answer is 400. Login does NOT
-	// restore a body that Buckets has read; ParseForm keeps the fields for the handler behind it.
+	// Buckets returns the buckets of a request's check, mostly one of the user and one of the address. It returns none for
+	// a request that is no login, such as one for the form: that goes on unasked. After an error, the answer is 400. Login
+	// does NOT restore a body that Buckets has read; ParseForm keeps the fields for the handler behind it.
 	Buckets func(r *http.Request) ([]service.Bucket, error)
 	// Outcome tells by the status of an answer how the login ended, and returns "" if that does not tell. Without it an
-	// outcome is reported only where the handler calls SetOutcome. Give none to a handler that answers a wrong password with 200:
-	// each guess would be reported as a success.
+	// outcome is reported only where the handler calls SetOutcome. Give none to a handler that answers a wrong password
+	// with 200: each guess would be reported as a success.
 	Outcome func(status int) service.Outcome
 	// Refuse answers an attempt that is blocked. Without it the answer is 429 with Retry-After and a line of text.
 	Refuse func(w http.ResponseWriter, r *http.Request, d service.Decision)
-	// Fail answers an attempt that was not decided, also one that WithOnError or a zone's on_failure blocks. Without it the answer is
-	// 503 with Retry-After and a line of text, and 400 to a name that no account can have (service.ErrInvalid).
+	// Fail answers an attempt that was not decided, also one that WithOnError or a zone's on_failure blocks. Without it
+	// the answer is 503 with Retry-After and a line of text, and 400 to a name that no account can have
+	// (service.ErrInvalid).
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// CheckTimeout bounds a check with all its tries. 0 means two seconds.
 	CheckTimeout time.Duration
@@ -39,15 +40,16 @@ type LoginOptions struct {
 
 const (
 	loginCheckTimeout = 2 * time.Second
-	// mostLoginReports bounds the reports under way. Those above it are dropped: their attempts stay without an outcome, and count.
+	// mostLoginReports bounds the reports under way. Those above it are dropped: their attempts stay without an outcome,
+	// and count.
 	mostLoginReports = 1024
 )
 
 // errUndecided is the error of an attempt that a policy blocks. WithOnError has heard of the cause.
 var errUndecided = fmt.Errorf("%w: the attempt was blocked without a decision", service.ErrBusy)
 
-// StatusOutcome is the LoginOptions.Outcome of an API that answers a login with 2xx, and a wrong password with 401 or 403. It
-// does NOT fit a page that shows its form again with 200.
+// StatusOutcome is the LoginOptions.Outcome of an API that answers a login with 2xx, and a wrong password with 401 or
+// 403. It does NOT fit a page that shows its form again with 200.
 func StatusOutcome(status int) service.Outcome {
 	switch {
 	case status >= 200 && status < 300:
@@ -58,8 +60,9 @@ func StatusOutcome(status int) service.Outcome {
 	return ""
 }
 
-// Login returns middleware for the handler of a login: it asks before the handler runs, refuses a blocked attempt, and reports how an
-// allowed one ended. The report is made after the answer, within five seconds, and no answer waits for it.
+// Login returns middleware for the handler of a login: it asks before the handler runs, refuses a blocked attempt, and
+// reports how an allowed one ended. The report is made after the answer, within five seconds, and no answer waits for
+// it.
 func Login(asker Asker, o LoginOptions) func(http.Handler) http.Handler {
 	if o.Refuse == nil {
 		o.Refuse = refuseLogin
@@ -167,8 +170,8 @@ func (s *saidOutcome) get() service.Outcome {
 	return s.outcome
 }
 
-// SetOutcome says how the login of a request ended, for the Login around its handler. It wins over the status of the answer, and
-// the last call counts. Without a Login around the handler it does nothing.
+// SetOutcome says how the login of a request ended, for the Login around its handler. It wins over the status of the
+// answer, and the last call counts. Without a Login around the handler it does nothing.
 func SetOutcome(ctx context.Context, outcome service.Outcome) {
 	if said, ok := ctx.Value(outcomeKey{}).(*saidOutcome); ok {
 		said.mu.Lock()

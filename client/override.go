@@ -55,8 +55,9 @@ func (c *Client) AddOverride(ctx context.Context, o service.Override, principal 
 	})
 }
 
-// ExtendOverride adds an override, or changes the one of the same key or network that is in force if it ends earlier and does the same,
-// and returns the one that is in force then. The error wraps service.ErrConflict if that one does something else.
+// ExtendOverride adds an override, or changes the one of the same key or network that is in force if it ends earlier
+// and does the same, and returns the one that is in force then. The error wraps service.ErrConflict if that one does
+// something else.
 func (c *Client) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	return c.writeOverride(ctx, o, request{
 		action: fmt.Sprintf("extend override of zone %d", o.ZoneID), method: http.MethodPost,
@@ -81,8 +82,8 @@ func (c *Client) DeleteOverride(ctx context.Context, zoneID int64, id uint64, pr
 	return err
 }
 
-// EndOverride removes an override if service.WithReason states the reason for which it was made. Otherwise the error wraps
-// service.ErrConflict.
+// EndOverride removes an override if service.WithReason states the reason for which it was made. Otherwise the error
+// wraps service.ErrConflict.
 func (c *Client) EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
 	_, err := c.send(ctx, request{
 		action: fmt.Sprintf("end override %d of zone %d", id, zoneID), method: http.MethodDelete,

@@ -23,8 +23,9 @@ const (
 // call.
 const longestTry = 2 * time.Second
 
-// mostRefused bounds the tries at a port that refuses connections, so that a user does not wait a second for a service that is not
-// there. With the pauses between them, three tries take a quarter of a second, which is enough for a proxy to notice.
+// mostRefused bounds the tries at a port that refuses connections, so that a user does not wait a second for a service
+// that is not there. With the pauses between them, three tries take a quarter of a second, which is enough for a proxy
+// to notice.
 const mostRefused = 3
 
 // insist tries until there is an answer, or until the deadline of ctx would pass before

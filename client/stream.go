@@ -122,8 +122,8 @@ func lines(body io.Reader) iter.Seq2[string, error] {
 	}
 }
 
-// stream asks and returns the body of an answer that is a stream of r.accept. Its errors are those of send. lastEvent is
-// the id of the last event that was read, or "".
+// stream asks and returns the body of an answer that is a stream of r.accept. Its errors are those of send. lastEvent
+// is the id of the last event that was read, or "".
 func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	watch := time.AfterFunc(c.patience(c.timeout), func() { cancel(errSilent) })
@@ -157,7 +157,8 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 	return body, nil
 }
 
-// patience is usual, or no end if the service is in this process: there each page has a deadline, and nothing can break off.
+// patience is usual, or no end if the service is in this process: there each page has a deadline, and nothing can break
+// off.
 func (c *Client) patience(usual time.Duration) time.Duration {
 	if c.isInside {
 		return math.MaxInt64

@@ -30,8 +30,8 @@ func (c *Client) Webhooks(ctx context.Context) ([]webhook.Webhook, error) {
 	return answer.Webhooks, err
 }
 
-// RemoveWebhook forgets a webhook. principal is the caller's name, or empty. The error wraps service.ErrNotFound if there
-// is none.
+// RemoveWebhook forgets a webhook. principal is the caller's name, or empty. The error wraps service.ErrNotFound if
+// there is none.
 func (c *Client) RemoveWebhook(ctx context.Context, id uint64, principal string) error {
 	_, err := c.send(ctx, request{
 		action: fmt.Sprintf("remove webhook %d", id), method: http.MethodDelete, path: fmt.Sprintf("%s/%d", pathWebhooks, id),
@@ -49,8 +49,8 @@ func (c *Client) Deliveries(ctx context.Context, id, after uint64) ([]webhook.De
 	return answer.Deliveries, err
 }
 
-// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. principal is the caller's
-// name, or empty.
+// Resend has dead deliveries of a webhook tried again: that of one event, or all if the event is 0. principal is the
+// caller's name, or empty.
 func (c *Client) Resend(ctx context.Context, id, eventID uint64, principal string) (int, error) {
 	answer, err := ask[api.Resent](ctx, c, request{
 		action: fmt.Sprintf("send the dead deliveries of webhook %d again", id), method: http.MethodPost,

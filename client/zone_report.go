@@ -12,8 +12,8 @@ import (
 
 var _ service.ZoneReportStore = (*Client)(nil)
 
-// ZoneReport implements service.ZoneReportStore. Of the zone it uses the ID alone. A service makes one report at a time:
-// others wait, and get a service.ErrBusy after 25 seconds.
+// ZoneReport implements service.ZoneReportStore. Of the zone it uses the ID alone. A service makes one report at a
+// time: others wait, and get a service.ErrBusy after 25 seconds.
 func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	r := request{action: fmt.Sprintf("make a report about zone %d", zone.ID), method: http.MethodGet}
 	if err := query.Validate(); err != nil {

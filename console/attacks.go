@@ -22,8 +22,8 @@ const (
 	attackKeys = 15
 	// shownKeys is how many of them are shown where the list is one of two beside each other.
 	shownKeys = 10
-	// fewRows is how many attempts a report looks at unless the reader wants more, and manyRows if so. The first is an answer
-	// at once.
+	// fewRows is how many attempts a report looks at unless the reader wants more, and manyRows if so. The first is an
+	// answer at once.
 	fewRows, manyRows = 50_000, 500_000
 )
 
@@ -119,8 +119,8 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 	return zones
 }
 
-// reportAttacks asks for the reports, one after the other: the service makes one at a time. The first looks at the txns of both
-// zones, so the second one has no more to look at in the time to which the first came.
+// reportAttacks asks for the reports, one after the other: the service makes one at a time. The first looks at the txns
+// of both zones, so the second one has no more to look at in the time to which the first came.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	until := v.Now().UTC()
 	query := service.ZoneReportQuery{
@@ -168,8 +168,8 @@ func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.UsersZone !
 // First is the report that the page's first sentence is about.
 func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
 
-// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so. Of a list that is empty it speaks
-// only if all that is kept of the time was looked at.
+// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so. Of a list that is empty it
+// speaks only if all that is kept of the time was looked at.
 func (a *attacks) Sentence() string {
 	r := a.First()
 	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID, words.Num(r.Total.Attempts))

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// mostBeside bounds the attempts of a key whose other keys a page of its own counts, and shownBeside the other keys that the
-	// page of a key shows at once.
+	// mostBeside bounds the attempts of a key whose other keys a page of its own counts, and shownBeside the other keys
+	// that the page of a key shows at once.
 	mostBeside, shownBeside = 5000, 12
 )
 
@@ -36,7 +36,8 @@ func (b beside) Shown() []neighbour { return b.All[:min(shownBeside, len(b.All))
 // Rest are those that are not Shown.
 func (b beside) Rest() []neighbour { return b.All[len(b.Shown()):] }
 
-// besideOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones keep it in.
+// besideOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones
+// keep it in.
 func besideOf(page service.HistoryPage) beside {
 	found := beside{HasMore: page.Next != 0}
 	own, places := make(map[service.Bucket]bool, len(page.Txns)), map[service.Bucket]int{}
@@ -108,7 +109,8 @@ func (v *visit) besideKey() error {
 	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all)})
 }
 
-// besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses have it.
+// besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
+// have it.
 func (c *console) besidePath(bucket service.Bucket, since time.Time, until string) string {
 	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
 }

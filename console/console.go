@@ -1,6 +1,6 @@
-// Package console owns the pages on which people work: the answers to browsers below /console/, and the sessions of readers. It
-// asks the HTTP interface, in process and with the reader's credential, for all that it shows and does. It must not know a store,
-// SQL, or how a check is decided: it adds no query and no rule.
+// Package console owns the pages on which people work: the answers to browsers below /console/, and the sessions of
+// readers. It asks the HTTP interface, in process and with the reader's credential, for all that it shows and does. It
+// must not know a store, SQL, or how a check is decided: it adds no query and no rule.
 package console
 
 import (

@@ -11,8 +11,8 @@ import (
 	"velocityd/client/inprocess"
 )
 
-// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format, the
-// newest first. The HTTP interface notes it in the audit.
+// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format,
+// the newest first. The HTTP interface notes it in the audit.
 func exportHistory(format string) func(*visit) error {
 	return func(v *visit) error {
 		f, err := v.filter(v.r.URL.Query())

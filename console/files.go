@@ -47,8 +47,8 @@ func readFiles() (files, error) {
 	})
 }
 
-// medias returns the media types of the endings of files. Those of the machine may be others, and a browser that may not
-// guess would then refuse the file.
+// medias returns the media types of the endings of files. Those of the machine may be others, and a browser that may
+// not guess would then refuse the file.
 func medias() map[string]string {
 	return map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 }
@@ -104,8 +104,8 @@ func takesPacked(w http.ResponseWriter, r *http.Request) bool {
 	return takes
 }
 
-// writePacked answers with text, packed if the browser takes that. A page holds no secret that its length could tell to another
-// origin: cookies do not go along with requests that another origin makes.
+// writePacked answers with text, packed if the browser takes that. A page holds no secret that its length could tell to
+// another origin: cookies do not go along with requests that another origin makes.
 func writePacked(w http.ResponseWriter, r *http.Request, status int, text []byte) {
 	if takesPacked(w, r) {
 		text = pack(text, gzip.DefaultCompression)

@@ -11,7 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// filter is the filters of a page of history. Each is a value in its address, so that a reader can keep it and pass it on.
+// filter is the filters of a page of history. Each is a value in its address, so that a reader can keep it and pass it
+// on.
 type filter struct {
 	query  service.HistoryQuery
 	values url.Values // those that are given, in the address' own form
@@ -44,8 +45,8 @@ func lengths() map[string]time.Duration {
 	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 }
 
-// filter reads filters from the values of an address. One that is empty lets everything pass, and one that cannot be read
-// is an error: a filter that is overlooked would show everybody's attempts.
+// filter reads filters from the values of an address. One that is empty lets everything pass, and one that cannot be
+// read is an error: a filter that is overlooked would show everybody's attempts.
 func (v *visit) filter(values url.Values) (filter, error) {
 	f := filter{query: service.HistoryQuery{Order: service.NewestFirst, Limit: historyPage}, values: url.Values{}}
 	for name, given := range values {
@@ -188,11 +189,12 @@ func withQuery(page string, values url.Values) string {
 	return Path + page + "?" + values.Encode()
 }
 
-// addressTime returns an instant as addresses have it, to the microsecond: a list that begins at the full second before would hold
-// more than the number that leads to it.
+// addressTime returns an instant as addresses have it, to the microsecond: a list that begins at the full second before
+// would hold more than the number that leads to it.
 func addressTime(at time.Time) string { return at.UTC().Format(timeLayout + ".999999") }
 
-// historyPath returns the path of the attempts of a bucket from an instant on. filters are names and values of further ones.
+// historyPath returns the path of the attempts of a bucket from an instant on. filters are names and values of further
+// ones.
 func (c *console) historyPath(bucket service.Bucket, since time.Time, filters ...string) string {
 	values := url.Values{"key": {c.sealedKey(bucket)}, "since": {addressTime(since)}}
 	for i := 1; i < len(filters); i += 2 {

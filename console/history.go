@@ -41,7 +41,8 @@ func (v *visit) history() error {
 	return v.show("history", "History", "History", content)
 }
 
-// checkRow is a row of a list of checks. Its own txn is the one that decided: that which blocked, or had no room, or the first.
+// checkRow is a row of a list of checks. Its own txn is the one that decided: that which blocked, or had no room, or
+// the first.
 type checkRow struct {
 	service.Txn
 	Txns []service.Txn // of all buckets

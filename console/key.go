@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// mostLines bounds the attempts of a key that its time line draws, in all zones together, and mostRows those of its table.
+	// mostLines bounds the attempts of a key that its time line draws, in all zones together, and mostRows those of its
+	// table.
 	mostLines, mostRows = 600, 20
 	// leastLines is how many of them each zone may have at least.
 	leastLines = 50

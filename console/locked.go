@@ -103,8 +103,8 @@ func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedLis
 	return list, nil
 }
 
-// countLocked counts the lockouts of a zone that began before a txn, or all for 0, as far as some pages tell of them. isMore says
-// that there are more.
+// countLocked counts the lockouts of a zone that began before a txn, or all for 0, as far as some pages tell of them.
+// isMore says that there are more.
 func (v *visit) countLocked(zone int64, before uint64, pages int) (count int, isMore bool, err error) {
 	query := lockout.Query{ZoneID: zone, Cursor: before, Limit: lockout.MaxLimit}
 	for range pages {

@@ -68,8 +68,8 @@ func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fau
 	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
 }
 
-// mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead, and err is nil if it
-// may or if too many came.
+// mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead, and err
+// is nil if it may or if too many came.
 func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal *api.Problem, err error) {
 	if c.LoginZone == 0 {
 		return func(bool) {}, nil, nil
@@ -122,8 +122,8 @@ func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
 }
 
-// readForm reads the form of a request, which must come from a page of this origin. The error wraps api.ErrForeignOrigin if it does
-// not, and else service.ErrInvalid.
+// readForm reads the form of a request, which must come from a page of this origin. The error wraps
+// api.ErrForeignOrigin if it does not, and else service.ErrInvalid.
 func (c *console) readForm(w http.ResponseWriter, r *http.Request) error {
 	if c.origins.Check(r) != nil {
 		return fmt.Errorf("%w: the form was not sent by a page of the console", api.ErrForeignOrigin)

@@ -91,7 +91,8 @@ func (p *place) pass(length time.Duration) {
 	p.later += length
 }
 
-// browser keeps cookies and follows redirects, and sends the headers by which a browser says that a page of this origin asks.
+// browser keeps cookies and follows redirects, and sends the headers by which a browser says that a page of this origin
+// asks.
 type browser struct {
 	*place
 	http  *http.Client

@@ -50,7 +50,8 @@ func networksOf(report service.ZoneReport) []network {
 	return all[:min(len(all), mostNetworks)]
 }
 
-// networkOf returns the network of an address and its country: the autonomous system, or a prefix where nobody knows that.
+// networkOf returns the network of an address and its country: the autonomous system, or a prefix where nobody knows
+// that.
 func networkOf(key string, origin service.Origin) (name, country string) {
 	if origin.ASN != 0 {
 		return fmt.Sprintf("AS%d %s", origin.ASN, origin.Organization), origin.Country

@@ -105,8 +105,8 @@ type overrideAgain struct {
 	Findings []lint.Finding
 }
 
-// writeOverride stores the override that a form asks for, of a key or network of a zone. It is not done if the form is wrong,
-// or probably not meant and not sent for the second time: the reader then gets it back.
+// writeOverride stores the override that a form asks for, of a key or network of a zone. It is not done if the form is
+// wrong, or probably not meant and not sent for the second time: the reader then gets it back.
 func (v *visit) writeOverride(
 	zone service.Zone, o service.Override, write func(context.Context, service.Override, string) (service.Override, error),
 ) (isDone bool, err error) {

@@ -217,8 +217,8 @@ func protected(next http.Handler) http.Handler {
 	})
 }
 
-// isEmbedded reports whether a page of another origin asks for a part of itself, such as a picture: it would cost a report
-// or an export, and nobody would see it.
+// isEmbedded reports whether a page of another origin asks for a part of itself, such as a picture: it would cost a
+// report or an export, and nobody would see it.
 func isEmbedded(r *http.Request) bool {
 	site, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Dest")
 	return (site == "cross-site" || site == "same-site") && dest != "" && dest != "document"

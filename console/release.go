@@ -58,8 +58,8 @@ func selection(zone string, txns []string) (zoneID int64, ids []uint64, err erro
 	return zoneID, slices.Compact(ids), nil
 }
 
-// keysOfLockouts returns the keys of those of the lockouts that hold still. They were on one page, so there are few between
-// the first and the last.
+// keysOfLockouts returns the keys of those of the lockouts that hold still. They were on one page, so there are few
+// between the first and the last.
 func (v *visit) keysOfLockouts(zone int64, ids []uint64) (keys []string, err error) {
 	query := lockout.Query{ZoneID: zone, Cursor: ids[0] + 1, Limit: lockout.MaxLimit}
 	for range mostPages {
@@ -103,11 +103,12 @@ type releasing struct {
 	// Total is how many lockouts there were when it began, and IsMore says that there were more than were counted.
 	Total  int
 	IsMore bool
-	// Released and Refused are how many buckets were released, and were not. Fault is the sentence of the last that was not.
+	// Released and Refused are how many buckets were released, and were not. Fault is the sentence of the last that was
+	// not.
 	Released, Refused int
 	Fault             string
-	// Next is from where on it goes on: lockouts that began at this txn or later are left alone. It comes from the page on which
-	// the reader saw the list.
+	// Next is from where on it goes on: lockouts that began at this txn or later are left alone. It comes from the page on
+	// which the reader saw the list.
 	Next   uint64
 	IsDone bool
 }
@@ -115,8 +116,8 @@ type releasing struct {
 // Left returns how many lockouts are left.
 func (r releasing) Left() int { return max(0, r.Total-r.Released-r.Refused) }
 
-// releaseAll releases the next lockouts of a zone, as many as one request may, and shows how far it is. The reader must have
-// typed the zone's id or description. The page sends its form again, by itself or by a button.
+// releaseAll releases the next lockouts of a zone, as many as one request may, and shows how far it is. The reader must
+// have typed the zone's id or description. The page sends its form again, by itself or by a button.
 func (v *visit) releaseAll() error {
 	r, err := v.releasing()
 	if err != nil {

@@ -58,7 +58,8 @@ type request struct {
 	needs access.Scope
 }
 
-// requests returns the requests of all pages and deeds, about the records that the test has made. sealed is the bucket of alice.
+// requests returns the requests of all pages and deeds, about the records that the test has made. sealed is the bucket
+// of alice.
 func requests(sealed string) []request {
 	why := func(values ...string) url.Values {
 		form := url.Values{"reason": {"a ticket"}}

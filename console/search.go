@@ -18,8 +18,8 @@ type search struct {
 	// Txn is the attempt whose id it is, or nil, and Attempt are the txns of the attempt whose id it is.
 	Txn     *service.Txn
 	Attempt []service.Txn
-	// IsFar says that the newest attempts are looked through for an id that is not remembered any more, which takes a while.
-	// ScannedUntil is how far back that went, or the zero time if it went through all.
+	// IsFar says that the newest attempts are looked through for an id that is not remembered any more, which takes a
+	// while. ScannedUntil is how far back that went, or the zero time if it went through all.
 	IsFar        bool
 	ScannedUntil time.Time
 	// Keys are the zones in which it may be a key, and Left how many zones were not looked at.

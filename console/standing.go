@@ -24,8 +24,8 @@ type standing struct {
 	Asked string
 }
 
-// standings looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many zones
-// were not looked at.
+// standings looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many
+// zones were not looked at.
 func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err error) {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {

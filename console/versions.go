@@ -51,8 +51,8 @@ func (v *visit) versions() error {
 	return v.show("versions", "Zones", fmt.Sprintf("Versions of zone %d", id), list)
 }
 
-// versionOf returns an entry with the settings that it changed in words, or as they stand in the audit if it is older than
-// these.
+// versionOf returns an entry with the settings that it changed in words, or as they stand in the audit if it is older
+// than these.
 func versionOf(e service.AuditEntry) version {
 	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
 	was, err := service.ZoneOfState(e.ZoneID, e.Before)

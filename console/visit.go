@@ -29,8 +29,8 @@ type visit struct {
 	reader access.Identity
 }
 
-// visit finds out who asks, by a token or, without one, by all that the request itself says. The error is that of the HTTP
-// interface, and wraps access.ErrUnauthenticated for a reader who is not known.
+// visit finds out who asks, by a token or, without one, by all that the request itself says. The error is that of the
+// HTTP interface, and wraps access.ErrUnauthenticated for a reader who is not known.
 func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
 	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
 		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: c.API, Caller: r}}))
@@ -92,8 +92,8 @@ func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) f
 	}
 }
 
-// needing returns a page or deed that is refused to readers without a scope. It is for forms, which ask the interface for less than
-// they offer.
+// needing returns a page or deed that is refused to readers without a scope. It is for forms, which ask the interface
+// for less than they offer.
 func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
@@ -128,8 +128,8 @@ func (v *visit) goTo(path string) error {
 	return nil
 }
 
-// confirmed returns the context of a deed whose form has a reason and the text that the reader had to type, which is called thing.
-// Otherwise fault says what is wrong.
+// confirmed returns the context of a deed whose form has a reason and the text that the reader had to type, which is
+// called thing. Otherwise fault says what is wrong.
 func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
 	ctx, err := v.because()
 	switch {

@@ -54,8 +54,8 @@ func (v *visit) zone(zone service.Zone) (err error) {
 	return v.show("zone", "Zones", "Zone "+strconv.FormatInt(zone.ID, 10), p)
 }
 
-// findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides are
-// looked at for readers who may see them.
+// findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides
+// are looked at for readers who may see them.
 func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 	var overrides []service.Override
 	if v.may(access.ScopeOverrides) {

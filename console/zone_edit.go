@@ -82,8 +82,8 @@ func (v *visit) editZone(zone service.Zone) error {
 	return v.showForm(http.StatusOK, zoneForm{Now: zone}, v.r.URL.Query())
 }
 
-// writeZone does with a form of a zone what its button says: "look", "preview", "save", "anyway" or "shadow", and behind a colon the
-// rate that was chosen in a preview.
+// writeZone does with a form of a zone what its button says: "look", "preview", "save", "anyway" or "shadow", and
+// behind a colon the rate that was chosen in a preview.
 func (v *visit) writeZone(zone service.Zone) error {
 	form := v.r.PostForm
 	deed, rate, _ := strings.Cut(form.Get("do"), ":")

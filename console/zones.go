@@ -27,7 +27,8 @@ type zoneRow struct {
 	Last *service.AuditEntry
 }
 
-// day is the last 24 hours of a zone that have begun, the present one included, so that its numbers can be repeated by SQL.
+// day is the last 24 hours of a zone that have begun, the present one included, so that its numbers can be repeated by
+// SQL.
 type day struct {
 	service.Totals
 	Since time.Time

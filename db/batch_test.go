@@ -24,7 +24,8 @@ const (
 	crowd     = 10
 )
 
-// crowded decides all checks in batches: with others that it adds, so that they share a batch, and once in four times without.
+// crowded decides all checks in batches: with others that it adds, so that they share a batch, and once in four times
+// without.
 type crowded struct{ store inBatches }
 
 func (c crowded) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {

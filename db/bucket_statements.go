@@ -49,9 +49,9 @@ func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen b
 	return isSeen, r.Send(ctx, e.conn)
 }
 
-// prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its
-// overrides, its lockout in zone_lockout and the account of the session. The error wraps service.ErrNotFound for an unknown
-// zone, and service.ErrInvalid for a clear key in a zone with key_form hmac.
+// prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its overrides, its lockout
+// in zone_lockout and the account of the session. The error wraps service.ErrNotFound for an unknown zone, and
+// service.ErrInvalid for a clear key in a zone with key_form hmac.
 func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, ended standing, err error) {
 	var r session.Reading
 	e.open(&r)

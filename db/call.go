@@ -35,7 +35,8 @@ func (s *Store) tries(what string, classify func(error) error) tries {
 	return tries{store: s, what: what, classify: classify, backoff: firstBackoff}
 }
 
-// next says whether there is a first or another try. err is the error of the try before; if no other one follows, next wraps it.
+// next says whether there is a first or another try. err is the error of the try before; if no other one follows, next
+// wraps it.
 func (t *tries) next(ctx context.Context, err *error) bool {
 	t.begun++
 	if *err == nil {

@@ -17,8 +17,8 @@ import (
 	"velocityd/tools/servicetest"
 )
 
-// TestStoreKeepsTheContract asks the store as the service does: it sends some checks to a procedure and others in a batch.
-// Each of these two ways is held to the whole contract by itself.
+// TestStoreKeepsTheContract asks the store as the service does: it sends some checks to a procedure and others in a
+// batch. Each of these two ways is held to the whole contract by itself.
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -14,8 +14,8 @@ const eventInstant = "2006-01-02T15:04:05.000000Z"
 
 const insertEvents = "INSERT INTO zone_event (created_at, type, zone_id, bucket_key, txn_id, data) VALUES "
 
-// tell writes the lockouts that begin into zone_lockout and zone_event, as the procedure begin_lockout does, and reports
-// whether there are any. It stands behind all else that names LAST_INSERT_ID(), which the events change.
+// tell writes the lockouts that begin into zone_lockout and zone_event, as the procedure begin_lockout does, and
+// reports whether there are any. It stands behind all else that names LAST_INSERT_ID(), which the events change.
 func (b *batch) tell(p *session.Packet, ruling *service.Ruling) bool {
 	begun := ruling.Locked()
 	if len(begun) == 0 {
@@ -55,8 +55,8 @@ func (e bucketWork) readStanding(r *session.Reading, bucket service.Bucket, into
 	})
 }
 
-// tellRelease writes the events of a release, as the trigger zone_audit_after_insert and the procedure release_lockout do,
-// and ends a lockout that stands.
+// tellRelease writes the events of a release, as the trigger zone_audit_after_insert and the procedure release_lockout
+// do, and ends a lockout that stands.
 func (e bucketWork) tellRelease(p *session.Packet, bucket service.Bucket, ended standing, account, principal, reason string) {
 	now := e.now.UTC().Format(eventInstant)
 	p.SQL(insertEvents + "(").Instant(e.now).SQL(",'" + string(event.BucketReleased) + "',").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).

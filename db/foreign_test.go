@@ -17,8 +17,8 @@ import (
 	"velocityd/tools/nightly"
 )
 
-// foreignSettings are variables that change how an engine reads or evaluates an expression, those first that once changed what a CHECK
-// or a procedure says, or that one obeys. Engines that do not have one are left out.
+// foreignSettings are variables that change how an engine reads or evaluates an expression, those first that once
+// changed what a CHECK or a procedure says, or that one obeys. Engines that do not have one are left out.
 func foreignSettings() []string {
 	seen := []string{
 		"default_collation_for_utf8mb4 = utf8mb4_general_ci", "character_set_collations = 'utf8mb4=utf8mb4_general_ci'",

@@ -77,8 +77,8 @@ func TestClusterHistoryPagesHaveTxnsOfAllShards(t *testing.T) {
 	}
 }
 
-// TestClusterRetentionAndTotalsReachAllShards puts old txns and new ones on both shards. The old ones have the lowest ids,
-// as those of a grown history.
+// TestClusterRetentionAndTotalsReachAllShards puts old txns and new ones on both shards. The old ones have the lowest
+// ids, as those of a grown history.
 func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	t.Parallel()
 	z := service.Zone{ID: 1063, Description: "retention", Rate: 9, Window: time.Hour}

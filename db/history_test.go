@@ -97,7 +97,8 @@ func TestAHistoryOfSixtyDaysIsReadRight(t *testing.T) {
 	})
 }
 
-// marksChangeNoPage holds pages against a plain reading of the rule, with no marks, few and many: these change the speed alone.
+// marksChangeNoPage holds pages against a plain reading of the rule, with no marks, few and many: these change the
+// speed alone.
 func marksChangeNoPage(t *testing.T, d *enginetest.Database, begin time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	var some []uint64

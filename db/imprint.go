@@ -81,9 +81,9 @@ func writeImprint(p *session.Packet, imprint service.Imprint) {
 	p.SQL(",x'").SQL(hex.EncodeToString(imprint[:])).SQL("'")
 }
 
-// writeImprintKeys writes the keys of the buckets in which a ruling tried a secret, and until when they are needed. A key that was
-// made anew is written although no attempt is charged: the procedure find_imprint does the same, and after the clock was set back
-// both compare with the same imprints.
+// writeImprintKeys writes the keys of the buckets in which a ruling tried a secret, and until when they are needed. A
+// key that was made anew is written although no attempt is charged: the procedure find_imprint does the same, and after
+// the clock was set back both compare with the same imprints.
 func (b *batch) writeImprintKeys(p *session.Packet, ruling *service.Ruling) {
 	for i, bucket := range b.buckets {
 		if !ruling.Tried[bucket] {

@@ -127,7 +127,8 @@ type reading struct {
 	columns   int
 	statement string
 	row       func([]driver.Value) error
-	// mayBeHidden says that an account without the right, or a database without the table, is told less: there is enough else to say.
+	// mayBeHidden says that an account without the right, or a database without the table, is told less: there is enough
+	// else to say.
 	mayBeHidden bool
 }
 

@@ -22,8 +22,8 @@ type Plan struct {
 	Err         error  // why it cannot be told
 }
 
-// explainDecision asks how the engine carries out what a batch reads. The buckets are of two zones, because an engine looks a single
-// row up before it says how it would.
+// explainDecision asks how the engine carries out what a batch reads. The buckets are of two zones, because an engine
+// looks a single row up before it says how it would.
 func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
 	buckets := []service.Bucket{nobodysBucket(), nobodysBucket()}
 	buckets[1].ZoneID--
@@ -48,8 +48,9 @@ func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
 	return plans
 }
 
-// explainPlan returns the index that the engine would use for the statement of a plan. TiDB does not name a table's own key. Which
-// index a shard of Vitess reads is its MySQL's to say, but vtgate must send the statement to one shard alone.
+// explainPlan returns the index that the engine would use for the statement of a plan. TiDB does not name a table's own
+// key. Which index a shard of Vitess reads is its MySQL's to say, but vtgate must send the statement to one shard
+// alone.
 func explainPlan(ctx context.Context, conn *session.Conn, plan Plan, statement string) (index string, err error) {
 	if conn.Engine == engine.Vitess {
 		_, lines, err := explainRows(ctx, conn, "VEXPLAIN PLAN "+statement)

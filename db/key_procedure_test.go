@@ -29,8 +29,9 @@ func keyedZones() (zones []service.Zone) {
 	return zones
 }
 
-// FuzzProceduresTakeNormalKeys holds the procedures against the service: a key that the service leaves as it is, they take. Of
-// names they refuse ASCII capitals and blanks around, of addresses everything that the service writes otherwise or refuses.
+// FuzzProceduresTakeNormalKeys holds the procedures against the service: a key that the service leaves as it is, they
+// take. Of names they refuse ASCII capitals and blanks around, of addresses everything that the service writes
+// otherwise or refuses.
 func FuzzProceduresTakeNormalKeys(f *testing.F) {
 	for _, key := range []string{
 		"mallory", "Mallory", "MALLORY", "mallory ", " mallory", "\u00a0mallory", "mallory\u3000", "mallory\u2028", "\u1680mallory",
@@ -100,8 +101,8 @@ func callBySQL(t *testing.T, d *enginetest.Database, statement string, args ...a
 	return rows.Err()
 }
 
-// TestKeysBySQLAreInTheirZonesForm asks each public procedure that takes a key, before its bucket has a row and when a row of a
-// time with another rule is there.
+// TestKeysBySQLAreInTheirZonesForm asks each public procedure that takes a key, before its bucket has a row and when a
+// row of a time with another rule is there.
 func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 	t.Parallel()
 	bad := map[string]int64{

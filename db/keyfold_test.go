@@ -82,7 +82,8 @@ func characters() (all []string) {
 	return all
 }
 
-// unitsOf cuts a weight into those of letters. Weights of letters without an entry, such as most of Han, have two parts.
+// unitsOf cuts a weight into those of letters. Weights of letters without an entry, such as most of Han, have two
+// parts.
 func unitsOf(weight string) (units []string) {
 	for weight != "" {
 		length := 4

@@ -161,8 +161,8 @@ func (mysqlDialect) prove(ctx context.Context, conn *session.Conn, of way) error
 	return nil
 }
 
-// leastStack is the thread_stack that the procedures of reports, the deepest ones, need. With 8 KiB (MySQL) or 16 KiB (MariaDB)
-// less they end in errStack, and those of checks do not.
+// leastStack is the thread_stack that the procedures of reports, the deepest ones, need. With 8 KiB (MySQL) or 16 KiB
+// (MariaDB) less they end in errStack, and those of checks do not.
 func leastStack(isMariaDB bool) int64 {
 	if isMariaDB {
 		return 160 << 10
@@ -188,7 +188,8 @@ func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns in
 	if txns == 0 {
 		return 0, nil
 	}
-	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to COMMIT.
+	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to
+	// COMMIT.
 	inserted := 1 + before
 	result, ok := answer.(mysql.Result)
 	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {

@@ -13,9 +13,10 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestAPartitionedHistoryIsPruned holds that a check, a report and a look-up by an id read the partitions of their time,
-// however many days of history there are. The engine counts how often it looks a key up, once in each partition that it
-// reads. Only a key without rows is looked for everywhere, once among the txns that count and once among the others.
+// TestAPartitionedHistoryIsPruned holds that a check, a report and a look-up by an id read the partitions of their
+// time, however many days of history there are. The engine counts how often it looks a key up, once in each partition
+// that it reads. Only a key without rows is looked for everywhere, once among the txns that count and once among the
+// others.
 func TestAPartitionedHistoryIsPruned(t *testing.T) {
 	t.Parallel()
 	const few, many = 10, 60

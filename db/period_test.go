@@ -13,8 +13,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestPeriodsBeginAlikeInGoAndInSQL asks both for the bounds of periods at random instants of 230 years, many of them at
-// the edge of a month.
+// TestPeriodsBeginAlikeInGoAndInSQL asks both for the bounds of periods at random instants of 230 years, many of them
+// at the edge of a month.
 func TestPeriodsBeginAlikeInGoAndInSQL(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -70,8 +70,8 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 	}
 }
 
-// TestPortableStoreKeepsTheContract holds TiDB to the whole contract (make test-tidb), and MySQL to what is done there by
-// statements in place of procedures and triggers.
+// TestPortableStoreKeepsTheContract holds TiDB to the whole contract (make test-tidb), and MySQL to what is done there
+// by statements in place of procedures and triggers.
 func TestPortableStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	open := func(t *testing.T) servicetest.Subject { return newPortableBench(t, enginetest.Portable(t)) }

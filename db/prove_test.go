@@ -44,7 +44,8 @@ func proveAll(t *testing.T, store *Store, o prover.Options) (kinds []limits.Kind
 	return slices.Compact(kinds), result
 }
 
-// agePast moves all that was recorded, and the changes of zones, ten minutes into the past, so that no slack excuses it.
+// agePast moves all that was recorded, and the changes of zones, ten minutes into the past, so that no slack excuses
+// it.
 func agePast(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	const ago = " - INTERVAL 10 MINUTE"
@@ -54,8 +55,8 @@ func agePast(t *testing.T, d *enginetest.Database) {
 	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
 }
 
-// TestEachBadRowIsFound records attempts as callers do, and then lets somebody with SQL change or remove one row: each kind
-// of change is found, and nothing is found before.
+// TestEachBadRowIsFound records attempts as callers do, and then lets somebody with SQL change or remove one row: each
+// kind of change is found, and nothing is found before.
 func TestEachBadRowIsFound(t *testing.T) {
 	t.Parallel()
 	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
@@ -126,8 +127,8 @@ func TestEachBadRowIsFound(t *testing.T) {
 	})
 }
 
-// TestTheAuditTellsWhichLimitHeldWhen narrows a zone two hours ago, and ends an override half an hour ago: rows that were put
-// in since and before are proven by the limit of their time.
+// TestTheAuditTellsWhichLimitHeldWhen narrows a zone two hours ago, and ends an override half an hour ago: rows that
+// were put in since and before are proven by the limit of their time.
 func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 	t.Parallel()
 	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
@@ -180,8 +181,8 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 	})
 }
 
-// attemptLogins lets a login be tried until its user and its address are full, with attempt ids, a success that gives its place
-// back, and a release.
+// attemptLogins lets a login be tried until its user and its address are full, with attempt ids, a success that gives
+// its place back, and a release.
 func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 	t.Helper()
 	try := func(id string) service.Decision {

@@ -52,8 +52,8 @@ func (p *proof) ask(ctx context.Context, conn *session.Conn) error {
 	return nil
 }
 
-// obstacleIn returns the obstacle of a packet of which so many statements with rows were answered before an error: what the next
-// statement needs.
+// obstacleIn returns the obstacle of a packet of which so many statements with rows were answered before an error: what
+// the next statement needs.
 func obstacleIn(packet string, answered int, err error) obstacle {
 	for statement := range strings.SplitSeq(packet, ";") {
 		statement = strings.TrimPrefix(strings.TrimSpace(statement), explainInVitess)
@@ -90,14 +90,15 @@ func nameBehind(statement, words string) string {
 	return rest[:end]
 }
 
-// nobodysBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or more. So
-// conditions on it find no row, and lock none.
+// nobodysBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or
+// more. So conditions on it find no row, and lock none.
 func nobodysBucket() service.Bucket {
 	id := rand.Uint64()
 	return service.Bucket{Key: fmt.Sprintf("100::%x:%x:%x:%x", id>>48, id>>32&0xffff, id>>16&0xffff, id&0xffff)}
 }
 
-// rehearsal returns a batch of checks of one bucket each, whose zones do not exist and are taken to have all that a batch reads for.
+// rehearsal returns a batch of checks of one bucket each, whose zones do not exist and are taken to have all that a
+// batch reads for.
 func rehearsal(conn *session.Conn, buckets []service.Bucket) *batch {
 	known, plans := newHints(seenGroup), map[int64]zonePlan{}
 	checks := make([]service.Check, len(buckets))
@@ -115,8 +116,8 @@ func rehearsal(conn *session.Conn, buckets []service.Bucket) *batch {
 	return b
 }
 
-// proveLimits proves what a decision reads besides buckets. On engines with procedures it calls those that decide a lone check and,
-// if reports is true, record outcomes: these begin transactions of their own.
+// proveLimits proves what a decision reads besides buckets. On engines with procedures it calls those that decide a
+// lone check and, if reports is true, record outcomes: these begin transactions of their own.
 func proveLimits(ctx context.Context, conn *session.Conn, reports bool) error {
 	d := dialectOf(conn.Engine)
 	if err := d.prove(ctx, conn, checking); err != nil {
@@ -136,8 +137,8 @@ func proveLimits(ctx context.Context, conn *session.Conn, reports bool) error {
 	return r.ask(ctx, conn)
 }
 
-// proveBuckets sends all that a check and, if reports is true, a report reads and writes of buckets, and rolls back. No statement
-// finds a row.
+// proveBuckets sends all that a check and, if reports is true, a report reads and writes of buckets, and rolls back. No
+// statement finds a row.
 func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Bucket, reports bool) error {
 	var r proof
 	b := rehearsal(conn, buckets)
@@ -187,10 +188,10 @@ func (b *batch) emptyHanded() *service.Ruling {
 // a second they are used up in two minutes.
 const lastIDs = "SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > 18446744073708503039 LIMIT 1"
 
-// proveRecording records an attempt of a bucket that no other session names, and takes it back. It finds what statements
-// without rows hide, such as partitions that end in the past. A session that has locked rows beside those, such as a
-// reader who locks the end of a table, holds up the recording, and may hold up no check at all. So one
-// that waits for a lock, or does not end in time, proves nothing.
+// proveRecording records an attempt of a bucket that no other session names, and takes it back. It finds what
+// statements without rows hide, such as partitions that end in the past. A session that has locked rows beside those,
+// such as a reader who locks the end of a table, holds up the recording, and may hold up no check at all. So one that
+// waits for a lock, or does not end in time, proves nothing.
 func (p *Probe) proveRecording(ctx context.Context, patience time.Duration) error {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -83,8 +83,8 @@ func (p *Probe) proveAll(ctx context.Context, conn *session.Conn, reports bool) 
 	return proveBuckets(ctx, conn, buckets, reports)
 }
 
-// bucketOn returns a bucket on the shard that has a place in a map. While shards are split, two may have one range, and a place none:
-// then the bucket is on another.
+// bucketOn returns a bucket on the shard that has a place in a map. While shards are split, two may have one range, and
+// a place none: then the bucket is on another.
 func bucketOn(shards *session.ShardMap, place int) (bucket service.Bucket) {
 	const tries = 1 << 14
 	for range tries {

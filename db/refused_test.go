@@ -41,8 +41,8 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 	})
 }
 
-// refusedBySQL are statements by the number of the error that tells why, or by 0, where any number will do. Of the txns that they name
-// the first has failed, and the second was blocked.
+// refusedBySQL are statements by the number of the error that tells why, or by 0, where any number will do. Of the txns
+// that they name the first has failed, and the second was blocked.
 func refusedBySQL(failed, blocked uint64) map[uint16][]string {
 	several := func(bucket string) string { return "CALL check_velocity_buckets('[" + bucket + "]', NULL)" }
 	unknown := func(id string) string {

@@ -273,7 +273,8 @@ func (b byStatements) Peek(ctx context.Context, bucket service.Bucket) (service.
 	return b.plain.Peek(ctx, bucket)
 }
 
-// EventsOf returns each event once: the trigger on zone_audit tells those of an edit, and so does the edit by statements.
+// EventsOf returns each event once: the trigger on zone_audit tells those of an edit, and so does the edit by
+// statements.
 func (b byStatements) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
 	tb.Helper()
 	return slices.CompactFunc(b.bench.EventsOf(tb, bucket), func(one, next event.Event) bool {

@@ -9,8 +9,8 @@ import (
 	"velocityd/service"
 )
 
-// After a write timed out on a lock, shared batches skip that bucket for stuckFor. A batch that may wait records all the
-// same: if it times out again, that restarts the period.
+// After a write timed out on a lock, shared batches skip that bucket for stuckFor. A batch that may wait records all
+// the same: if it times out again, that restarts the period.
 const stuckFor = 5 * time.Second
 
 // stuck remembers which writes have recently timed out on a lock of another session. A locking read,

@@ -142,7 +142,8 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 	})
 }
 
-// TestSecondInstanceSendsNoEventBesideFirst holds the first one at its first event until the second one has had its turn.
+// TestSecondInstanceSendsNoEventBesideFirst holds the first one at its first event until the second one has had its
+// turn.
 func TestSecondInstanceSendsNoEventBesideFirst(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
@@ -285,7 +286,8 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 	})
 }
 
-// TestAReceiverThatHangsDelaysNoOther holds the answer of the first receiver until the second one has events that came later.
+// TestAReceiverThatHangsDelaysNoOther holds the answer of the first receiver until the second one has events that came
+// later.
 func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -288,8 +288,9 @@ func TestOpenZoneInsertHoldsUpNoCheck(t *testing.T) {
 	})
 }
 
-// TestZonesNeedingWholeRuleAreJudgedByIt writes such zones by plain SQL and by the store. None of them was narrowed, so a
-// plain count would let each second attempt pass: by check_velocity for a lone check, by the store for several at once.
+// TestZonesNeedingWholeRuleAreJudgedByIt writes such zones by plain SQL and by the store. None of them was narrowed, so
+// a plain count would let each second attempt pass: by check_velocity for a lone check, by the store for several at
+// once.
 func TestZonesNeedingWholeRuleAreJudgedByIt(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {

@@ -19,8 +19,8 @@ import (
 // patience is how long a machine may take for one thing.
 const patience = 2 * time.Minute
 
-// machine is a small Debian that runs: its systemd is the first process of namespaces, its disk is a layer in memory over
-// the folder of tools/debian-root.sh, and its network is a loopback that no other process sees.
+// machine is a small Debian that runs: its systemd is the first process of namespaces, its disk is a layer in memory
+// over the folder of tools/debian-root.sh, and its network is a loopback that no other process sees.
 type machine struct {
 	t   *testing.T
 	pid int
@@ -84,8 +84,8 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// try runs a script on the machine, as root in /root, and returns its output. The script finds the variables that scripts
-// before it have exported.
+// try runs a script on the machine, as root in /root, and returns its output. The script finds the variables that
+// scripts before it have exported.
 func (m *machine) try(script string) (string, error) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)

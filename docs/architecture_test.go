@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// roomImports returns, for each folder at the top that holds Go, the other such folders that it imports, without those of tests.
+// roomImports returns, for each folder at the top that holds Go, the other such folders that it imports, without those
+// of tests.
 func roomImports(t *testing.T) map[string][]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")

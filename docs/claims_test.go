@@ -14,8 +14,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestTheClientsOfOtherLanguagesKeepTheirClaims runs the tests of client/python and client/typescript against a real service and the
-// faults in front of it. The ids of its txns are above 2^53.
+// TestTheClientsOfOtherLanguagesKeepTheirClaims runs the tests of client/python and client/typescript against a real
+// service and the faults in front of it. The ids of its txns are above 2^53.
 func TestTheClientsOfOtherLanguagesKeepTheirClaims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, enginetest.First(t), buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
@@ -49,7 +49,8 @@ VELOCITY_DSN='velocity:`+w.secrets["velocity"]+"@"+printedServer+`/velocityd' ve
 	})
 }
 
-// testPython installs the wheel, and then the folder, each in a separate environment, and runs the tests on the wheel's.
+// testPython installs the wheel, and then the folder, each in a separate environment, and runs the tests on the
+// wheel's.
 func testPython(t *testing.T, environ []string) {
 	dist := packed(t)
 	for _, from := range []string{filepath.Join(dist, "velocityd-0.1.0-py3-none-any.whl"), "../client/python"} {
@@ -113,7 +114,8 @@ func runIn(t *testing.T, folder string, environ []string, name string, args ...s
 // errLeftOut says that there is nothing to run or to pack the clients with, and that CI is not true.
 var errLeftOut = errors.New("left out")
 
-// pack makes the packages of the clients, once for all tests, as `make package` does, and returns the folder that has them.
+// pack makes the packages of the clients, once for all tests, as `make package` does, and returns the folder that has
+// them.
 var pack = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // see above
 	if err := cmp.Or(leftOut("python3"), leftOut("node"), leftOut("npm")); err != nil {
 		return "", fmt.Errorf("%w: %w", errLeftOut, err)

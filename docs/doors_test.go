@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// configurations is what a block of a gateway's page may be written in. Such a block is a file of doors, whose tests run it,
-// and the page's shell as well.
+// configurations is what a block of a gateway's page may be written in. Such a block is a file of doors, whose tests
+// run it, and the page's shell as well.
 func configurations() []string {
 	return []string{"nginx", "caddy", "haproxy", "lua", "unlang", "dovecot", "pam", "sshd", "fail2ban", "bash", "yaml"}
 }

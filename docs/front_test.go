@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// front stands before a real service, and behaves as its path says: /NAME/FAULT+FAULT/v1/check is the first fault at the first request
-// of this name, the second at the next, and the last one from then on. /NAME/log lists the requests of a name.
+// front stands before a real service, and behaves as its path says: /NAME/FAULT+FAULT/v1/check is the first fault at
+// the first request of this name, the second at the next, and the last one from then on. /NAME/log lists the requests
+// of a name.
 type front struct {
 	service string
 	began   time.Time

@@ -18,8 +18,8 @@ func foreignNames() []string {
 		"DefaultServeMux HealthServer DenyHandler xTIMES W3C basicAuth digestAuth")
 }
 
-// TestCommentsNameWhatExists finds names such as tryOne and ErrBusy in comments of Go that no code, SQL or file of settings has:
-// they were renamed or are gone.
+// TestCommentsNameWhatExists finds names such as tryOne and ErrBusy in comments of Go that no code, SQL or file of
+// settings has: they were renamed or are gone.
 func TestCommentsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	list, err := exec.CommandContext(t.Context(), "git", "-C", "..", "ls-files").Output()

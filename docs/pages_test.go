@@ -40,7 +40,8 @@ func TestPagesLinkToWhatExists(t *testing.T) {
 	}
 }
 
-// TestTablesAreWhole finds rows that have another number of columns than their head, and those that a blank line cuts off.
+// TestTablesAreWhole finds rows that have another number of columns than their head, and those that a blank line cuts
+// off.
 func TestTablesAreWhole(t *testing.T) {
 	t.Parallel()
 	rule := regexp.MustCompile(`^\|(?: *:?-+:? *\|)+$`)

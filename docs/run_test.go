@@ -158,8 +158,8 @@ func (w *world) compare(b block) error {
 	return nil
 }
 
-// leftOut returns an error if an interpreter is not there and its programs are left out. With CI=true it must be there, and its
-// programs are run in any case.
+// leftOut returns an error if an interpreter is not there and its programs are left out. With CI=true it must be there,
+// and its programs are run in any case.
 func leftOut(name string) error {
 	if _, err := exec.LookPath(name); err != nil && os.Getenv("CI") != "true" {
 		return err

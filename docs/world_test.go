@@ -120,8 +120,8 @@ func newWorld(t *testing.T, engine *enginetest.Engine, program, page string, blo
 	return w
 }
 
-// serverOf returns an empty database. That of the granting page, which sets variables of its server for all sessions, is on a server
-// of the page alone.
+// serverOf returns an empty database. That of the granting page, which sets variables of its server for all sessions,
+// is on a server of the page alone.
 func serverOf(t *testing.T, engine *enginetest.Engine, page string) *enginetest.Database {
 	t.Helper()
 	if page == grantingPage {
@@ -174,8 +174,8 @@ func (w *world) grant() {
 	}
 }
 
-// TestTheOwnerIsGrantedWhatItNeeds holds the two lists of rights that the program cannot grant by itself against the program's: that of
-// the page, and that of the compose file's secrets.
+// TestTheOwnerIsGrantedWhatItNeeds holds the two lists of rights that the program cannot grant by itself against the
+// program's: that of the page, and that of the compose file's secrets.
 func TestTheOwnerIsGrantedWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	want := slices.Sorted(slices.Values(roles.Rights(migrations.MySQL, roles.Owner)[0].Privileges))

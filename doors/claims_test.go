@@ -104,7 +104,8 @@ func (d door) prove(t *testing.T) {
 	}
 }
 
-// refuses holds that the application sees `rate` guesses, each with the id of a txn, and no further one; and that others go on.
+// refuses holds that the application sees `rate` guesses, each with the id of a txn, and no further one; and that
+// others go on.
 func (d door) refuses(t *testing.T, w *world, at string) {
 	const from, user = "127.0.1.1", "mallory"
 	d.guess(t, at, from, user, userRate)
@@ -151,8 +152,8 @@ func (d door) givesBack(t *testing.T, w *world, at string) {
 	}
 }
 
-// keeps holds that users' names reach velocityd as they are, and that requests reach the application untouched, with bodies in
-// chunks as well.
+// keeps holds that users' names reach velocityd as they are, and that requests reach the application untouched, with
+// bodies in chunks as well.
 func (d door) keeps(t *testing.T, w *world, at string) {
 	for i, name := range []string{`o'brien "the" admin\`, "a b", "100%41+x", "zoë 名", "a&username=c;d", "<b>,{c}"} {
 		sent := d.login(t, at, name, right)
@@ -222,8 +223,8 @@ func (d door) distrusts(t *testing.T, w *world, at string) {
 	}
 }
 
-// whileAway holds the answer that the user gets when nobody listens, and when nobody answers. A gateway that is configured to
-// fail open lets him pass, with his body.
+// whileAway holds the answer that the user gets when nobody listens, and when nobody answers. A gateway that is
+// configured to fail open lets him pass, with his body.
 func (d door) whileAway(t *testing.T, _ *world, _ string) {
 	for name, at := range map[string]string{"refuses": freeAddress(t), "is silent": silent(t)} {
 		w := away(t, at)
@@ -244,8 +245,8 @@ func (d door) whileAway(t *testing.T, _ *world, _ string) {
 	}
 }
 
-// whileBusy holds the answer that the user gets when velocityd cannot decide and says so. Only a gate with `busy: allow` lets
-// him pass then. The gateway does not.
+// whileBusy holds the answer that the user gets when velocityd cannot decide and says so. Only a gate with `busy:
+// allow` lets him pass then. The gateway does not.
 func (d door) whileBusy(t *testing.T, _ *world, _ string) {
 	w := away(t, busy(t))
 	if r := d.try(t, d.start(t, w), "127.0.1.7", "alice", right); r.status != d.busy || len(w.app.of("alice")) > 0 {

@@ -23,8 +23,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// dovecotMain stands for Debian's dovecot.conf: folders of the test, IMAP alone, and a list of users whose passwords are all
-// "right". A refused login is answered at once, however often it was refused.
+// dovecotMain stands for Debian's dovecot.conf: folders of the test, IMAP alone, and a list of users whose passwords
+// are all "right". A refused login is answered at once, however often it was refused.
 const dovecotMain = `base_dir = FOLDER/run
 state_dir = FOLDER/run
 log_path = /dev/stderr
@@ -91,7 +91,8 @@ func startDovecot(t *testing.T, w *world, replace ...string) dovecot {
 	return d
 }
 
-// sharedFolder returns a folder for Dovecot, which drops its rights. It has a short path, because those of sockets are bounded.
+// sharedFolder returns a folder for Dovecot, which drops its rights. It has a short path, because those of sockets are
+// bounded.
 func sharedFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "dovecot") //nolint:usetesting // see above

@@ -90,8 +90,8 @@ func (r route) takes(method, path string) bool {
 }
 
 // envoy does as Envoy's ext_authz filter does, because no Envoy can be had here. It follows Envoy's
-// source/extensions/filters/common/ext_authz (ext_authz_http_impl.cc, ext_authz_grpc_impl.cc, check_request_utils.cc), and the HTTP
-// connection manager for the headers that use_remote_address makes.
+// source/extensions/filters/common/ext_authz (ext_authz_http_impl.cc, ext_authz_grpc_impl.cc, check_request_utils.cc),
+// and the HTTP connection manager for the headers that use_remote_address makes.
 type envoy struct {
 	filter      extAuthz
 	routes      []route
@@ -150,8 +150,8 @@ func (e envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.application.ServeHTTP(w, r)
 }
 
-// ownHeaders does as use_remote_address: the client's address is appended to X-Forwarded-For, and the id of the request is
-// Envoy's, because the client is not an internal one.
+// ownHeaders does as use_remote_address: the client's address is appended to X-Forwarded-For, and the id of the request
+// is Envoy's, because the client is not an internal one.
 func (envoy) ownHeaders(r *http.Request) {
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	if prior := r.Header.Get("X-Forwarded-For"); prior != "" {
@@ -191,8 +191,8 @@ func (e envoy) check(r *http.Request, body []byte) (reply, error) {
 	return reply{response.StatusCode, response.Header, string(text)}, err
 }
 
-// checkOverGRPC sends the message of the filter, with each field of the header and the body as bytes. What the answer says of the
-// request's header is done to it.
+// checkOverGRPC sends the message of the filter, with each field of the header and the body as bytes. What the answer
+// says of the request's header is done to it.
 func (e envoy) checkOverGRPC(r *http.Request, body []byte, extensions map[string]string) (reply, error) {
 	service := e.filter.GRPCService
 	ctx, cancel := context.WithTimeout(r.Context(), service.Timeout)

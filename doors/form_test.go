@@ -10,8 +10,8 @@ import (
 	"velocityd/service"
 )
 
-// TestPagesThatAreNoLoginAreFree has a browser read pages more often than either zone allows, and log in then. No other page than that of
-// the form is a route of Envoy's configuration.
+// TestPagesThatAreNoLoginAreFree has a browser read pages more often than either zone allows, and log in then. No other
+// page than that of the form is a route of Envoy's configuration.
 func TestPagesThatAreNoLoginAreFree(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, *world, ...string) string{

@@ -73,7 +73,8 @@ func TestHAProxyRefusesFormWithInvisibleUser(t *testing.T) {
 	}
 }
 
-// TestHAProxyShowsTheGateAllCredentials sends two of them, of which the application may take the other one than the gate.
+// TestHAProxyShowsTheGateAllCredentials sends two of them, of which the application may take the other one than the
+// gate.
 func TestHAProxyShowsTheGateAllCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")

@@ -22,7 +22,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// kratosSettings are those of Kratos: log-ins by password, public and admin port, the address that browsers use, a schema.
+// kratosSettings are those of Kratos: log-ins by password, public and admin port, the address that browsers use, a
+// schema.
 const kratosSettings = `serve:
   public: {host: 127.0.0.1, port: PUBLIC, base_url: "BASE/"}
   admin: {host: 127.0.0.1, port: ADMIN}
@@ -79,8 +80,8 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 	return public
 }
 
-// TestKratosBehindTheProxy logs in as an app, by JSON, and as a browser, by the form of Kratos' flow, with wrong passwords and the
-// right one; and holds the outcomes in the history.
+// TestKratosBehindTheProxy logs in as an app, by JSON, and as a browser, by the form of Kratos' flow, with wrong
+// passwords and the right one; and holds the outcomes in the history.
 func TestKratosBehindTheProxy(t *testing.T) {
 	t.Parallel()
 	program := gateway(t, "kratos")

@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// prologue is one line of shell before each block. It holds make against the Makefile in place of running it, and lets radclient
-// find its dictionaries.
+// prologue is one line of shell before each block. It holds make against the Makefile in place of running it, and lets
+// radclient find its dictionaries.
 const prologue = `set -eu; cd "$PROJECT"; velocityd() { bin/velocityd-doors "$@"; }; make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; doveadm() { "$DOORS/doveadm" "$@"; }; `
 
-// TestTheBlocksOfEachPageRun runs the shell of a page against the gateway that the page configures, and holds what it prints
-// against the block of text behind it, or the comment at its end. That the page shows the files of this folder, a test of docs holds.
+// TestTheBlocksOfEachPageRun runs the shell of a page against the gateway that the page configures, and holds what it
+// prints against the block of text behind it, or the comment at its end. That the page shows the files of this folder,
+// a test of docs holds.
 func TestTheBlocksOfEachPageRun(t *testing.T) {
 	t.Parallel()
 	radius := func(t *testing.T, w *world, _ ...string) string {

@@ -18,8 +18,8 @@ import (
 // rightHash is the password "right" as shadow(5) has it.
 const rightHash = "$6$velocityd$IOFB8DB.hd9KzLAUjbCY/kg1CYB/uqqYu4iO84W/6kYYZMRLe17pC8YHJy4WyicbcEF1nXnT4kjxfazvdw86/0"
 
-// enterHost runs a program in a mount namespace with the /etc of a test in front of the machine's, and nothing in /run and in the
-// folder of logs.
+// enterHost runs a program in a mount namespace with the /etc of a test in front of the machine's, and nothing in /run
+// and in the folder of logs.
 const enterHost = `#!/bin/sh
 exec unshare --mount sh -ec '
   mount -t overlay overlay -o "lowerdir=ETC:/etc" /etc

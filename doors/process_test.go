@@ -26,8 +26,8 @@ type process struct {
 	ended   chan struct{}
 }
 
-// start starts a program with more variables in its environment, and a temporary folder as its home. Its log is shown if the
-// test fails.
+// start starts a program with more variables in its environment, and a temporary folder as its home. Its log is shown
+// if the test fails.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	folder := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// startTraefik starts the program of tools/traefik, which serves by Traefik's own code: its reader of the file, its rules and its
-// ForwardAuth.
+// startTraefik starts the program of tools/traefik, which serves by Traefik's own code: its reader of the file, its
+// rules and its ForwardAuth.
 func startTraefik(t *testing.T, w *world, replace ...string) string {
 	t.Helper()
 	program, listen := gateway(t, "traefik-forward"), freeAddress(t)
@@ -19,8 +19,8 @@ func startTraefik(t *testing.T, w *world, replace ...string) string {
 	return "http://" + listen
 }
 
-// TestTraefikGuardsUsersOfALoginForm has the application report by the id of the txn: Traefik makes no id of the attempt. It can
-// send no token, so velocityd knows it by a client certificate or, here, asks nobody who he is.
+// TestTraefikGuardsUsersOfALoginForm has the application report by the id of the txn: Traefik makes no id of the
+// attempt. It can send no token, so velocityd knows it by a client certificate or, here, asks nobody who he is.
 func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }

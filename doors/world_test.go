@@ -44,8 +44,8 @@ type world struct {
 	token    string
 }
 
-// newWorld starts velocityd with the gates of this folder and more flags. 127.0.0.1 is the address of the one proxy that it
-// believes. Callers need a token with --require-auth alone.
+// newWorld starts velocityd with the gates of this folder and more flags. 127.0.0.1 is the address of the one proxy
+// that it believes. Callers need a token with --require-auth alone.
 func newWorld(t *testing.T, flags ...string) *world {
 	t.Helper()
 	w := &world{app: newApplication(t), address: freeAddress(t), grpc: freeAddress(t), db: enginetest.First(t).Database(t,
@@ -97,7 +97,8 @@ type secrets struct {
 	client handlerstest.Mount
 }
 
-// overTLS starts a second velocityd on the world's database, which speaks TLS and asks for certificates of clients or tokens.
+// overTLS starts a second velocityd on the world's database, which speaks TLS and asks for certificates of clients or
+// tokens.
 func (w *world) overTLS(t *testing.T) (*world, secrets) {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
@@ -162,8 +163,8 @@ func text(t *testing.T, name string) string {
 	return string(content)
 }
 
-// write writes a configuration to a temporary folder, with the addresses of the world and of the gateway in place of those
-// that docs/doors prints. replace has more pairs, which come first.
+// write writes a configuration to a temporary folder, with the addresses of the world and of the gateway in place of
+// those that docs/doors prints. replace has more pairs, which come first.
 func (w *world) write(t *testing.T, name, text, listen string, replace ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

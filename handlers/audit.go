@@ -22,8 +22,8 @@ const (
 	paramBy      = "by"
 )
 
-// listAudit answers GET /v1/audit with one page. A caller who is bound to zones gets the entries of these zones alone, and
-// so none about tokens and webhooks.
+// listAudit answers GET /v1/audit with one page. A caller who is bound to zones gets the entries of these zones alone,
+// and so none about tokens and webhooks.
 func (s *server) listAudit(x *exchange) error {
 	query, err := decodeAudit(x.Request().URL.RawQuery)
 	if err != nil {
@@ -71,7 +71,8 @@ func decodeAudit(raw string) (service.AuditQuery, error) {
 	return q, nil
 }
 
-// withoutAttempt returns the filter of an export without its attempt id, which is the secret of the login server that sent it.
+// withoutAttempt returns the filter of an export without its attempt id, which is the secret of the login server that
+// sent it.
 func withoutAttempt(filter []byte) []byte {
 	var members map[string]jsontext.Value
 	if json.Unmarshal(filter, &members) != nil {

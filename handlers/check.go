@@ -98,7 +98,8 @@ func (s *server) postChecks(x *exchange) error {
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter. For a caller in this process the error of a lone check is that of the call, which it gets as it is.
+// decide asks the Limiter. For a caller in this process the error of a lone check is that of the call, which it gets as
+// it is.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.asked.Checks = checks
 	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)

@@ -12,7 +12,8 @@ import (
 	"velocityd/service"
 )
 
-// degraded answers each check as a Circuit does: those of zones 2 and 3 are blocked, the latter because a bucket is full.
+// degraded answers each check as a Circuit does: those of zones 2 and 3 are blocked, the latter because a bucket is
+// full.
 func degraded(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, len(checks))
 	for i, check := range checks {

@@ -18,9 +18,10 @@ type Interface struct {
 // ServeHTTP implements http.Handler.
 func (i *Interface) ServeHTTP(w http.ResponseWriter, r *http.Request) { i.echo.ServeHTTP(w, r) }
 
-// Mount lets a door answer one path, or all below it if it ends with a slash: an interface of another protocol or for people. The
-// door finds out by itself who asks, by asking this interface in process. Its requests are logged and counted as those of routes,
-// and so are its refusals, of which it tells the admission.Note of the request. It must be called before anything is served.
+// Mount lets a door answer one path, or all below it if it ends with a slash: an interface of another protocol or for
+// people. The door finds out by itself who asks, by asking this interface in process. Its requests are logged and
+// counted as those of routes, and so are its refusals, of which it tells the admission.Note of the request. It must be
+// called before anything is served.
 func (i *Interface) Mount(path string, door http.Handler) {
 	if strings.HasSuffix(path, "/") {
 		path += "*"
@@ -29,7 +30,8 @@ func (i *Interface) Mount(path string, door http.Handler) {
 	i.echo.Any(path, adapted(func(x *exchange) error { return x.askDoor(door) }))
 }
 
-// askDoor has a door answer the request. It returns why the door refused it, unless a question of the door has told that.
+// askDoor has a door answer the request. It returns why the door refused it, unless a question of the door has told
+// that.
 func (x *exchange) askDoor(door http.Handler) (err error) {
 	ctx, note := admission.WithNote(x.Request().Context())
 	asked := x.Request().WithContext(ctx)

@@ -14,8 +14,8 @@ import (
 // exportPageTimeout is the deadline of one page of an export.
 const exportPageTimeout = 10 * time.Second
 
-// exportTxns answers with all txns of a query, page by page. It is recorded first. If a page can not be read, the answer
-// ends as its form allows, and never as if it were whole.
+// exportTxns answers with all txns of a query, page by page. It is recorded first. If a page can not be read, the
+// answer ends as its form allows, and never as if it were whole.
 func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string) error {
 	e := ndjson()
 	if form == formCSV {
@@ -72,8 +72,8 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 	return nil
 }
 
-// breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone. A caller in this process gets the
-// error itself, from Observed.
+// breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone. A caller in this
+// process gets the error itself, from Observed.
 func (s *server) breakOff(w *stream, end ending, err error) error {
 	if s.Running.Err() != nil {
 		err = errStopping()

@@ -115,8 +115,8 @@ func sendEvents[T any](s *server, w *stream, steps func(context.Context) iter.Se
 		}
 		if time.Since(last) > heartbeat || len(step.Items) > 0 {
 			last = time.Now()
-			// A heartbeat is no event for the caller's program. One whose filter lets few txns pass does not begin far behind when he asks
-			// again.
+			// A heartbeat is no event for the caller's program. One whose filter lets few txns pass does not begin far behind
+			// when he asks again.
 			fmt.Fprintf(&part, ": alive\nid: %d\n\n", step.Position)
 		}
 		if part.Len() > 0 && w.send(part.Bytes()) != nil {
@@ -141,7 +141,8 @@ func (s *server) mayStill(x *exchange) error {
 	return err
 }
 
-// appendEvent appends a server-sent event, whose id is that of its txn or event, and tells the browser from where to go on.
+// appendEvent appends a server-sent event, whose id is that of its txn or event, and tells the browser from where to go
+// on.
 func appendEvent(b *bytes.Buffer, id uint64, shown any) error {
 	fmt.Fprintf(b, "id: %d\ndata: ", id)
 	err := json.MarshalWrite(b, shown)

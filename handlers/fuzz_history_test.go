@@ -12,8 +12,8 @@ import (
 	"velocityd/service/event"
 )
 
-// FuzzDecodeEvents holds that a query for events is refused in words for callers, or is one that every store takes, that lets no
-// type pass but those that it names, and that says the same when it is written anew.
+// FuzzDecodeEvents holds that a query for events is refused in words for callers, or is one that every store takes,
+// that lets no type pass but those that it names, and that says the same when it is written anew.
 func FuzzDecodeEvents(f *testing.F) {
 	for _, seed := range []string{
 		"", "type=bucket.*&type=zone.created&zone=1&zone=2", "type=*", "type=.*", "type=bucket.", "type=", "type=bucket.locked%00", "type=Bucket.*",

@@ -14,8 +14,8 @@ import (
 	"velocityd/service"
 )
 
-// FuzzDecodeChecks holds that a body of one check, or of several, is refused in words for callers, or says to the standard library
-// the same.
+// FuzzDecodeChecks holds that a body of one check, or of several, is refused in words for callers, or says to the
+// standard library the same.
 func FuzzDecodeChecks(f *testing.F) {
 	for _, seed := range []string{
 		`{"zone_id":1,"bucket_key":"1_42"}`, " {\t\"bucket_key\" : \"é\",\r\n\"attempt_id\":\"7f 3c\",\"zone_id\":0} ",
@@ -115,7 +115,8 @@ func (r checkRequest) mustBe(t *testing.T, asked question) {
 	}
 }
 
-// fuzzBodies holds that a body is refused in words for callers, or is strict JSON, of which the standard library reads lenient.
+// fuzzBodies holds that a body is refused in words for callers, or is strict JSON, of which the standard library reads
+// lenient.
 func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder decoder, request T, lenient L)) {
 	f.Helper()
 	decoder := newDecoder()

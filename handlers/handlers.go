@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: no other caller waits behind it.
+	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: no other caller
+	// waits behind it.
 	lookUpTimeout = 2 * time.Second
 	insideTimeout = 30 * time.Second
 	// defaultWriteTimeout is the deadline of each change unless Options names one.
@@ -75,7 +76,8 @@ type Writer interface {
 	EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks, Registry and Retention are required.
+// Options are the parts and settings of New. Limiter, Reader, Writer, Exports, Webhooks, Registry and Retention are
+// required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -86,7 +88,8 @@ type Options struct {
 	Exports service.ExportNoter
 	// Webhooks keeps who gets events.
 	Webhooks webhook.Store
-	// Admits returns the reason, as its error, if this service never calls a webhook at a URL. Nil means that it may call all, or calls none.
+	// Admits returns the reason, as its error, if this service never calls a webhook at a URL. Nil means that it may call
+	// all, or calls none.
 	Admits func(url string) (isAllowed bool, err error)
 	// Retention tells what one instance among all does again and again.
 	Retention service.RetentionReader
@@ -96,8 +99,8 @@ type Options struct {
 	Backtests Backtests
 	// Examine looks whether the database is fit. Nil means that there is no such path.
 	Examine service.Examine
-	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
-	// keeps those. Nil means that every bucket is recorded under its key.
+	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone
+	// that keeps those. Nil means that every bucket is recorded under its key.
 	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
 	// Ready returns nil if the service can decide checks now, and otherwise the
 	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
@@ -136,8 +139,9 @@ type Options struct {
 	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
-	// InProcess is set for the only caller of an interface, a program in this process: see inside.Direct. Changes and reports end with
-	// the caller's context alone, look-ups and pages of streams have 30 seconds, and Observed has errors as the stores returned them.
+	// InProcess is set for the only caller of an interface, a program in this process: see inside.Direct. Changes and
+	// reports end with the caller's context alone, look-ups and pages of streams have 30 seconds, and Observed has errors
+	// as the stores returned them.
 	InProcess bool
 }
 
@@ -253,9 +257,9 @@ func (s *server) routeCalls(e *echo.Echo) {
 
 // routeRecords routes the paths for those who look after the service.
 //
-// Each scope of work in a zone allows reading its settings. The scopes check and report do not: login servers are the most
-// exposed. Overrides name people, so only the scope that edits them shows them. Recorded attempts name people, too: the answers
-// to a retry and to a report tell a login server what it needs of an attempt.
+// Each scope of work in a zone allows reading its settings. The scopes check and report do not: login servers are the
+// most exposed. Overrides name people, so only the scope that edits them shows them. Recorded attempts name people,
+// too: the answers to a retry and to a report tell a login server what it needs of an attempt.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"
@@ -344,8 +348,8 @@ func (s *server) patience(usual time.Duration) time.Duration {
 	return usual
 }
 
-// show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not find it, or ""
-// for one that always does.
+// show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not
+// find it, or "" for one that always does.
 func (s *server) show(x *exchange, absent string, find func(ctx context.Context) (answer any, err error)) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		answer, err := find(ctx)

@@ -55,8 +55,8 @@ func (h historyRequest) formFor(header http.Header) string {
 	return formJSON
 }
 
-// historyQuery returns the query of a request, with the key as it is recorded. A caller who is bound to zones asks about
-// these. It adds the zones that the request names to the log line.
+// historyQuery returns the query of a request, with the key as it is recorded. A caller who is bound to zones asks
+// about these. It adds the zones that the request names to the log line.
 func (s *server) historyQuery(x *exchange, h historyRequest) (service.HistoryQuery, error) {
 	query := h.HistoryQuery
 	for _, zone := range query.Zones {

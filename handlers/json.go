@@ -16,8 +16,8 @@ const (
 
 // RateLimits answers requests of Envoy's Rate Limit Service in JSON.
 type RateLimits interface {
-	// AnswerJSON returns the RateLimitResponse to a RateLimitRequest of an admitted caller, and whether that is over its limit. It
-	// notes its check in asked. The errors are those of Options.Limiter, and one that wraps service.ErrInvalid.
+	// AnswerJSON returns the RateLimitResponse to a RateLimitRequest of an admitted caller, and whether that is over its
+	// limit. It notes its check in asked. The errors are those of Options.Limiter, and one that wraps service.ErrInvalid.
 	AnswerJSON(ctx context.Context, request []byte, caller admission.Asker, asked *admission.Asked) (answer []byte, isOver bool, err error)
 }
 

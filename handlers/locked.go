@@ -34,8 +34,8 @@ func (s *server) showLocked(x *exchange, zoneID int64) error {
 	})
 }
 
-// showDenied answers GET /v1/zones/{id}/denied.txt. The ETag is that of the addresses, so a firewall that asks often gets
-// them when they have changed.
+// showDenied answers GET /v1/zones/{id}/denied.txt. The ETag is that of the addresses, so a firewall that asks often
+// gets them when they have changed.
 func (s *server) showDenied(x *exchange, zoneID int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		text, lines, err := s.denied(ctx, zoneID)
@@ -62,8 +62,8 @@ func (s *server) showDenied(x *exchange, zoneID int64) error {
 	})
 }
 
-// denied returns the addresses that a zone blocks, and how many lines they are. The error wraps service.ErrConflict for a
-// zone that has no addresses, or too many of them.
+// denied returns the addresses that a zone blocks, and how many lines they are. The error wraps service.ErrConflict for
+// a zone that has no addresses, or too many of them.
 func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines int, err error) {
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {

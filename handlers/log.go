@@ -58,8 +58,8 @@ func faultOf(err error) admission.Fault {
 	return f
 }
 
-// isDenied reports whether a code says that the caller's credential or origin is refused. A door's question is not denied by it:
-// the door decides what becomes of its own caller.
+// isDenied reports whether a code says that the caller's credential or origin is refused. A door's question is not
+// denied by it: the door decides what becomes of its own caller.
 func (x *exchange) isDenied(code string) bool {
 	switch code {
 	case "unauthenticated", "missing_scope", "foreign_origin":
@@ -131,8 +131,8 @@ type Observed struct {
 	// matches. The path itself may hold a bucket key.
 	Route  string
 	Status int
-	// Refused is the code of the problem if the request was refused for its credential or its origin, or was to ask for checks
-	// and was refused before Options.Limiter saw any of them, or was refused by a door; otherwise it is empty.
+	// Refused is the code of the problem if the request was refused for its credential or its origin, or was to ask for
+	// checks and was refused before Options.Limiter saw any of them, or was refused by a door; otherwise it is empty.
 	Refused string
 	// Err is the error that the answer tells, as a store returned it, or nil. It may quote the engine.
 	Err error

@@ -46,9 +46,9 @@ func (o *origins) check(r *http.Request) error {
 }
 
 // checkGate is check for a request of a gateway, which passes on the headers of an end user's browser: his request may
-// well come from the page of another origin. So a request of a browser must have a header that no page can send
-// unless it asks before (a preflight, which is not answered). If callers need no credential, the Host is looked at, too:
-// a page of a foreign name that leads here could send all headers.
+// well come from the page of another origin. So a request of a browser must have a header that no page can send unless
+// it asks before (a preflight, which is not answered). If callers need no credential, the Host is looked at, too: a
+// page of a foreign name that leads here could send all headers.
 func (o *origins) checkGate(r *http.Request, isOpen bool) error {
 	isMarked := func(name string) bool { return len(r.Header[name]) > 0 }
 	if ofBrowser(r) && !slices.ContainsFunc(gatewayFields(), isMarked) {

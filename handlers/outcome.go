@@ -113,8 +113,9 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report has the outcomes recorded of the checks that the caller reaches. The others do not exist to the caller. All of it has the
-// service's time for changes, and goes on when the caller leaves: a lost outcome keeps the place of a good login.
+// report has the outcomes recorded of the checks that the caller reaches. The others do not exist to the caller. All of
+// it has the service's time for changes, and goes on when the caller leaves: a lost outcome keeps the place of a good
+// login.
 func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
 	errs := make([]error, len(reports))
 	err := s.change(x, func(ctx context.Context) error {

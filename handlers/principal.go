@@ -61,8 +61,8 @@ func (s *server) client(r *http.Request) (netip.Addr, error) {
 	return client, nil
 }
 
-// holder names the caller whose share of places a request takes: his credential, or where nobody is asked who he is, his address.
-// It stays the same until the request has ended.
+// holder names the caller whose share of places a request takes: his credential, or where nobody is asked who he is,
+// his address. It stays the same until the request has ended.
 func (s *server) holder(x *exchange) string {
 	if x.held == "" {
 		client, err := s.client(x.Request())

@@ -17,13 +17,15 @@ const (
 	mostExports = 4
 	// mostFollowers is how many callers follow the history at once. Each keeps a connection and a little memory.
 	mostFollowers = 64
-	// mostScrapes is how many answers with the metrics are under way: each keeps a copy of all until its caller has taken it.
+	// mostScrapes is how many answers with the metrics are under way: each keeps a copy of all until its caller has taken
+	// it.
 	mostScrapes = 4
 	// streamBytes is how much memory a stream is counted with: one page, encoded.
 	streamBytes = 1 << 20
 )
 
-// takePlace takes a place of the caller among answers that last, to be given back by leave. The error is of the given kind.
+// takePlace takes a place of the caller among answers that last, to be given back by leave. The error is of the given
+// kind.
 func (s *server) takePlace(x *exchange, among *service.Shares[string], kind error) (leave func(), err error) {
 	holder := s.holder(x)
 	if err := among.Take(holder, 1); err != nil {

@@ -98,8 +98,8 @@ func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
 	return z, pointAtField(z.ValidateAsGiven())
 }
 
-// zoneRequest is the body of PUT /v1/zones/{id}: the settings of a zone, of which those that have no names here have their
-// defaults.
+// zoneRequest is the body of PUT /v1/zones/{id}: the settings of a zone, of which those that have no names here have
+// their defaults.
 type zoneRequest struct {
 	service.Zone
 	names []string

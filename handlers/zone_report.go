@@ -42,7 +42,8 @@ func (s *server) showReport(x *exchange, zoneID int64) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, report)
 }
 
-// makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's own.
+// makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's
+// own.
 func (s *server) makeReport(ctx context.Context, holder string, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
 	if !s.InProcess {
 		var cancel context.CancelFunc

@@ -65,7 +65,8 @@ func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 	})
 }
 
-// changesByHand returns changes of the schema, each with the fault that it is. Those of one map change different things.
+// changesByHand returns changes of the schema, each with the fault that it is. Those of one map change different
+// things.
 func changesByHand(t *testing.T, engine *enginetest.Engine) []map[string]string {
 	t.Helper()
 	_, forget, _ := strings.Cut(sqlFiles(t, "procedures")["procedures/forget_tally.sql"], "*/ ")

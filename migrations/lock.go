@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// lockWait is how many seconds a migration waits for another one of the same database. A busy server makes all tables in less.
+// lockWait is how many seconds a migration waits for another one of the same database. A busy server makes all tables
+// in less.
 const lockWait = 60
 
 // alone does one thing while no other migration of the database is under way. The end of conn ends its hold, too.

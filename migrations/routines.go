@@ -88,8 +88,8 @@ func PublicProcedures() (names []string) {
 
 var calls = regexp.MustCompile(`\b([a-z0-9_]+)\s*\(`)
 
-// Through returns the procedures and functions that are called by some routines, and by the triggers of some tables. Routines that
-// are named are among them.
+// Through returns the procedures and functions that are called by some routines, and by the triggers of some tables.
+// Routines that are named are among them.
 func Through(names ...string) (through []Routine) {
 	found := map[string]bool{}
 	var follow func(name string)

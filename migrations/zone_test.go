@@ -14,8 +14,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// badValues are values that a setting must not have, in SQL. A careless session turns what does not fit into 0, the empty text or
-// the nearest value, and is refused for that.
+// badValues are values that a setting must not have, in SQL. A careless session turns what does not fit into 0, the
+// empty text or the nearest value, and is refused for that.
 func badValues(s service.Setting) []string {
 	switch s.Kind() {
 	case service.KindChoice:

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Edit is a change of a zone or an override, as zone_audit has it, with what was there before and after it: nil where there
-// was none. Or it is a release, and has Released alone: a bucket whose lockout ended, and whose places were given back.
+// Edit is a change of a zone or an override, as zone_audit has it, with what was there before and after it: nil where
+// there was none. Or it is a release, and has Released alone: a bucket whose lockout ended, and whose places were given
+// back.
 type Edit struct {
 	ID                            uint64
 	At                            time.Time // by the engine's clock
@@ -34,7 +35,8 @@ func undo[K comparable, T any](of map[K]T, before, after *T, id func(T) K) {
 	}
 }
 
-// ChangeGroup is some changes of the same kind: of one zone or of its overrides, by the same account, in the same minute.
+// ChangeGroup is some changes of the same kind: of one zone or of its overrides, by the same account, in the same
+// minute.
 type ChangeGroup struct {
 	ID         uint64    // of the first of them
 	At         time.Time // likewise
@@ -64,8 +66,8 @@ type AuditEntry struct {
 	After  json.RawMessage `json:"after,omitzero"`
 }
 
-// Edit returns the entry as a change of a zone or an override, or as a release. Of anything else it has id and time alone. The error
-// does NOT quote a state.
+// Edit returns the entry as a change of a zone or an override, or as a release. Of anything else it has id and time
+// alone. The error does NOT quote a state.
 func (e AuditEntry) Edit() (edit Edit, err error) {
 	edit.ID, edit.At = e.ID, e.At.Time
 	switch {

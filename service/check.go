@@ -211,8 +211,9 @@ type Decision struct {
 	Err error `json:"-"`
 }
 
-// IsUndecided reports whether a check is blocked although no limit says so: a setting answered it, of the zone or of the caller, because
-// the database or the service was away. To a user this is a failure (503), and not too many attempts (429).
+// IsUndecided reports whether a check is blocked although no limit says so: a setting answered it, of the zone or of
+// the caller, because the database or the service was away. To a user this is a failure (503), and not too many
+// attempts (429).
 func (d Decision) IsUndecided() bool {
 	hasReason := func(v Verdict) bool { return v.Reason != "" }
 	return d.Blocked && d.Degraded && !slices.ContainsFunc(d.Verdicts, hasReason)

@@ -58,8 +58,8 @@ type Ruling struct {
 	// Recorded are the indexes of the checks that were decided now, in order. Checks that were
 	// refused, and retries, are not among them.
 	Recorded []int
-	// Txns are to be recorded in this order. Their ID is 0, and their LastAt is their CreatedAt. Txns[i] belongs to the check with the
-	// index TxnChecks[i]. A check has one for each bucket, but for those whose attempt is counted.
+	// Txns are to be recorded in this order. Their ID is 0, and their LastAt is their CreatedAt. Txns[i] belongs to the
+	// check with the index TxnChecks[i]. A check has one for each bucket, but for those whose attempt is counted.
 	Txns      []Txn
 	TxnChecks []int
 	// Repeats are to be counted in txns that were recorded before.

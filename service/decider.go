@@ -6,8 +6,8 @@ import "time"
 // value is ready. It is for one goroutine.
 type Decider struct{ decider decider }
 
-// Decide is the function Decide. The ruling is good until the next call. Zones that a ledger had before are not looked at
-// again: after a change of one call Forget.
+// Decide is the function Decide. The ruling is good until the next call. Zones that a ledger had before are not looked
+// at again: after a change of one call Forget.
 func (d *Decider) Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
 	if d.decider.zones == nil {
 		d.Forget()

@@ -5,8 +5,8 @@ import "context"
 // reasonKey is the key of a context's reason.
 type reasonKey struct{}
 
-// WithReason returns a context in which changes of zones, overrides and credentials are recorded with a reason, which must be one by
-// ValidateReason.
+// WithReason returns a context in which changes of zones, overrides and credentials are recorded with a reason, which
+// must be one by ValidateReason.
 func WithReason(ctx context.Context, reason string) context.Context {
 	return context.WithValue(ctx, reasonKey{}, reason)
 }

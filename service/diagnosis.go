@@ -10,6 +10,6 @@ type Diagnosis struct {
 	Do    string `json:"do,omitzero"` // the cure; empty if nothing has to be done
 }
 
-// Examine looks whether the database is fit for the service, and changes nothing. It may take many seconds, and ends when ctx
-// does. Its error is that of an examination that could not begin: a database that is away is a Diagnosis.
+// Examine looks whether the database is fit for the service, and changes nothing. It may take many seconds, and ends
+// when ctx does. Its error is that of an examination that could not begin: a database that is away is a Diagnosis.
 type Examine func(ctx context.Context) ([]Diagnosis, error)

@@ -104,8 +104,8 @@ func (q *HistoryQuery) Matches(t Txn) bool {
 // HistoryPage is a part of the history.
 type HistoryPage struct {
 	Txns []Txn `json:"txns"`
-	// Others are the further txns of the checks of Txns, in no order, if the query was WithOthers: they tell from where the
-	// attempts of a user came, whatever the filters are.
+	// Others are the further txns of the checks of Txns, in no order, if the query was WithOthers: they tell from where
+	// the attempts of a user came, whatever the filters are.
 	Others []Txn `json:"others,omitempty"`
 	// Next is the Cursor of the following page, the id of the last txn that was looked at. 0 says that there is no
 	// following page.
@@ -117,7 +117,8 @@ type HistoryPage struct {
 	ScannedUntil Instant `json:"scanned_until,omitzero"`
 }
 
-// Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest zone first.
+// Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest
+// zone first.
 func (p HistoryPage) Checks() [][]Txn {
 	var checks [][]Txn
 	places := map[checkOf]int{}

@@ -86,7 +86,8 @@ func TestIDsAreWrittenAsStrings(t *testing.T) {
 	}
 }
 
-// FuzzDecisionsAreReadAsTheyAreWritten holds the encoder, which is written by hand, against the reader, which goes by the tags.
+// FuzzDecisionsAreReadAsTheyAreWritten holds the encoder, which is written by hand, against the reader, which goes by
+// the tags.
 func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
 	f.Add(int64(1), "1_42", false, false, false, uint64(981), 5, int64(60), 1, int64(0), int64(1756034102120000))
 	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t\x1f", true, true, true, uint64(math.MaxUint64), 0, int64(31622400), 0, int64(42), int64(-1))

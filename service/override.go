@@ -101,9 +101,9 @@ func ValidateExpiry(at time.Time) error {
 // no effect at now.
 func HasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// Extends reports whether o takes the place of before, an override of the same key or prefix that is in force: only if it ends later.
-// So a ban never brings an earlier end to the ban of another source. A limit takes the place of one of the same reason. The error
-// wraps ErrConflict if o would undo before.
+// Extends reports whether o takes the place of before, an override of the same key or prefix that is in force: only if
+// it ends later. So a ban never brings an earlier end to the ban of another source. A limit takes the place of one of
+// the same reason. The error wraps ErrConflict if o would undo before.
 func (o Override) Extends(before Override) (bool, error) {
 	isLimit := o.Action == OverrideLimit
 	switch {

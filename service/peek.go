@@ -64,7 +64,8 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	return peek, nil
 }
 
-// Verdict returns the verdict that the next attempt would get if it were decided now: without a txn, and with the velocity as it is.
+// Verdict returns the verdict that the next attempt would get if it were decided now: without a txn, and with the
+// velocity as it is.
 func (p Peek) Verdict() Verdict {
 	v := Verdict{
 		Bucket: p.Bucket, WouldBlock: p.Reason != "", Reason: p.Reason, Rate: p.Rate, Window: p.Window, Unmetered: p.Unmetered,

@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Retention is the state of the work that one instance among all does again and again: old rows leave, and partitions are
-// made ahead.
+// Retention is the state of the work that one instance among all does again and again: old rows leave, and partitions
+// are made ahead.
 type Retention struct {
 	OldestTxn Instant         `json:"oldest_txn_at,omitzero"` // when the oldest txn was recorded; zero if there is none
 	Tasks     []RetentionTask `json:"tasks"`

@@ -23,7 +23,8 @@ type Setting struct {
 	Otherwise string
 	Zero      string // what 0 means, if not itself
 	Unit      string // of a number, in its errors
-	// Least and Most are the bounds of numbers and, in seconds, of lengths. Most is also the bound of a text in characters.
+	// Least and Most are the bounds of numbers and, in seconds, of lengths. Most is also the bound of a text in
+	// characters.
 	Least, Most int
 	Choices     []Choice // the only words that a *string may have
 	Required    bool     // a new zone has to name it
@@ -194,8 +195,8 @@ func (z Zone) WithDefaults() Zone {
 	return z
 }
 
-// WithLeftOut returns a zone that was written down, with the window and the reserve_ttl that it has if they were left out. isGiven
-// tells that from a 0, which is invalid. missing names a setting that must not be left out, or is empty.
+// WithLeftOut returns a zone that was written down, with the window and the reserve_ttl that it has if they were left
+// out. isGiven tells that from a 0, which is invalid. missing names a setting that must not be left out, or is empty.
 func (z Zone) WithLeftOut(isGiven func(setting string) bool) (_ Zone, missing string) {
 	switch {
 	case !isGiven("rate"):
@@ -276,9 +277,9 @@ func (z Zone) appendSettings(text []byte) []byte {
 	return text
 }
 
-// UnmarshalJSON implements json.Unmarshaler, for an answer and for a row of zone_audit, in which engines write flags as numbers
-// and NULL for a default. A setting that is left out has its default, too. Members that are no settings are ignored, because a
-// later program may have written them.
+// UnmarshalJSON implements json.Unmarshaler, for an answer and for a row of zone_audit, in which engines write flags as
+// numbers and NULL for a default. A setting that is left out has its default, too. Members that are no settings are
+// ignored, because a later program may have written them.
 func (z *Zone) UnmarshalJSON(text []byte) error {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &members); err != nil {

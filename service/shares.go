@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Shares bounds how much of something callers have at once, and how much of it one caller has, so that one of them keeps no other out.
-// It may be used by many goroutines at once.
+// Shares bounds how much of something callers have at once, and how much of it one caller has, so that one of them
+// keeps no other out. It may be used by many goroutines at once.
 type Shares[K comparable] struct {
 	Of   string // the things, in errors: exports
 	Most int    // in all; 0 means any number
@@ -66,8 +66,8 @@ func (s *Shares[K]) take(by K, n int) error {
 	return nil
 }
 
-// Wait takes one for a caller as soon as it is his turn. Callers with their share let others pass. The error is the FullError of
-// the begin if ctx ends before.
+// Wait takes one for a caller as soon as it is his turn. Callers with their share let others pass. The error is the
+// FullError of the begin if ctx ends before.
 func (s *Shares[K]) Wait(ctx context.Context, by K) error {
 	s.mu.Lock()
 	full := s.take(by, 1)

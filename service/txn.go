@@ -52,6 +52,7 @@ type Txn struct {
 	// Origin is that of the bucket key, if it is an address and whoever shows the txn knows it; otherwise nil. Stores do
 	// not set it.
 	*Origin
-	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one bucket.
+	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one
+	// bucket.
 	CheckID uint64 `json:"check_id,string,omitzero"`
 }

@@ -12,8 +12,8 @@ func AppendTxnHeader(b []byte) []byte {
 		"attempt_id", "attempts", "last_at", "uncounted_at", "country", "asn", "organization", "check_id")
 }
 
-// AppendCSV appends the txn as a line of CSV (RFC 4180). Every cell is in quotes, and one that a spreadsheet would carry
-// out has an apostrophe before it. The cell of a member that is left out in JSON is empty.
+// AppendCSV appends the txn as a line of CSV (RFC 4180). Every cell is in quotes, and one that a spreadsheet would
+// carry out has an apostrophe before it. The cell of a member that is left out in JSON is empty.
 func (t Txn) AppendCSV(b []byte) []byte {
 	override, uncounted, asn, check := "", "", "", ""
 	if t.CheckID != 0 {

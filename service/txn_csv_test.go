@@ -13,7 +13,8 @@ import (
 	"velocityd/service"
 )
 
-// TestNoCellIsAFormula holds that the service guards keys against spreadsheets as the example for analysts does, and that both lose none.
+// TestNoCellIsAFormula holds that the service guards keys against spreadsheets as the example for analysts does, and
+// that both lose none.
 func TestNoCellIsAFormula(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")

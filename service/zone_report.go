@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxZoneReportRows bounds the txns that one report looks at: the newest of its zones and its time. A report holds up to
-	// 180 bytes for each of them, if all keys are different.
+	// MaxZoneReportRows bounds the txns that one report looks at: the newest of its zones and its time. A report holds up
+	// to 180 bytes for each of them, if all keys are different.
 	MaxZoneReportRows     = 2_000_000
 	defaultZoneReportRows = 500_000
 	// MaxZoneReportKeys bounds the keys of each list of a report.
@@ -21,8 +21,8 @@ const (
 	nearRate = 80
 )
 
-// ZoneReportQuery asks for a report about one zone. The zero value of a member stands for its default, but for the zones
-// and the time.
+// ZoneReportQuery asks for a report about one zone. The zero value of a member stands for its default, but for the
+// zones and the time.
 type ZoneReportQuery struct {
 	// Since is the first instant of the report, and Until the first one behind it, by the engine's clock.
 	Since, Until Instant
@@ -35,8 +35,8 @@ type ZoneReportQuery struct {
 	Sources Threshold
 	// Keys bounds the keys of each list. The default is 20.
 	Keys int
-	// MostRows bounds the txns that are looked at, of the report's zones. Of other zones, ZoneReportPasses times as many are
-	// passed over at most. The default is 500,000.
+	// MostRows bounds the txns that are looked at, of the report's zones. Of other zones, ZoneReportPasses times as many
+	// are passed over at most. The default is 500,000.
 	MostRows int
 }
 
@@ -125,7 +125,8 @@ func (t Threshold) validate(least, within string) error {
 // ZoneReport is the story of one zone in a time.
 type ZoneReport struct {
 	ZoneID int64 `json:"zone_id"`
-	// Since and Until are those of the question, as are UsersZone and all below it up to MostRows, with everything spelt out.
+	// Since and Until are those of the question, as are UsersZone and all below it up to MostRows, with everything spelt
+	// out.
 	Since Instant `json:"since"`
 	Until Instant `json:"until"`
 	// Rows is how many txns of the report's zones were looked at: all from From to Until. If there were too many, IsCut is
@@ -143,8 +144,8 @@ type ZoneReport struct {
 	Keys          int      `json:"keys"`
 	MostRows      int      `json:"most_rows"`
 	Total         Totals   `json:"total"`
-	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours before
-	// From.
+	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours
+	// before From.
 	Hours []HourTotals `json:"hours"`
 	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
 	Stopped []KeyTotals `json:"stopped"`
@@ -229,8 +230,8 @@ type Burst struct {
 
 // ZoneReportStore makes reports.
 type ZoneReportStore interface {
-	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, its newest MostRows
-	// at most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and ErrBusy if the
-	// engine is away.
+	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, its newest
+	// MostRows at most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and
+	// ErrBusy if the engine is away.
 	ZoneReport(ctx context.Context, zone Zone, query ZoneReportQuery) (ZoneReport, error)
 }

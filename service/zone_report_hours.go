@@ -2,10 +2,10 @@ package service
 
 import "time"
 
-// WithTotals returns the report with the hours of its whole time. Whole hours whose txns were not looked at, or are gone,
-// have the numbers of the totals. A part of an hour at the begin is left out if its txns were not looked at: totals know
-// whole hours alone. If the totals do not reach to the txns that were looked at, because nobody has counted for long, the
-// report stays as it is.
+// WithTotals returns the report with the hours of its whole time. Whole hours whose txns were not looked at, or are
+// gone, have the numbers of the totals. A part of an hour at the begin is left out if its txns were not looked at:
+// totals know whole hours alone. If the totals do not reach to the txns that were looked at, because nobody has counted
+// for long, the report stays as it is.
 func (r ZoneReport) WithTotals(totals ZoneTotals) ZoneReport {
 	if r.From.After(r.Since.Time) && totals.CountedTo.CountedTo.Before(r.From.Time) {
 		return r

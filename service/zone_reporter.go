@@ -25,7 +25,8 @@ type seenKey struct {
 	counted []int64 // likewise
 }
 
-// NewZoneReporter returns the ZoneReporter for a question about a zone. The error is an ErrInvalid that names the field.
+// NewZoneReporter returns the ZoneReporter for a question about a zone. The error is an ErrInvalid that names the
+// field.
 func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 	if err := query.Validate(); err != nil {
 		return nil, err
@@ -91,7 +92,8 @@ func (r *ZoneReporter) CutAt(at time.Time) {
 	}
 }
 
-// Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any zone.
+// Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any
+// zone.
 func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	report := r.report
 	begin := report.From.Time
@@ -125,8 +127,8 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	return report
 }
 
-// near returns how near a key came to the zone's limit, if that is near enough. A key with more than the zone's rate has
-// an override.
+// near returns how near a key came to the zone's limit, if that is near enough. A key with more than the zone's rate
+// has an override.
 func (r *ZoneReporter) near(key string, counted []int64) (near NearKey, ok bool) {
 	slices.Sort(counted)
 	term, begin := r.zone.Term(), 0

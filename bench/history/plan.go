@@ -49,8 +49,8 @@ type Plan struct {
 	Flood int
 }
 
-// Begin returns the midnight at which the history begins. A history that ends at midnight has the whole day before as its
-// last one.
+// Begin returns the midnight at which the history begins. A history that ends at midnight has the whole day before as
+// its last one.
 func (p Plan) Begin() time.Time {
 	return p.End.UTC().Add(-time.Nanosecond).Truncate(day).Add(-(Days - 1) * day)
 }

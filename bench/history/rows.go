@@ -23,8 +23,9 @@ const (
 	letThrough     = 0.1 // of the checks of the noisy address
 )
 
-// Keys are drawn by Zipf's law (rand.Zipf): the k-th has a share that is proportional to (tailFrom + k) ** -tailPower. With
-// these numbers the first of a million users has three in a thousand of their txns. The most frequent keys have the least numbers.
+// Keys are drawn by Zipf's law (rand.Zipf): the k-th has a share that is proportional to (tailFrom + k) ** -tailPower.
+// With these numbers the first of a million users has three in a thousand of their txns. The most frequent keys have
+// the least numbers.
 const (
 	tailPower = 1.1
 	tailFrom  = 50

@@ -9,7 +9,8 @@ import (
 	"velocityd/service"
 )
 
-// dialClient asks by package client, as a login server in Go does: one client for all callers, which connects by itself.
+// dialClient asks by package client, as a login server in Go does: one client for all callers, which connects by
+// itself.
 func dialClient(address string, options ...client.Option) (dial, error) {
 	c, err := client.New("http://"+address, options...)
 	return func(_ context.Context, until time.Time) (caller, error) { return clientCaller{c, until}, nil }, err

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// perConnection is how many callers share a connection, as the requests of one of Envoy's threads do. velocityd lets that many calls
-// be under way on one connection.
+// perConnection is how many callers share a connection, as the requests of one of Envoy's threads do. velocityd lets
+// that many calls be under way on one connection.
 const perConnection = 64
 
 var errUnreachable = errors.New("no connection")

@@ -16,8 +16,8 @@ import (
 // checkTimeout bounds a check with all its tries.
 const checkTimeout = 2 * time.Second
 
-// Store is a middleware.RateLimiterStore of Echo v4: the identifier that Echo makes of a request is the key of a bucket in one zone.
-// Echo's limiter knows no outcomes, so a zone that counts failures alone needs client.Login in its place.
+// Store is a middleware.RateLimiterStore of Echo v4: the identifier that Echo makes of a request is the key of a bucket
+// in one zone. Echo's limiter knows no outcomes, so a zone that counts failures alone needs client.Login in its place.
 type Store struct {
 	asker  client.Asker
 	zoneID int64
@@ -26,9 +26,9 @@ type Store struct {
 // New returns a Store whose limits are those of a zone.
 func New(asker client.Asker, zoneID int64) Store { return Store{asker, zoneID} }
 
-// Allow implements middleware.RateLimiterStore. An attempt that was not decided is denied by an echo.HTTPError, which Echo answers:
-// 503, or 400 to an identifier that no bucket can have. A program with a RateLimiterConfig.DenyHandler returns this error from it.
-// An asker with client.Allow as its client.WithOnError lets such attempts pass.
+// Allow implements middleware.RateLimiterStore. An attempt that was not decided is denied by an echo.HTTPError, which
+// Echo answers: 503, or 400 to an identifier that no bucket can have. A program with a RateLimiterConfig.DenyHandler
+// returns this error from it. An asker with client.Allow as its client.WithOnError lets such attempts pass.
 func (s Store) Allow(identifier string) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()

@@ -1,5 +1,6 @@
-// Package fake is a velocityd in memory, for tests of programs that ask one by package client. It decides by the real rules, and its
-// methods are those of client.Client of the same name. It does NOT speak HTTP and keeps nothing: it must not serve.
+// Package fake is a velocityd in memory, for tests of programs that ask one by package client. It decides by the real
+// rules, and its methods are those of client.Client of the same name. It does NOT speak HTTP and keeps nothing: it must
+// not serve.
 package fake
 
 import (
@@ -32,8 +33,8 @@ var (
 	_ service.ZoneLister   = (*Service)(nil)
 )
 
-// New returns a service with zones. It ends the test if a zone is not valid. Its clock begins at the present time, and stands still
-// until Advance.
+// New returns a service with zones. It ends the test if a zone is not valid. Its clock begins at the present time, and
+// stands still until Advance.
 func New(tb memory.TB, zones ...service.Zone) *Service {
 	tb.Helper()
 	s := &Service{now: time.Now()}
@@ -119,7 +120,8 @@ func (s *Service) Zones(ctx context.Context) ([]service.Zone, error) {
 	return s.store.Zones(ctx)
 }
 
-// Override makes an exception for a key, in place of the one that it had. It ends the test if the exception is not valid.
+// Override makes an exception for a key, in place of the one that it had. It ends the test if the exception is not
+// valid.
 func (s *Service) Override(tb memory.TB, o service.Override) {
 	tb.Helper()
 	if err := s.store.ReplaceOverride(o); err != nil {
@@ -127,6 +129,6 @@ func (s *Service) Override(tb memory.TB, o service.Override) {
 	}
 }
 
-// Txns returns the txns of a bucket, the oldest first. The zone keeps keys in its form: user names in lower case, and addresses as
-// their networks.
+// Txns returns the txns of a bucket, the oldest first. The zone keeps keys in its form: user names in lower case, and
+// addresses as their networks.
 func (s *Service) Txns(bucket service.Bucket) []service.Txn { return s.store.Txns(bucket) }

@@ -7,8 +7,9 @@ import (
 	"net/http"
 )
 
-// Direct sends the requests of a program to an HTTP interface in the same process, whose only caller it is. Answers come as they are
-// written, with nothing between, and an error of the interface comes as an error of RoundTrip or of the body, not as a problem.
+// Direct sends the requests of a program to an HTTP interface in the same process, whose only caller it is. Answers
+// come as they are written, with nothing between, and an error of the interface comes as an error of RoundTrip or of
+// the body, not as a problem.
 type Direct struct{ API http.Handler }
 
 // loopback is the address of the caller.
@@ -33,8 +34,8 @@ func Blame(ctx context.Context, err error) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It returns when the answer begins or, without an error, never before the interface has
-// given up: a change is not left behind. Close of the answer's body ends the request.
+// RoundTrip implements http.RoundTripper. It returns when the answer begins or, without an error, never before the
+// interface has given up: a change is not left behind. Close of the answer's body ends the request.
 func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	fault := new(OwnError)

@@ -1,5 +1,5 @@
-// Package inprocess owns requests to the HTTP interface that do not leave the process, for rooms that are its clients: the console,
-// and doors that speak another protocol. It must not know what is asked.
+// Package inprocess owns requests to the HTTP interface that do not leave the process, for rooms that are its clients:
+// the console, and doors that speak another protocol. It must not know what is asked.
 package inprocess
 
 import (
@@ -9,16 +9,16 @@ import (
 	"slices"
 )
 
-// Transport sends requests to the HTTP interface in this process, as if the caller of another request had sent them: from his
-// address and by his connection, with the headers by which a proxy or a browser says who he is. So rights, limits and the log are
-// those of the interface.
+// Transport sends requests to the HTTP interface in this process, as if the caller of another request had sent them:
+// from his address and by his connection, with the headers by which a proxy or a browser says who he is. So rights,
+// limits and the log are those of the interface.
 type Transport struct {
 	API    http.Handler
 	Caller *http.Request
 }
 
-// passedOn are the headers of the caller's request that the interface looks at. His credential, or that which a proxy adds for
-// its users, is one of them, but for requests that have another one.
+// passedOn are the headers of the caller's request that the interface looks at. His credential, or that which a proxy
+// adds for its users, is one of them, but for requests that have another one.
 func passedOn(hasOther bool) []string {
 	names := []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent", "X-Request-Id"}
 	if hasOther {
@@ -27,8 +27,8 @@ func passedOn(hasOther bool) []string {
 	return append(names, "Authorization", "X-Api-Key")
 }
 
-// RoundTrip implements http.RoundTripper. The answer is read as a whole: it is for short ones. It fails only if the request's
-// context has ended before it begins; later the interface decides by itself when to give up.
+// RoundTrip implements http.RoundTripper. The answer is read as a whole: it is for short ones. It fails only if the
+// request's context has ended before it begins; later the interface decides by itself when to give up.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err

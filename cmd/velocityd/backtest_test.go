@@ -16,7 +16,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestBacktestReplaysRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between checks.
+// TestBacktestReplaysRecordAndAgreesWithIt has a zone that changes, an override, an outcome and a release between
+// checks.
 func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t,

@@ -25,7 +25,8 @@ func (f becauseFlag) in(ctx context.Context) (context.Context, error) {
 	return service.WithReason(ctx, f.Reason), nil
 }
 
-// withReason returns the context of a command's run, which has the reason of the command line, if it has one. The error is a usage error.
+// withReason returns the context of a command's run, which has the reason of the command line, if it has one. The error
+// is a usage error.
 func withReason(ctx context.Context, command *kong.Context) (context.Context, error) {
 	if c, ok := command.Selected().Target.Addr().Interface().(interface {
 		in(ctx context.Context) (context.Context, error)

@@ -50,8 +50,9 @@ func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error
 	return parser, disownEnvironment(parser)
 }
 
-// lists returns the reader of every list: of a flag, a variable and a file of settings. It reads as kong does, but for blanks around
-// an entry, which are left out, and for an empty entry, which is refused: the last one would be left out without a word.
+// lists returns the reader of every list: of a flag, a variable and a file of settings. It reads as kong does, but for
+// blanks around an entry, which are left out, and for an empty entry, which is refused: the last one would be left out
+// without a word.
 func lists() kong.MapperFunc {
 	numbers := kong.MapperFunc(decimal)
 	entries := kong.NewRegistry().RegisterDefaults().RegisterKind(reflect.Int, numbers).RegisterKind(reflect.Int64, numbers)

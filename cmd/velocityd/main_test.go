@@ -212,8 +212,8 @@ type instanceUnderTest struct {
 	code           int // valid once ended is closed
 }
 
-// launch starts a serving command and returns at once. It takes no part in retention, unless env says so: the runner would
-// make partitions, and no other test could have the database after this one.
+// launch starts a serving command and returns at once. It takes no part in retention, unless env says so: the runner
+// would make partitions, and no other test could have the database after this one.
 func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// notifyReady tells systemd that the service listens, for a unit of Type=notify (sd_notify(3), READY=1). It does nothing
-// unless NOTIFY_SOCKET names a socket. Go reads an @ in front as systemd does: the socket is not in the file system.
+// notifyReady tells systemd that the service listens, for a unit of Type=notify (sd_notify(3), READY=1). It does
+// nothing unless NOTIFY_SOCKET names a socket. Go reads an @ in front as systemd does: the socket is not in the file
+// system.
 func notifyReady(ctx context.Context, lookupEnv func(string) (string, bool)) (err error) {
 	address, _ := lookupEnv("NOTIFY_SOCKET")
 	if address == "" {

@@ -198,8 +198,8 @@ func (c *overrideSetCmd) validate() error {
 	return err
 }
 
-// override returns the wanted override, its key normalised by the rule of the zone, unless a person is asked and says no.
-// Its other errors are shell.UsageErrors or those of the store.
+// override returns the wanted override, its key normalised by the rule of the zone, unless a person is asked and says
+// no. Its other errors are shell.UsageErrors or those of the store.
 func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {

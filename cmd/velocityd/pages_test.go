@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// TestCommandsThatPagesNameExist reads the commands in prose, tables and blocks of all pages, and holds their words and flags
-// against the grammar. Words in capitals, and those behind a command's last word, are arguments.
+// TestCommandsThatPagesNameExist reads the commands in prose, tables and blocks of all pages, and holds their words and
+// flags against the grammar. Words in capitals, and those behind a command's last word, are arguments.
 func TestCommandsThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	parser := parserOf(t, &cli{}, environment{})
@@ -78,8 +78,8 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// commandsOf returns the commands of a page without the name of the program: behind it anywhere in code, and code in prose that
-// begins with a group of commands.
+// commandsOf returns the commands of a page without the name of the program: behind it anywhere in code, and code in
+// prose that begins with a group of commands.
 func commandsOf(commands []string, text string) (lines []string) {
 	fence := regexp.MustCompile("(?ms)^ *```[a-z0-9]*\n(.*?)^ *```$")
 	program := regexp.MustCompile(`(?:^|[\s/'"(=])velocityd +([a-z][^` + "`" + `|;&>#)"\n]*)`)

@@ -39,8 +39,8 @@ type pamFlags struct {
 	RuntimeDir       string `env:"VELOCITY_RUNTIME_DIR" default:"/run/velocityd-pam" placeholder:"DIR" help:"Folder for what check leaves for success, which is made if it is not there. It must be root's."`
 }
 
-// forgetEnvironment removes all but PAM_* from the environment of 'velocityd pam': pam_env lets users set variables, and one
-// that names another service or a proxy would decide about their own logins.
+// forgetEnvironment removes all but PAM_* from the environment of 'velocityd pam': pam_env lets users set variables,
+// and one that names another service or a proxy would decide about their own logins.
 func forgetEnvironment(args []string) {
 	if len(args) == 0 || args[0] != "pam" {
 		return

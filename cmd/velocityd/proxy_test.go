@@ -21,8 +21,8 @@ import (
 	"velocityd/tools/handlerstest"
 )
 
-// startProxy starts 'velocityd proxy' as a process in front of an application, with most settings in a file, and waits until it
-// is ready.
+// startProxy starts 'velocityd proxy' as a process in front of an application, with most settings in a file, and waits
+// until it is ready.
 func startProxy(t *testing.T, app, of string, args ...string) *instanceUnderTest {
 	t.Helper()
 	settings := fileOf(t, "proxy.yaml", "upstream: "+app+"\nurl: "+of+`

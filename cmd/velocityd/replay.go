@@ -129,7 +129,8 @@ func (c *replayCmd) validate() error {
 	return nil
 }
 
-// openLog returns a log, its size, or -1 if the size is not known, and the latest time in it: now, or when the file was changed.
+// openLog returns a log, its size, or -1 if the size is not known, and the latest time in it: now, or when the file was
+// changed.
 func openLog(p *shell.Process, name string) (log io.ReadCloser, size int64, latest time.Time, err error) {
 	latest = time.Now()
 	if name == "-" {

@@ -29,8 +29,8 @@ func emptyCommands() []string {
 	}
 }
 
-// furtherCommands are other ways through the commands of roleCommands, and the owner alone runs them: settings, refusals, and forms of
-// output.
+// furtherCommands are other ways through the commands of roleCommands, and the owner alone runs them: settings,
+// refusals, and forms of output.
 func furtherCommands() []string {
 	return []string{
 		"zone show 99", "zone set 99 --rate 5", "zone delete --yes 99", "zone totals 99", "zone totals 1 --since 1h --until 2h",
@@ -91,9 +91,10 @@ func furtherCommands() []string {
 	}
 }
 
-// TestEachRoleIsAnsweredAsOnFile runs each command as the owner, a DBA, the service that edits zones and an analyst, and compares with the
-// answers on file: exit codes, both streams, and who is named in zone_audit. Commands that a role may not carry out are done by the owner
-// afterwards, so that the later ones find the same rows. The owner runs more of them.
+// TestEachRoleIsAnsweredAsOnFile runs each command as the owner, a DBA, the service that edits zones and an analyst,
+// and compares with the answers on file: exit codes, both streams, and who is named in zone_audit. Commands that a role
+// may not carry out are done by the owner afterwards, so that the later ones find the same rows. The owner runs more of
+// them.
 func TestEachRoleIsAnsweredAsOnFile(t *testing.T) {
 	t.Parallel()
 	commands := roleCommands(t)

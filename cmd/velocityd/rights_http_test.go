@@ -24,7 +24,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// rightsWorld is a database with something for every operation, and a service on it by an account with the rights of a role.
+// rightsWorld is a database with something for every operation, and a service on it by an account with the rights of a
+// role.
 type rightsWorld struct {
 	*enginetest.Database                      // as an administrator
 	narrow               *enginetest.Database // as the service
@@ -130,8 +131,8 @@ func (w *rightsWorld) askOnce(t *testing.T, o operation) (status int, text strin
 	return response.StatusCode, string(body[:n])
 }
 
-// work runs the tasks of retention, of events and of webhooks once, due or not, and what an instance does by itself. Neither
-// finds its work done by the last time.
+// work runs the tasks of retention, of events and of webhooks once, due or not, and what an instance does by itself.
+// Neither finds its work done by the last time.
 func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 	t.Helper()
 	w.ask(t, operation{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"w%n"}`})
@@ -171,8 +172,8 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 }
 
 // TestTheServicesAccountMayDoEachOperation asks each operation of api/openapi.yaml as the account of migrate roles
-// --service-edits-zones, and does the background work of serve. Then it takes away one right after the other: the operation
-// that needs it is refused, and the log names the right.
+// --service-edits-zones, and does the background work of serve. Then it takes away one right after the other: the
+// operation that needs it is refused, and the log names the right.
 func TestTheServicesAccountMayDoEachOperation(t *testing.T) {
 	t.Parallel()
 	all := map[string]operation{}
@@ -260,7 +261,8 @@ func describedOperations(t *testing.T) (names []string) {
 	return names
 }
 
-// revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it back.
+// revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it
+// back.
 func revoke(t *testing.T, d, narrow *enginetest.Database, privilege, object string) (restore func()) {
 	t.Helper()
 	cfg := configOf(t, narrow.DSN)
@@ -272,8 +274,8 @@ func revoke(t *testing.T, d, narrow *enginetest.Database, privilege, object stri
 	return func() { enginetest.Exec(t, d.SQL, "GRANT "+on+" TO "+account) }
 }
 
-// namesRight says that an error names a right: the privilege and, unless it is on the database, the object. MySQL says of an UPDATE or
-// DELETE that a lock needs that the locking clause is denied.
+// namesRight says that an error names a right: the privilege and, unless it is on the database, the object. MySQL says
+// of an UPDATE or DELETE that a lock needs that the locking clause is denied.
 func namesRight(text, privilege, object string) bool {
 	verb, column, _ := strings.Cut(privilege, " ")
 	object = strings.TrimPrefix(object, "PROCEDURE ")

@@ -64,8 +64,8 @@ func fill(t *testing.T, d *enginetest.Database) {
 	}
 }
 
-// wantNothingHalfDone sends releases, overrides and edits until one of each is refused for want of space, and a report. As many
-// are recorded as were not refused.
+// wantNothingHalfDone sends releases, overrides and edits until one of each is refused for want of space, and a report.
+// As many are recorded as were not refused.
 func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 	t.Helper()
 	long := strings.Repeat("x", 200)

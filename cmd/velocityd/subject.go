@@ -38,8 +38,8 @@ type subjectFlags struct {
 	ask.KeyFlags      `embed:""`
 }
 
-// targets opens the database, and returns the buckets under which the key may be recorded. Unless there is an error, the
-// caller must close the store.
+// targets opens the database, and returns the buckets under which the key may be recorded. Unless there is an error,
+// the caller must close the store.
 func (f subjectFlags) targets(ctx context.Context) (store *db.Store, targets []subject.Target, err error) {
 	ring, err := f.Keyring()
 	if err != nil {

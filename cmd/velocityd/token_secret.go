@@ -24,8 +24,8 @@ import (
 // podAccount is where a pod finds what its account asks the API of Kubernetes with.
 const podAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// clusterSecret is a Secret in the namespace of the pod that the program runs in. Its key token is the one that matters. It has
-// to be there: the right to make one cannot be bound to a name.
+// clusterSecret is a Secret in the namespace of the pod that the program runs in. Its key token is the one that
+// matters. It has to be there: the right to make one cannot be bound to a name.
 type clusterSecret struct {
 	url, bearer string
 	http        *http.Client
@@ -60,8 +60,9 @@ type secretObject struct {
 	Data map[string][]byte `json:"data"`
 }
 
-// keep writes a token into the Secret, unless it holds one, and returns the one that it holds then. The Secret comes before the
-// database: a run that ends in between is made good by the next one, and leaves no live token that nothing holds.
+// keep writes a token into the Secret, unless it holds one, and returns the one that it holds then. The Secret comes
+// before the database: a run that ends in between is made good by the next one, and leaves no live token that nothing
+// holds.
 func (s *clusterSecret) keep(ctx context.Context, token access.Token) (access.Token, error) {
 	now, err := s.ask(ctx, http.MethodGet, nil)
 	if err != nil {

@@ -56,7 +56,8 @@ func before(text string) (time.Time, error) {
 	return shell.ParseMoment(text, time.Now())
 }
 
-// between returns the interval that --since and --until mean, whose end is now if it is left out, or a shell.UsageError.
+// between returns the interval that --since and --until mean, whose end is now if it is left out, or a
+// shell.UsageError.
 func between(since, until string) (from, to time.Time, err error) {
 	q := service.HistoryQuery{Until: time.Now()}
 	if err := (txn.Interval{Since: since, Until: until}).Bound(&q, before); err != nil {

@@ -9,8 +9,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestInstancesAgreeOnAttemptsOfMailServer asks two instances in turn, the first of which has an address for those who look
-// after it.
+// TestInstancesAgreeOnAttemptsOfMailServer asks two instances in turn, the first of which has an address for those who
+// look after it.
 func TestInstancesAgreeOnAttemptsOfMailServer(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures}
@@ -43,7 +43,8 @@ func TestInstancesAgreeOnAttemptsOfMailServer(t *testing.T) {
 	}
 }
 
-// TestReportGoesOnAfterMailServerLeaves holds the table of attempts by SQL until the door has answered that it has no time left.
+// TestReportGoesOnAfterMailServerLeaves holds the table of attempts by SQL until the door has answered that it has no
+// time left.
 func TestReportGoesOnAfterMailServerLeaves(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})

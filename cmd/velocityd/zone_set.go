@@ -16,8 +16,8 @@ import (
 	"velocityd/service/lint"
 )
 
-// zoneFlags are a pointer to a struct with a flag for each setting, in the order of service.Settings. A flag that is not named is
-// nil.
+// zoneFlags are a pointer to a struct with a flag for each setting, in the order of service.Settings. A flag that is
+// not named is nil.
 type zoneFlags struct{ reflect.Value }
 
 // newZoneFlags returns flags of which none is named.

@@ -50,8 +50,8 @@ func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
 	return d
 }
 
-// daysWith returns how many days before the last 24 hours the oldest attempts are, up to ComparedDays: a service that began
-// three days ago is compared with three days.
+// daysWith returns how many days before the last 24 hours the oldest attempts are, up to ComparedDays: a service that
+// began three days ago is compared with three days.
 func daysWith(until time.Time, spans []service.SpanTotals) (days int) {
 	for _, span := range spans {
 		if span.Attempts > 0 {

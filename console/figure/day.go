@@ -8,8 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// Spark returns the share of attempts that the zone itself had no room for, in each hour of a day, as a small line from 0 to its
-// highest share.
+// Spark returns the share of attempts that the zone itself had no room for, in each hour of a day, as a small line from
+// 0 to its highest share.
 func Spark(total service.Totals, hours []service.SpanTotals) template.HTML {
 	if total.Attempts == 0 || len(hours) < 2 {
 		return ""

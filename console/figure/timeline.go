@@ -1,5 +1,5 @@
-// Package figure draws the pictures of keys, decisions, days, weeks and previews, for templates to write as SVG. Each has a bounded
-// number of bars. It must not know where its attempts come from.
+// Package figure draws the pictures of keys, decisions, days, weeks and previews, for templates to write as SVG. Each
+// has a bounded number of bars. It must not know where its attempts come from.
 package figure
 
 import (
@@ -22,8 +22,8 @@ const (
 	mostLanes   = 6
 )
 
-// Timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time are one
-// bar, so the number of bars is bounded.
+// Timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time
+// are one bar, so the number of bars is bounded.
 type Timeline struct {
 	Width, Height int
 	Span          time.Duration
@@ -73,8 +73,8 @@ func Spans() []time.Duration {
 	return []time.Duration{time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour}
 }
 
-// SpanOf returns the time that the reader asks for, in seconds. Otherwise it is the shortest one that shows the newest attempt: an
-// hour, if that shows all of them.
+// SpanOf returns the time that the reader asks for, in seconds. Otherwise it is the shortest one that shows the newest
+// attempt: an hour, if that shows all of them.
 func SpanOf(asked string, newest, oldest time.Duration) time.Duration {
 	for i, s := range Spans() {
 		isShort := i == 0 && oldest < s || i > 0 && newest < s

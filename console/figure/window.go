@@ -19,8 +19,8 @@ const (
 	ShortWindow = 12 * time.Hour
 )
 
-// Window is the figure of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the number
-// of bars is bounded.
+// Window is the figure of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the
+// number of bars is bounded.
 type Window struct {
 	Width, Height int
 	// Top and Axis are where the window begins and ends from above, and TextY is where the text below it stands.

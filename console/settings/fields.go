@@ -1,5 +1,5 @@
-// Package settings owns the settings of a zone as people read and write them: the fields of forms, values in words, and the rows
-// that the audit has of zones and overrides. It must not know requests, readers or pages.
+// Package settings owns the settings of a zone as people read and write them: the fields of forms, values in words, and
+// the rows that the audit has of zones and overrides. It must not know requests, readers or pages.
 package settings
 
 import (
@@ -85,8 +85,8 @@ func ValuesOf(zone service.Zone) Values {
 	return all
 }
 
-// Read returns a zone with the settings that a form or an address has. Those that it lacks are those of base. The error is a
-// service.ErrInvalid that names the field.
+// Read returns a zone with the settings that a form or an address has. Those that it lacks are those of base. The error
+// is a service.ErrInvalid that names the field.
 func Read(form url.Values, base service.Zone) (service.Zone, error) {
 	written, zone := ValuesOf(base), base.WithDefaults()
 	for _, s := range service.Settings {

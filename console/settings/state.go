@@ -36,8 +36,8 @@ func MembersOf(state json.RawMessage) (list []Member) {
 	return list
 }
 
-// ChangesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before, and no New
-// if there is nothing after.
+// ChangesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before,
+// and no New if there is nothing after.
 func ChangesOf(e service.AuditEntry) (list []Difference) {
 	before := map[string]string{}
 	for _, m := range MembersOf(e.Before) {

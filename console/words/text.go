@@ -1,5 +1,5 @@
-// Package words owns how the console says things: text that attackers have typed, numbers, times, and zones, as HTML or as
-// text. It must not know requests, readers or addresses of pages.
+// Package words owns how the console says things: text that attackers have typed, numbers, times, and zones, as HTML or
+// as text. It must not know requests, readers or addresses of pages.
 package words
 
 import (
@@ -88,7 +88,8 @@ func zoneChoices(zones []service.Zone, chosen string) template.HTML {
 	return template.HTML(all.String()) //nolint:gosec // option escapes its text
 }
 
-// Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it is.
+// Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it
+// is.
 func Escaped(json string) string {
 	var b strings.Builder
 	for _, r := range json {

@@ -13,8 +13,8 @@ import (
 
 const day = uint64(24 * time.Hour / time.Microsecond)
 
-// bucketGround is one bucket by time, under each form of its key. zone_txn_window is read forwards, because engines lose
-// rows when they read it backwards: so the newest txns of an interval come first.
+// bucketGround is one bucket by time, under each form of its key. zone_txn_window is read forwards, because engines
+// lose rows when they read it backwards: so the newest txns of an interval come first.
 type bucketGround struct {
 	reader *Reader
 	zoneID int64

@@ -11,8 +11,8 @@ import (
 // idsAtOnce bounds how many txns one statement names.
 const idsAtOnce = 100
 
-// byID reads rows of zone_txn by the ids of txns. It looks at these times first, then at those of the ids' marks for the
-// txns that were not there, and for the others everywhere.
+// byID reads rows of zone_txn by the ids of txns. It looks at these times first, then at those of the ids' marks for
+// the txns that were not there, and for the others everywhere.
 func (r *Reader) byID(ctx context.Context, ids []uint64, first ...times) (rows []Row, err error) {
 	for some := range slices.Chunk(ids, idsAtOnce) {
 		rest := slices.Clone(some)

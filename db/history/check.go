@@ -60,9 +60,9 @@ func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]R
 	return checks, nil
 }
 
-// siblings returns all txns of the checks of several buckets to which txns belong. The search widens from one txn of each
-// check until it has found all of the check, and ends 65,536 ids away, in case some were deleted, as that of the procedure
-// txns_of_check does.
+// siblings returns all txns of the checks of several buckets to which txns belong. The search widens from one txn of
+// each check until it has found all of the check, and ends 65,536 ids away, in case some were deleted, as that of the
+// procedure txns_of_check does.
 func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, error) {
 	of := map[checkKey][]Row{}
 	for some := range slices.Chunk(txns, idsAtOnce) {

@@ -1,6 +1,6 @@
-// Package history reads recorded attempts: one by its id, those of a check, those of an attempt id, and the history page
-// by page. It knows which ids belong to which time, so that a statement looks into the partitions of that time alone. It
-// must not decide anything, and it writes nothing but marks.
+// Package history reads recorded attempts: one by its id, those of a check, those of an attempt id, and the history
+// page by page. It knows which ids belong to which time, so that a statement looks into the partitions of that time
+// alone. It must not decide anything, and it writes nothing but marks.
 package history
 
 import (

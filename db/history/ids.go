@@ -12,8 +12,8 @@ import (
 // widestPart is the most ids that one statement goes over where most txns are of other zones.
 const widestPart = 500_000
 
-// idGround is all buckets, or those of some zones, by the ids of txns. It is read forwards, as that of a bucket is, so the
-// lowest ids come first.
+// idGround is all buckets, or those of some zones, by the ids of txns. It is read forwards, as that of a bucket is, so
+// the lowest ids come first.
 type idGround struct {
 	reader *Reader
 	within times   // in which all txns are that matter
@@ -35,8 +35,8 @@ func (g idGround) part(from, width uint64) (to uint64) {
 	return from - min(from, width-1)
 }
 
-// statement reads a range of ids, of some zones or of all. There is no index by zone and time, which each check would have to
-// write: the engine passes over the txns of other zones.
+// statement reads a range of ids, of some zones or of all. There is no index by zone and time, which each check would
+// have to write: the engine passes over the txns of other zones.
 func (g idGround) statement(low, high uint64, within times, most int) *session.Packet {
 	since, until := within.bounds()
 	p := new(session.Packet)

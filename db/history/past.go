@@ -40,9 +40,9 @@ type Span struct {
 	Since, Until time.Time
 }
 
-// Newest returns the newest txns of a span, at most the given number, and the instant of the one behind them, or the zero
-// time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was set back
-// after them.
+// Newest returns the newest txns of a span, at most the given number, and the instant of the one behind them, or the
+// zero time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was
+// set back after them.
 func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
 	p := new(session.Packet)
 	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").WhereBucket(of.Bucket).

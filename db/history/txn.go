@@ -15,8 +15,8 @@ import (
 // Row is a row of zone_txn.
 type Row struct {
 	service.Txn
-	// Buckets is how many txns its check has, or 0 for a check of one bucket. They have ids close to each other: there is no index
-	// on check_id.
+	// Buckets is how many txns its check has, or 0 for a check of one bucket. They have ids close to each other: there is
+	// no index on check_id.
 	Buckets int
 }
 

@@ -27,8 +27,8 @@ type ground interface {
 	part(from, width uint64) (to uint64)
 }
 
-// walk goes over an interval of a ground, in parts that grow. No part of it is read twice, unless it held too many txns,
-// so each partition is looked into about once.
+// walk goes over an interval of a ground, in parts that grow. No part of it is read twice, unless it held too many
+// txns, so each partition is looked into about once.
 type walk struct {
 	over      ground
 	low, high uint64

@@ -38,8 +38,8 @@ func (f *folder) tmp() string        { return filepath.Join(f.path, "tmp") }
 func (f *folder) engineFile() string { return filepath.Join(f.path, "engine") }
 func (f *folder) logFile() string    { return filepath.Join(f.path, "server.log") }
 
-// claim creates the folder if it is missing, and takes its lock. This process and its server hold it: the kernel frees it
-// when both have ended in any way.
+// claim creates the folder if it is missing, and takes its lock. This process and its server hold it: the kernel frees
+// it when both have ended in any way.
 func claim(ctx context.Context, dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data folder: %w", err)
@@ -81,8 +81,8 @@ func (f *folder) refuseForeign() error {
 	return nil
 }
 
-// lockPatience is how long a lock is waited for that a living process holds: a child that this process forks at the same
-// time has an earlier file of the lock until it begins its own program.
+// lockPatience is how long a lock is waited for that a living process holds: a child that this process forks at the
+// same time has an earlier file of the lock until it begins its own program.
 const lockPatience = 500 * time.Millisecond
 
 // takeLock takes the lock. If the process that had it was killed and has left its server, takeLock ends the server: by

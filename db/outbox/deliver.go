@@ -19,8 +19,8 @@ import (
 const (
 	// sendMargin is how long before the end of its budget a run begins the last try.
 	sendMargin = 5 * time.Second
-	// overtime is for how long after that try a run still begins rounds of webhooks whose last try succeeded, as long as another
-	// webhook keeps it waiting.
+	// overtime is for how long after that try a run still begins rounds of webhooks whose last try succeeded, as long as
+	// another webhook keeps it waiting.
 	overtime = 20 * time.Second
 	// lookPause is the time between two looks at the events while a round is under way.
 	lookPause = time.Second
@@ -63,8 +63,8 @@ SELECT created_at, UTC_TIMESTAMP(6) AS read_at
 	return len(next) > 0 && !next[0].At.After(next[0].Now.Add(-service.HistoryLag)), err
 }
 
-// run sends, and then records, in rounds; a round whose record is lost is sent again. Each webhook
-// has rounds of its own, one at a time, which are recorded when they end. So a receiver that hangs delays its own events alone.
+// run sends, and then records, in rounds; a round whose record is lost is sent again. Each webhook has rounds of its
+// own, one at a time, which are recorded when they end. So a receiver that hangs delays its own events alone.
 func (d deliverer) run(ctx context.Context, on *sqlx.Conn, _ string) (all retention.Result, err error) {
 	until, isLate := time.Now().Add(retention.Budget-sendMargin), false
 	sent, busy := make(chan *round), map[uint64]bool{}
@@ -188,7 +188,8 @@ func (r *round) sent() (n int) {
 	return n
 }
 
-// record writes the results of a round in one transaction. It makes no delivery of a webhook that was removed meanwhile.
+// record writes the results of a round in one transaction. It makes no delivery of a webhook that was removed
+// meanwhile.
 func (r *round) record(ctx context.Context, on *sqlx.Conn) error {
 	tx, err := on.BeginTxx(ctx, nil)
 	if err != nil {

@@ -264,7 +264,8 @@ func RunningDSN(folder string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// FillDemo records a day of plausible log-ins that ends at end. The error wraps demo.ErrNotEmpty if there are zones or attempts.
+// FillDemo records a day of plausible log-ins that ends at end. The error wraps demo.ErrNotEmpty if there are zones or
+// attempts.
 func (d Database) FillDemo(ctx context.Context, end time.Time) (attempts int, err error) {
 	conns, err := d.open(databaseName)
 	if err != nil {

@@ -45,8 +45,8 @@ SELECT HEX(attempt_id), attempt_id, %s, answer
 	return nil
 }
 
-// judgeAnswers looks up the txns of some answers: at the instants of the answers first, and then, for those that count in
-// txns of earlier attempts, everywhere.
+// judgeAnswers looks up the txns of some answers: at the instants of the answers first, and then, for those that count
+// in txns of earlier attempts, everywhere.
 func (p *prover) judgeAnswers(ctx context.Context, answers []proof.Answer) error {
 	var at, anywhere []string
 	for _, a := range answers {
@@ -94,8 +94,8 @@ SELECT `+rowColumns+`
 	return txns, nil
 }
 
-// proveHours compares the attempts of each hour with what the totals have counted for the last time. They tell of rows that
-// are gone. Hours of which retention may have removed rows are left out.
+// proveHours compares the attempts of each hour with what the totals have counted for the last time. They tell of rows
+// that are gone. Hours of which retention may have removed rows are left out.
 func (p *prover) proveHours(ctx context.Context) error {
 	from := p.oldest
 	for _, later := range []time.Time{p.Since.Add(time.Hour - 1), p.kept.Add(time.Hour - 1)} {

@@ -1,6 +1,6 @@
 // Package prover reads what a database has recorded and lets service/proof judge it. It reads by plain SELECTs of some
-// thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do. It must
-// not decide anything, and it writes nothing.
+// thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do. It
+// must not decide anything, and it writes nothing.
 package prover
 
 import (
@@ -19,11 +19,13 @@ type Options struct {
 	Since time.Time
 	// FirstID returns an id below those of all rows from an instant on. Without it all rows are read.
 	FirstID func(ctx context.Context, since time.Time) (uint64, error)
-	// Zones are those whose rows are read, if there are any. No check may name a bucket of one of them and of another zone.
+	// Zones are those whose rows are read, if there are any. No check may name a bucket of one of them and of another
+	// zone.
 	Zones []int64
 	// Rules are in force in place of those that the database tells.
 	Rules *proof.Rules
-	// Lag is for how long rows are left out after their instant: beside sessions at work, they are committed a little later.
+	// Lag is for how long rows are left out after their instant: beside sessions at work, they are committed a little
+	// later.
 	Lag time.Duration
 	// Findings is how many findings end the proof.
 	Findings int
@@ -74,8 +76,8 @@ type prover struct {
 	suspects [][]proof.Row
 }
 
-// Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not come
-// to its end: it wraps the context's, or one of the engine.
+// Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not
+// come to its end: it wraps the context's, or one of the engine.
 func Run(ctx context.Context, on zonerow.Querier, o Options, found func(proof.Finding)) (Result, error) {
 	p := &prover{Options: o, on: on, tell: found, hours: proof.Hours{}}
 	err := p.run(ctx)
@@ -127,8 +129,8 @@ func (p *prover) found(f proof.Finding) {
 	}
 }
 
-// readClock reads how far rows are read, and how far back they and the changes of zones are kept. The policy is that of all
-// zones: some rows that it would remove may still be there.
+// readClock reads how far rows are read, and how far back they and the changes of zones are kept. The policy is that of
+// all zones: some rows that it would remove may still be there.
 func (p *prover) readClock(ctx context.Context) error {
 	var now time.Time
 	daysAgo := func(days int64) time.Time {

@@ -61,8 +61,8 @@ func (r reading) text(column int) string { return string(r.values[column]) }
 
 var errNoNumber = errors.New("the engine's answer does not fit the question: a value is no number")
 
-// byPieces is each for a table that is read by pieces of its key, which is the first column. query has room for the last key
-// that was read and for a number of rows.
+// byPieces is each for a table that is read by pieces of its key, which is the first column. query has room for the
+// last key that was read and for a number of rows.
 func byPieces(ctx context.Context, on zonerow.Querier, query string, do func(id uint64, r reading)) error {
 	for last, n := uint64(0), rowsAtOnce; n == rowsAtOnce; {
 		n = 0

@@ -8,8 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// EditsSince returns the zone of the change with this id, which must be one of a zone or an override, and that change with all
-// later ones of the zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
+// EditsSince returns the zone of the change with this id, which must be one of a zone or an override, and that change
+// with all later ones of the zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
 func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits []service.Edit, err error) {
 	var rows []auditRow
 	err = s.pool.SelectContext(ctx, &rows, selectAudit+`

@@ -39,8 +39,8 @@ func (r auditRow) entry() service.AuditEntry {
 	}
 }
 
-// AuditEntries implements service.AuditReader. It reads MaxAuditScan rows by the primary key, or those of one zone by its
-// index, and chooses among them.
+// AuditEntries implements service.AuditReader. It reads MaxAuditScan rows by the primary key, or those of one zone by
+// its index, and chooses among them.
 func (s *Tables) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
 	if err := q.Validate(); err != nil {
 		return service.AuditPage{}, err
@@ -68,8 +68,8 @@ func (s *Tables) AuditEntries(ctx context.Context, q service.AuditQuery) (servic
 	return service.NewAuditPage(q, entries, service.MaxAuditScan), nil
 }
 
-// newestAudit returns the id below which all entries of a query are. Where the query ends at an instant, it is found by the
-// index of times.
+// newestAudit returns the id below which all entries of a query are. Where the query ends at an instant, it is found by
+// the index of times.
 func (s *Tables) newestAudit(ctx context.Context, q service.AuditQuery) (uint64, error) {
 	below := uint64(math.MaxInt64) // no id is higher
 	if q.Cursor != 0 {

@@ -79,7 +79,8 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 	return census, nil
 }
 
-// countLocked returns how many buckets of zones are locked out at an instant. The list of locked buckets has the same rows.
+// countLocked returns how many buckets of zones are locked out at an instant. The list of locked buckets has the same
+// rows.
 func (s *Tables) countLocked(ctx context.Context, zones []int64, at time.Time) (map[int64]int, error) {
 	query, args, err := sqlx.In(`
 SELECT zone_id, COUNT(*) AS number

@@ -54,9 +54,9 @@ func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 	})
 }
 
-// identify tells the triggers the principal and the reason. It always sets both variables, if need be to
-// NULL: a pooled connection may still have the value of another caller. Elsewhere it reads the account. The statement names no
-// table, so that vtgate answers with the account that it knows, and not with its own account of MySQL.
+// identify tells the triggers the principal and the reason. It always sets both variables, if need be to NULL: a pooled
+// connection may still have the value of another caller. Elsewhere it reads the account. The statement names no table,
+// so that vtgate answers with the account that it knows, and not with its own account of MySQL.
 func (e *edit) identify(ctx context.Context) error {
 	if !e.hasTriggers {
 		return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
@@ -153,8 +153,8 @@ DELETE FROM `+rows.table+`
 	return n, err
 }
 
-// record writes a row of zone_audit, and an event unless they are webhooks, for each of rows as they are now. before and after are the
-// SQL of their states, and states the values of the placeholders in it.
+// record writes a row of zone_audit, and an event unless they are webhooks, for each of rows as they are now. before
+// and after are the SQL of their states, and states the values of the placeholders in it.
 func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
 	args := append([]any{e.account, e.principal, e.reason, rows.subject, string(action)}, states...)
 	_, err := e.ExecContext(ctx, `

@@ -10,8 +10,8 @@ import (
 	"velocityd/service"
 )
 
-// exportFilter is state_after of an export in zone_audit. The names are those of the HTTP interface. A member that is not
-// there lets all txns pass.
+// exportFilter is state_after of an export in zone_audit. The names are those of the HTTP interface. A member that is
+// not there lets all txns pass.
 type exportFilter struct {
 	Format     string           `json:"format"`
 	Zones      []int64          `json:"zone_id,omitempty"`

@@ -124,11 +124,11 @@ func oneOverride(ctx context.Context, from session.Reader, clauses string, args 
 	return list[0], nil
 }
 
-// writeOverride validates an override and runs change, which writes it with its zone locked, and returns the override of the id
-// that change returns, as stored. action names the change in its error.
+// writeOverride validates an override and runs change, which writes it with its zone locked, and returns the override
+// of the id that change returns, as stored. action names the change in its error.
 //
-// The lock of the zone's row is the first step of every edit of overrides. The foreign key and the triggers lock that row too;
-// without this step two edits could lock rows in different orders and deadlock.
+// The lock of the zone's row is the first step of every edit of overrides. The foreign key and the triggers lock that
+// row too; without this step two edits could lock rows in different orders and deadlock.
 func (s *Tables) writeOverride(
 	ctx context.Context, action string, o service.Override, principal string, change func(*edit, service.Zone) (id uint64, err error),
 ) (stored service.Override, err error) {
@@ -167,8 +167,9 @@ func (s *Tables) AddOverride(ctx context.Context, o service.Override, principal 
 	})
 }
 
-// ExtendOverride creates an override as AddOverride does, or changes the one of the same key or prefix that is in force if
-// service.Override.Extends says so, and returns the one that is in force then. o.ID may name one whose place it takes besides.
+// ExtendOverride creates an override as AddOverride does, or changes the one of the same key or prefix that is in force
+// if service.Override.Extends says so, and returns the one that is in force then. o.ID may name one whose place it
+// takes besides.
 func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	return s.writeOverride(ctx, "extend override", o, principal, func(e *edit, zone service.Zone) (id uint64, err error) {
 		if o, err = zone.Keys.Fit(o); err != nil {
@@ -189,8 +190,8 @@ func (s *Tables) ExtendOverride(ctx context.Context, o service.Override, princip
 	})
 }
 
-// lockInForce locks and returns the override of the same target or id as o that has not expired. Without one the error is
-// service.ErrNotFound.
+// lockInForce locks and returns the override of the same target or id as o that has not expired. Without one the error
+// is service.ErrNotFound.
 func lockInForce(ctx context.Context, e *edit, o service.Override) (service.Override, error) {
 	where, args := sameTarget(o)
 	return oneOverride(ctx, e, `

@@ -14,9 +14,9 @@ import (
 // settingsRows is how many rows of zone_audit one statement reads.
 const settingsRows = 5000
 
-// SettingsSince returns all zones and overrides as they were at an instant, and their changes since, as far as zone_audit has
-// them. If the account may not read zone_audit, it returns those of now. The error wraps service.ErrBusy if the engine is away,
-// and does NOT hold a key.
+// SettingsSince returns all zones and overrides as they were at an instant, and their changes since, as far as
+// zone_audit has them. If the account may not read zone_audit, it returns those of now. The error wraps service.ErrBusy
+// if the engine is away, and does NOT hold a key.
 func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.Past, error) {
 	zones, err := s.Zones(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package records keeps the records that people and instances edit: zones, overrides, credentials
-// and webhooks, with the audit of their changes; the list of lockouts that have not ended; and the back-tests that instances make
-// for callers. It must not know how a check is decided.
+// Package records keeps the records that people and instances edit: zones, overrides, credentials and webhooks, with
+// the audit of their changes; the list of lockouts that have not ended; and the back-tests that instances make for
+// callers. It must not know how a check is decided.
 package records
 
 import "velocityd/db/session"

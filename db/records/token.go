@@ -187,9 +187,9 @@ func (s *Tables) AddCredential(ctx context.Context, c access.Credential, princip
 	return stored, nil
 }
 
-// lockCredentials keeps other new credentials by this program from being made until the transaction ends: each begins with a lock
-// on the one row of schema_migrations, which the owner alone may take. The error wraps service.ErrBusy if a migration has taken
-// the row away for a moment.
+// lockCredentials keeps other new credentials by this program from being made until the transaction ends: each begins
+// with a lock on the one row of schema_migrations, which the owner alone may take. The error wraps service.ErrBusy if a
+// migration has taken the row away for a moment.
 func lockCredentials(ctx context.Context, e *edit) error {
 	var version int64
 	err := e.GetContext(ctx, &version, `

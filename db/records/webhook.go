@@ -28,7 +28,8 @@ func (s *Tables) AddWebhook(ctx context.Context, w webhook.Webhook, secret, prin
 		return w, err
 	}
 	err := s.edit(ctx, principal, func(e *edit) error {
-		// All rows are locked, so that two that add the last one wait for each other. The accounts that may add webhooks may lock them.
+		// All rows are locked, so that two that add the last one wait for each other. The accounts that may add webhooks may
+		// lock them.
 		var ids []uint64
 		if err := e.SelectContext(ctx, &ids, "SELECT id FROM webhook ORDER BY id FOR UPDATE"); err != nil {
 			return err

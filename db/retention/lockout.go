@@ -47,8 +47,8 @@ type lockEnded struct {
 	Cause    string    `json:"cause"` // or release, by which another transaction ends one
 }
 
-// endLockouts deletes some rows of zone_lockout that have ended, the first ones first, and writes an event for each in the
-// same transaction. On Vitess that may end half-way, but the row of a lockout and its event are on one shard.
+// endLockouts deletes some rows of zone_lockout that have ended, the first ones first, and writes an event for each in
+// the same transaction. On Vitess that may end half-way, but the row of a lockout and its event are on one shard.
 func endLockouts(ctx context.Context, on *sqlx.Conn, _ string) (r Result, err error) {
 	var rows []lockoutRow
 	if err := on.SelectContext(ctx, &rows, `

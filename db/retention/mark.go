@@ -19,8 +19,8 @@ func Marks() Task {
 	return Task{Name: "marks", Every: time.Minute, Run: mark, Expect: oldMarks().count}
 }
 
-// mark notes the highest id, and forgets the marks that are older than allMarksFor, but for those of the first minute of each
-// hour.
+// mark notes the highest id, and forgets the marks that are older than allMarksFor, but for those of the first minute
+// of each hour.
 func mark(ctx context.Context, on *sqlx.Conn, _ string) (Result, error) {
 	var highest sql.Null[uint64]
 	if err := on.GetContext(ctx, &highest, "SELECT MAX(id) FROM zone_txn"); err != nil {

@@ -12,8 +12,8 @@ import (
 // removedAtOnce is how many rows one statement removes.
 const removedAtOnce = 1000
 
-// Old returns a task that removes rows which nothing needs any more, once an hour. rows returns those that leave. They need no
-// procedure, because the service's account may delete them.
+// Old returns a task that removes rows which nothing needs any more, once an hour. rows returns those that leave. They
+// need no procedure, because the service's account may delete them.
 func Old(name string, rows func(ctx context.Context, on *sqlx.Conn) ([]OldRows, error)) Task {
 	return Task{Name: name, Every: time.Hour, Run: func(ctx context.Context, on *sqlx.Conn, _ string) (all Result, err error) {
 		list, err := rows(ctx, on)

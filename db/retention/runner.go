@@ -35,11 +35,11 @@ type Task struct {
 	// is nothing left or Budget is over. It leaves no transaction open. position is that of the Result of the
 	// last run without an error, or "".
 	Run func(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
-	// IsWanted is a cheap way to see whether there is anything to do: a turn leaves the task out if not. Nil means that there may
-	// always be.
+	// IsWanted is a cheap way to see whether there is anything to do: a turn leaves the task out if not. Nil means that
+	// there may always be.
 	IsWanted func(ctx context.Context, from session.Reader) (bool, error)
-	// Expect says what the task would remove now. It changes nothing, takes no lock, and reads a bounded number of rows. Nil
-	// means that nothing tells that quickly.
+	// Expect says what the task would remove now. It changes nothing, takes no lock, and reads a bounded number of rows.
+	// Nil means that nothing tells that quickly.
 	Expect func(ctx context.Context, on *sqlx.Conn) ([]Leaving, error)
 }
 

@@ -49,7 +49,8 @@ type endedSession struct {
 	isKilled bool
 }
 
-// NewKiller returns a Killer that works by one connection of a pool at a time. The pool's owner closes it after the Killer.
+// NewKiller returns a Killer that works by one connection of a pool at a time. The pool's owner closes it after the
+// Killer.
 func NewKiller(pool *sql.DB) *Killer { return &Killer{pool: pool, soon: make(chan struct{}, 1)} }
 
 // end ends the session of a connection, and calls gone when its server no longer lists it. It does

@@ -19,8 +19,8 @@ type Reader interface {
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
-// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, his session is ended: its
-// statement would go on for nobody, beside those of the connections that take its place.
+// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, his session is ended:
+// its statement would go on for nobody, beside those of the connections that take its place.
 type Pool struct {
 	Conns  *sqlx.DB
 	Killer *Killer

@@ -41,8 +41,8 @@ func (r *Reading) AtLeast(columns int, read func(row []driver.Value) error) {
 // Skip is each for a SELECT whose rows nobody looks at.
 func (r *Reading) Skip() { r.AtLeast(0, func([]driver.Value) error { return nil }) }
 
-// ErrMisfit says that an answer of the engine has another number of results, columns or rows than was asked for, or a value
-// of another type. It does NOT repeat the answer. The connection is of no more use.
+// ErrMisfit says that an answer of the engine has another number of results, columns or rows than was asked for, or a
+// value of another type. It does NOT repeat the answer. The connection is of no more use.
 var ErrMisfit = errors.New("the engine's answer does not fit the question")
 
 // Afterwards has do called when all rows of all SELECTs were read.

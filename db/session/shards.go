@@ -182,7 +182,8 @@ func (m *Shards) renew(ctx context.Context, read func(context.Context) (*ShardMa
 	return nil
 }
 
-// ShardNames returns the names of the shards of the buckets' keyspace, such as -80. There is none if that does not exist.
+// ShardNames returns the names of the shards of the buckets' keyspace, such as -80. There is none if that does not
+// exist.
 func (s *Conn) ShardNames(ctx context.Context) (names []string, err error) {
 	err = s.Each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
 		if of, name, _ := strings.Cut(Text(row[0]), "/"); of == s.Shards.Keyspace {

@@ -47,10 +47,10 @@ type Order struct {
 // and its totals go together in one transaction, under the lock of the bucket, so no check sees a part of them. Older
 // rows follow in small batches. The next attempt under the key finds a bucket that was never used.
 //
-// It may be called again: a run that broke off is finished with its pseudonyms, and without rows there is nothing to do.
-// It needs the rights of the owner of the schema. The error wraps service.ErrForbidden if the account has fewer,
-// service.ErrInvalid for a bad reason and on Vitess, which cannot change the key by which it finds a row, and service.ErrBusy
-// if the engine is away. The erasures that have begun are returned beside an error.
+// It may be called again: a run that broke off is finished with its pseudonyms, and without rows there is nothing to
+// do. It needs the rights of the owner of the schema. The error wraps service.ErrForbidden if the account has fewer,
+// service.ErrInvalid for a bad reason and on Vitess, which cannot change the key by which it finds a row, and
+// service.ErrBusy if the engine is away. The erasures that have begun are returned beside an error.
 func (r *Rows) Erase(ctx context.Context, order Order) (done []Erasure, err error) {
 	if err := service.ValidateRelease(order.Principal, order.Reason); err != nil {
 		return nil, err
@@ -169,8 +169,8 @@ func (e *erasing) begin(ctx context.Context, i int) error {
 	return err
 }
 
-// moveNow is the transaction of begin. Txns since an instant are in hours whose totals are counted once more. Those that
-// do not count in the window may be many, and move before the bucket is locked.
+// moveNow is the transaction of begin. Txns since an instant are in hours whose totals are counted once more. Those
+// that do not count in the window may be many, and move before the bucket is locked.
 func (e *erasing) moveNow(ctx context.Context, tx *sqlx.Tx, one *Erasure, since time.Time) error {
 	blocked := stretch{counted: false, from: since, to: always()}
 	if err := e.move(ctx, tx, one, blocked); err != nil {
@@ -262,8 +262,8 @@ type statements interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// moveBatch gives the newest most txns of a stretch their pseudonym, and returns where the next batch ends. It finds them
-// without a lock, and changes them by their ids: a range of the index would lock a txn of the next bucket, too.
+// moveBatch gives the newest most txns of a stretch their pseudonym, and returns where the next batch ends. It finds
+// them without a lock, and changes them by their ids: a range of the index would lock a txn of the next bucket, too.
 func (o *Erasure) moveBatch(ctx context.Context, on statements, s stretch, most int) (to time.Time, more bool, err error) {
 	var found []struct {
 		ID uint64    `db:"id"`

@@ -19,9 +19,9 @@ type Row struct {
 	Columns map[string]any `json:"row"`
 }
 
-// Export calls emit for each row that names one of targets, table by table. It holds a page of rows in memory. The error
-// wraps service.ErrForbidden if the account may not read a table, and service.ErrBusy if the engine is away: what came
-// before is not all then.
+// Export calls emit for each row that names one of targets, table by table. It holds a page of rows in memory. The
+// error wraps service.ErrForbidden if the account may not read a table, and service.ErrBusy if the engine is away: what
+// came before is not all then.
 func (r *Rows) Export(ctx context.Context, targets []Target, emit func(Row) error) error {
 	for _, t := range targets {
 		for _, table := range []string{"zone_bucket_lock", "zone_lockout", "zone_override", "zone_bucket_total", "zone_event"} {
@@ -48,7 +48,8 @@ func (r *Rows) Export(ctx context.Context, targets []Target, emit func(Row) erro
 	return nil
 }
 
-// emitTxns calls emit for the txns of a bucket that count or do not, the newest first: zone_txn_window is read forwards.
+// emitTxns calls emit for the txns of a bucket that count or do not, the newest first: zone_txn_window is read
+// forwards.
 func (r *Rows) emitTxns(ctx context.Context, t Target, counted bool, emit func(Row) error) error {
 	const some = `
  WHERE zone_id = ?

@@ -129,8 +129,8 @@ UPDATE zone_event
 	return err
 }
 
-// end moves the events, and removes what is left of an erasure: the row that joins the key with its pseudonym, and a lock
-// row that a report made, which had read the key of a txn before it was erased.
+// end moves the events, and removes what is left of an erasure: the row that joins the key with its pseudonym, and a
+// lock row that a report made, which had read the key of a txn before it was erased.
 func (e *erasing) end(ctx context.Context, i int) error {
 	t := e.Targets[i]
 	return e.again(ctx, func(ctx context.Context) error {

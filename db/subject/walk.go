@@ -107,8 +107,8 @@ func placesInAnswer(answer []byte, _ int64, targets []Target) (places []place) {
 	return places
 }
 
-// placesInState returns the keys in a state of zone_audit: bucket_key is one key, or a list of the keys of an export. If
-// there is one, the reason may name the person, too. The zone of an export of several is 0.
+// placesInState returns the keys in a state of zone_audit: bucket_key is one key, or a list of the keys of an export.
+// If there is one, the reason may name the person, too. The zone of an export of several is 0.
 func placesInState(state []byte, zoneID int64, targets []Target) (places []place) {
 	var s struct {
 		Key    json.RawMessage `json:"bucket_key"`

@@ -10,8 +10,8 @@ import (
 	"velocityd/service"
 )
 
-// Age returns the task that removes old hours and days of buckets. Their months and the totals of all time stay, and so do
-// the hours of zones. Hours that are not final stay, too.
+// Age returns the task that removes old hours and days of buckets. Their months and the totals of all time stay, and so
+// do the hours of zones. Hours that are not final stay, too.
 func Age() retention.Task { return retention.Old("totals-age", oldSpans) }
 
 // oldSpans returns the spans that are removed.

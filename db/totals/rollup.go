@@ -24,11 +24,11 @@ const (
 	mostBuckets = 2000
 )
 
-// Rollup returns the task that counts attempts. It counts each interval of created_at once, in the order of time, in the
-// transaction that moves the progress; then each hour once more, when nothing in it changes any more. It reads txns by
-// plain SELECTs, and locks none. On Vitess all that it writes lies in the unsharded keyspace.
-// Its place is in totals_progress, which is written in the same transactions. Without ids it looks at all txns of the partitions
-// of a time.
+// Rollup returns the task that counts attempts. It counts each interval of created_at once, in the order of time, in
+// the transaction that moves the progress; then each hour once more, when nothing in it changes any more. It reads txns
+// by plain SELECTs, and locks none. On Vitess all that it writes lies in the unsharded keyspace. Its place is in
+// totals_progress, which is written in the same transactions. Without ids it looks at all txns of the partitions of a
+// time.
 func Rollup(ids IDs) retention.Task {
 	return retention.Task{Name: "totals", Every: 30 * time.Second, Run: ids.rollUp}
 }
@@ -149,7 +149,8 @@ SELECT created_at
 	return true, r.write(ctx, to, func(*sqlx.Tx) error { return nil })
 }
 
-// write carries out a transaction that moves the progress, unless something else has moved it since the run has read it.
+// write carries out a transaction that moves the progress, unless something else has moved it since the run has read
+// it.
 func (r *run) write(ctx context.Context, to progress, do func(tx *sqlx.Tx) error) error {
 	tx, err := r.on.BeginTxx(ctx, nil)
 	if err != nil {

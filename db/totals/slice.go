@@ -65,7 +65,8 @@ func keeping(zones []service.Zone) (ids []any) {
 	return ids
 }
 
-// noteKeeping notes since when zones have totals: for those that have them from now on, since the begin of this interval.
+// noteKeeping notes since when zones have totals: for those that have them from now on, since the begin of this
+// interval.
 func noteKeeping(ctx context.Context, tx *sqlx.Tx, keeping []any, begin time.Time) error {
 	if len(keeping) == 0 {
 		_, err := tx.ExecContext(ctx, "DELETE FROM zone_totals_since")

@@ -66,8 +66,8 @@ func readProgress(ctx context.Context, from session.Reader) (p progress, exists 
 	return p, false, nil
 }
 
-// move writes p, unless another one has written since p was read: then the error is errOvertaken. It locks the row until
-// the transaction ends, so one roll-up writes at a time.
+// move writes p, unless another one has written since p was read: then the error is errOvertaken. It locks the row
+// until the transaction ends, so one roll-up writes at a time.
 func (p *progress) move(ctx context.Context, tx *sqlx.Tx) error {
 	done, err := tx.ExecContext(ctx, `
 UPDATE totals_progress

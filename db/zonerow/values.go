@@ -25,8 +25,8 @@ func (d destination) Scan(value any) error {
 	return nil
 }
 
-// read takes a setting from a value as the driver hands it out, into a zone that has the settings of the columns before,
-// and says whether the value fits the column.
+// read takes a setting from a value as the driver hands it out, into a zone that has the settings of the columns
+// before, and says whether the value fits the column.
 func read(s *service.Setting, zone *service.Zone, value driver.Value) (fits bool) {
 	switch at := s.At(zone).(type) {
 	case *int:

@@ -113,8 +113,8 @@ func (p pod) container(t *testing.T, i image, c cluster) container {
 	return made
 }
 
-// mount makes the folder of a volume as the kubelet does with fsGroup 65532: everybody may write the folder itself, which
-// has the sticky bit, and each file is a link through ..data into a folder of root.
+// mount makes the folder of a volume as the kubelet does with fsGroup 65532: everybody may write the folder itself,
+// which has the sticky bit, and each file is a link through ..data into a folder of root.
 func (c cluster) mount(t *testing.T, v volume) string {
 	t.Helper()
 	const group = 65532
@@ -199,7 +199,8 @@ func TestTheChartsExamplesServe(t *testing.T) {
 	r.follow(t, "../helm/velocityd/templates/NOTES.txt")
 }
 
-// follow carries out the commands of the notes for the schema's owner. Their pod differs from the Job's in its name alone.
+// follow carries out the commands of the notes for the schema's owner. Their pod differs from the Job's in its name
+// alone.
 func (r release) follow(t *testing.T, notes string) {
 	t.Helper()
 	text, err := os.ReadFile(notes)

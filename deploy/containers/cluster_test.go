@@ -20,8 +20,8 @@ import (
 	"velocityd/tools/handlerstest"
 )
 
-// api answers for Secrets of the namespace default, as the API of Kubernetes does to an account that may get and patch them. None
-// is made by asking.
+// api answers for Secrets of the namespace default, as the API of Kubernetes does to an account that may get and patch
+// them. None is made by asking.
 type api struct {
 	mu      sync.Mutex
 	secrets map[string]map[string][]byte // by name and key

@@ -174,8 +174,8 @@ func (p *process) proc(name string) string {
 	return fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name)
 }
 
-// ask posts JSON or a form, or asks for a page if there is none to post, and returns the status and the answer. host is another
-// name of the host unless it is empty.
+// ask posts JSON or a form, or asks for a page if there is none to post, and returns the status and the answer. host is
+// another name of the host unless it is empty.
 func ask(t *testing.T, by *http.Client, url, host, token, body string) (int, string) {
 	t.Helper()
 	method := http.MethodGet

@@ -75,8 +75,8 @@ func (d database) read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// prepare migrates, gives the service its rights, makes two zones and a token of these scopes, all by the image, and returns
-// the token.
+// prepare migrates, gives the service its rights, makes two zones and a token of these scopes, all by the image, and
+// returns the token.
 func (d database) prepare(t *testing.T, i image, scopes string) string {
 	t.Helper()
 	owner := i.container(t, d.volume("owner", "/run/secrets", false), d.volume("callers", "/run/callers", true))

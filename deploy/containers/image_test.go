@@ -31,7 +31,8 @@ type image struct {
 	}
 }
 
-// unpackImage unpacks the file for `docker load` of this machine's architecture, with the owners and modes that it says.
+// unpackImage unpacks the file for `docker load` of this machine's architecture, with the owners and modes that it
+// says.
 func unpackImage(t *testing.T) image {
 	t.Helper()
 	blobs := readTar(t, built(t, "velocityd-*-linux-"+runtime.GOARCH+"-docker.tar"))

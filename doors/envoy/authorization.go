@@ -25,14 +25,16 @@ import (
 // gateExtension is the context extension of a route that names its gate.
 const gateExtension = "gate"
 
-// authorization is the service of Envoy's filter ext_authz. It answers by the gates of the file, as the paths below /gate do.
+// authorization is the service of Envoy's filter ext_authz. It answers by the gates of the file, as the paths below
+// /gate do.
 type authorization struct {
 	auth.UnimplementedAuthorizationServer
 	*door
 }
 
-// Check answers whether a request may pass. A wrong question is an answer that lets nobody pass, and no error: Envoy lets requests
-// pass at errors where failure_mode_allow is true. The errors are statuses of gRPC: the check could not be decided.
+// Check answers whether a request may pass. A wrong question is an answer that lets nobody pass, and no error: Envoy
+// lets requests pass at errors where failure_mode_allow is true. The errors are statuses of gRPC: the check could not
+// be decided.
 func (a *authorization) Check(ctx context.Context, request *auth.CheckRequest) (*auth.CheckResponse, error) {
 	c := &call{route: auth.Authorization_Check_FullMethodName, began: time.Now()}
 	response, err := a.answer(ctx, c, request.GetAttributes())
@@ -102,8 +104,8 @@ func (a *authorization) request(of *auth.AttributeContext) *gate.Request {
 	}
 }
 
-// headerOf returns the header of a request. Where Envoy has joined fields of one name, they are taken apart: a text with a comma may
-// have been one field or two, and a gate refuses two.
+// headerOf returns the header of a request. Where Envoy has joined fields of one name, they are taken apart: a text
+// with a comma may have been one field or two, and a gate refuses two.
 func headerOf(sent *auth.AttributeContext_HttpRequest) http.Header {
 	header := http.Header{}
 	for name, joined := range sent.GetHeaders() {
@@ -132,8 +134,8 @@ func bodyOf(sent *auth.AttributeContext_HttpRequest) ([]byte, error) {
 	return sent.GetRawBody(), nil
 }
 
-// unanswered returns the answer to a question that is wrong, or whose check could not be decided: then as the gate wants it. Nil
-// means that there is none, so that Envoy does as its failure_mode_allow and status_on_error say.
+// unanswered returns the answer to a question that is wrong, or whose check could not be decided: then as the gate
+// wants it. Nil means that there is none, so that Envoy does as its failure_mode_allow and status_on_error say.
 func unanswered(answer gate.Answer, err error) *auth.CheckResponse {
 	told := status.Convert(statusOf(err))
 	switch {
@@ -148,7 +150,8 @@ func unanswered(answer gate.Answer, err error) *auth.CheckResponse {
 	return nil
 }
 
-// allowed returns the answer that lets a request pass, with the ids of the attempt in place of what the end user may have sent.
+// allowed returns the answer that lets a request pass, with the ids of the attempt in place of what the end user may
+// have sent.
 func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 	txn, passes := "", &auth.OkHttpResponse{}
 	if id := d.TxnID(); id != 0 {
@@ -166,7 +169,8 @@ func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 	}
 }
 
-// denied returns the answer that lets nobody pass. fields are names and values of the header; those without a value are left out.
+// denied returns the answer that lets nobody pass. fields are names and values of the header; those without a value are
+// left out.
 func denied(code codes.Code, text string, httpStatus int, body []byte, fields ...string) *auth.CheckResponse {
 	answer := &auth.DeniedHttpResponse{Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(httpStatus)}, Body: string(body)}
 	fields = append(fields, "content-type", "text/plain; charset=utf-8", "cache-control", "no-store")

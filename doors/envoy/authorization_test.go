@@ -246,7 +246,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 	}
 }
 
-// FuzzCheck holds that every request that Envoy can tell of is answered, and that one that passes has a key in each bucket.
+// FuzzCheck holds that every request that Envoy can tell of is answered, and that one that passes has a key in each
+// bucket.
 func FuzzCheck(f *testing.F) {
 	for _, r := range []*auth.CheckRequest{
 		asked("form", "/?a=b", "user=alice", "x-request-id", "1"), joined(asked("basic", "/", "", "authorization", "Basic YTpi")), {}, asked("json", "", "{}"),

@@ -84,8 +84,8 @@ func (c *call) attrs(status string) []slog.Attr {
 // leastPatience is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
 const leastPatience = 500 * time.Millisecond
 
-// warnOfHaste logs once a minute that a caller waits for less than leastPatience, as Envoy does by default: such calls look well
-// until the database is slow, and then nobody is limited.
+// warnOfHaste logs once a minute that a caller waits for less than leastPatience, as Envoy does by default: such calls
+// look well until the database is slow, and then nobody is limited.
 func (d *door) warnOfHaste(ctx context.Context, c *call) {
 	until, isBound := ctx.Deadline()
 	minute := c.began.Unix() / 60
@@ -99,7 +99,8 @@ func (d *door) warnOfHaste(ctx context.Context, c *call) {
 // protocol stands for the method of HTTP in the log.
 const protocol = "gRPC"
 
-// report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its error.
+// report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its
+// error.
 func (d *door) report(ctx context.Context, c *call, err error) {
 	seen := Observed{Route: c.route, Status: codes.OK.String()}
 	if err != nil {
@@ -124,8 +125,8 @@ func (d *door) report(ctx context.Context, c *call, err error) {
 	}
 }
 
-// bound gives a call a deadline as soon as its headers are there: a call whose message never comes has no other end. Watchers
-// of the health may stay.
+// bound gives a call a deadline as soon as its headers are there: a call whose message never comes has no other end.
+// Watchers of the health may stay.
 func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
 		return ctx, nil

@@ -1,5 +1,5 @@
-// Package envoy owns the questions of Envoy over gRPC: its Rate Limit Service and its external authorization, version 3, beside health
-// and reflection. It must not know how a check is decided, SQL, or how HTTP is served.
+// Package envoy owns the questions of Envoy over gRPC: its Rate Limit Service and its external authorization, version
+// 3, beside health and reflection. It must not know how a check is decided, SQL, or how HTTP is served.
 package envoy
 
 import (
@@ -26,14 +26,16 @@ import (
 const (
 	// Streams is how many calls one connection may have under way at once.
 	Streams = 64
-	// maxMessage is the longest message that a caller may send, in bytes: a body that a gate reads, and twice what Envoy takes of headers
-	// by default, because the path of a request is there twice. A longer one is an error, at which Envoy may let the request pass.
+	// maxMessage is the longest message that a caller may send, in bytes: a body that a gate reads, and twice what Envoy
+	// takes of headers by default, because the path of a request is there twice. A longer one is an error, at which Envoy
+	// may let the request pass.
 	maxMessage = gate.MaxBody + 2*60<<10
 	// window is how many bytes that nobody has read yet a connection may hold, in all its calls.
 	window           = 64 << 10
 	handshakeTimeout = 5 * time.Second
 	idleTimeout      = 10 * time.Minute
-	// callTimeout is how long a call may last beside its Work, as over HTTP: its message has to come, and its answer has to be taken.
+	// callTimeout is how long a call may last beside its Work, as over HTTP: its message has to come, and its answer has
+	// to be taken.
 	callTimeout = 15 * time.Second
 	// A caller that does not answer pings is gone. It may send pings as often as leastPing itself.
 	pingAfter, pingTimeout, leastPing = 30 * time.Second, 10 * time.Second, 10 * time.Second
@@ -59,7 +61,8 @@ type Options struct {
 	Running context.Context
 	// TLS makes connections speak TLS. Nil means plain text.
 	TLS *tls.Config
-	// Logger gets a line for each fault that a call meets and for each call that is refused, the same one at most once a second.
+	// Logger gets a line for each fault that a call meets and for each call that is refused, the same one at most once a
+	// second.
 	Logger *slog.Logger
 	// AccessLog makes Logger get a line for each call of the two services, too.
 	AccessLog bool
@@ -70,7 +73,8 @@ type Options struct {
 // Observed is an answered call without its content.
 type Observed struct {
 	Route string // the full name of the method
-	// Status is the code of gRPC by its name. A wrong question of external authorization has its code, though it is answered.
+	// Status is the code of gRPC by its name. A wrong question of external authorization has its code, though it is
+	// answered.
 	Status string
 	// Refused is the code of the problem if the call was refused before the Limiter saw its check; otherwise it is empty.
 	Refused string

@@ -41,8 +41,8 @@ func (f failing) CheckAll(context.Context, []service.Check) ([]service.Decision,
 	return nil, f.err
 }
 
-// options returns those of a server with the rules in memory: zone 1 has two attempts an hour, zone 2 five in 90 s, and zone 3 in the
-// mode shadow none, all of them for users.
+// options returns those of a server with the rules in memory: zone 1 has two attempts an hour, zone 2 five in 90 s, and
+// zone 3 in the mode shadow none, all of them for users.
 func options(t *testing.T) envoy.Options {
 	t.Helper()
 	store, names := memory.New(), service.KeyRule{Kind: service.KeyUsername}

@@ -67,8 +67,8 @@ func faultOf(err error) admission.Fault {
 	return f
 }
 
-// credentialIn returns the digest of a call's credential, as admission.CredentialOf does: a token in the metadata authorization, or a
-// client certificate.
+// credentialIn returns the digest of a call's credential, as admission.CredentialOf does: a token in the metadata
+// authorization, or a client certificate.
 func credentialIn(ctx context.Context) (digest access.Digest, given bool) {
 	var secure credentials.TLSInfo
 	if caller, ok := peer.FromContext(ctx); ok {

@@ -22,8 +22,8 @@ type limits struct {
 	*door
 }
 
-// ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the buckets of
-// those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
+// ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the
+// buckets of those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
 func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 	c := &call{route: ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, began: time.Now()}
 	var response *ratelimit.RateLimitResponse
@@ -56,7 +56,8 @@ func (l *limits) answer(ctx context.Context, c *call, request *ratelimit.RateLim
 	return q.response(decision), nil
 }
 
-// mayAsk returns an error unless the caller may ask in all zones of a question. A peek needs the scope that it needs over HTTP.
+// mayAsk returns an error unless the caller may ask in all zones of a question. A peek needs the scope that it needs
+// over HTTP.
 func mayAsk(caller admission.Asker, q *question) error {
 	if err := caller.MayAsk(service.Check{Buckets: q.buckets()}); err != nil {
 		return err
@@ -68,8 +69,8 @@ func mayAsk(caller admission.Asker, q *question) error {
 	return caller.May()
 }
 
-// decide answers the parts of a question. The peeks come first: if a bucket of theirs is full, nothing is charged, and the others
-// are looked at, too.
+// decide answers the parts of a question. The peeks come first: if a bucket of theirs is full, nothing is charged, and
+// the others are looked at, too.
 func (l *limits) decide(ctx context.Context, c *call, q *question) (service.Decision, error) {
 	charged := q.places(false)
 	isFull, err := l.peek(ctx, q, q.places(true))

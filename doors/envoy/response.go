@@ -13,7 +13,8 @@ import (
 	"velocityd/service"
 )
 
-// response returns the answer to the question. A descriptor that names no zone is not limited, as by Envoy's own service.
+// response returns the answer to the question. A descriptor that names no zone is not limited, as by Envoy's own
+// service.
 func (q *question) response(d service.Decision) *ratelimit.RateLimitResponse {
 	response := &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}
 	for _, p := range q.parts {
@@ -35,8 +36,8 @@ func (q *question) response(d service.Decision) *ratelimit.RateLimitResponse {
 	return response
 }
 
-// statusOfBucket returns the status of one descriptor. Without a limit that decided there is no current limit. If the window slides
-// and the bucket has room, the time until the limit is whole again is at most the window.
+// statusOfBucket returns the status of one descriptor. Without a limit that decided there is no current limit. If the
+// window slides and the bucket has room, the time until the limit is whole again is at most the window.
 func statusOfBucket(v service.Verdict, isDegraded bool) *ratelimit.RateLimitResponse_DescriptorStatus {
 	state := &ratelimit.RateLimitResponse_DescriptorStatus{Code: ratelimit.RateLimitResponse_OK}
 	if v.Blocked {

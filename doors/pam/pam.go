@@ -1,5 +1,6 @@
-// Package pam is the door for PAM, by pam_exec: one process asks for each try of a login, and another one reports that it has
-// succeeded. It owns the files by which the second process learns of the first. It must not know how a check is decided or sent.
+// Package pam is the door for PAM, by pam_exec: one process asks for each try of a login, and another one reports that
+// it has succeeded. It owns the files by which the second process learns of the first. It must not know how a check is
+// decided or sent.
 package pam
 
 import (
@@ -50,9 +51,9 @@ func LoginOf(lookup func(string) (string, bool)) Login {
 	return Login{User: value("PAM_USER"), Host: value("PAM_RHOST"), Service: value("PAM_SERVICE"), Step: value("PAM_TYPE")}
 }
 
-// Check asks whether a try may go ahead, and remembers it for Success. A login that has no bucket, because it comes from this machine
-// and only addresses are limited, goes ahead. The errors are those of the service and of the Folder; a try whose answer is lost is
-// remembered, too, because it may have been counted.
+// Check asks whether a try may go ahead, and remembers it for Success. A login that has no bucket, because it comes
+// from this machine and only addresses are limited, goes ahead. The errors are those of the service and of the Folder;
+// a try whose answer is lost is remembered, too, because it may have been counted.
 func (d Door) Check(ctx context.Context, l Login) (blocked bool, err error) {
 	buckets, err := d.buckets(l)
 	if err != nil || len(buckets) == 0 {
@@ -67,8 +68,8 @@ func (d Door) Check(ctx context.Context, l Login) (blocked bool, err error) {
 	return decision.Blocked, errors.Join(err, d.Folder.add(d.Program.stateOf(l), attempt))
 }
 
-// buckets returns the buckets of a login. A host that is a name has none, because whoever owns the zone of his address in DNS
-// chooses it.
+// buckets returns the buckets of a login. A host that is a name has none, because whoever owns the zone of his address
+// in DNS chooses it.
 func (d Door) buckets(l Login) (list []service.Bucket, err error) {
 	if d.UserZone != 0 {
 		list = append(list, service.Bucket{ZoneID: d.UserZone, Key: l.User})
@@ -84,11 +85,12 @@ func (d Door) buckets(l Login) (list []service.Bucket, err error) {
 	return list, nil
 }
 
-// Success reports that the last try of the login has succeeded, and that the earlier ones have failed. It does so in two steps: at
-// the end of the stack auth, which a wrong password does not reach, it marks the last try; in account or open_session, which are
-// reached after a success alone, it reports a try that is marked. So a login by a key, which does not pass auth, reports nothing of a
-// password that was tried before it in the same connection. Without a try to report Success does nothing. It forgets tries that it
-// has reported, also after an error: a later report would be about another login.
+// Success reports that the last try of the login has succeeded, and that the earlier ones have failed. It does so in
+// two steps: at the end of the stack auth, which a wrong password does not reach, it marks the last try; in account or
+// open_session, which are reached after a success alone, it reports a try that is marked. So a login by a key, which
+// does not pass auth, reports nothing of a password that was tried before it in the same connection. Without a try to
+// report Success does nothing. It forgets tries that it has reported, also after an error: a later report would be
+// about another login.
 func (d Door) Success(ctx context.Context, l Login) error {
 	state := d.Program.stateOf(l)
 	switch l.Step {

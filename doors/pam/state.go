@@ -23,12 +23,12 @@ const (
 	mostSwept = 512
 )
 
-// Folder has a file for each program and user with tries that have no outcome yet. A line is the id of an attempt; it is empty if
-// the try was blocked, and says "right" where the password was. The folder is root's alone.
+// Folder has a file for each program and user with tries that have no outcome yet. A line is the id of an attempt; it
+// is empty if the try was blocked, and says "right" where the password was. The folder is root's alone.
 type Folder struct{ root *os.Root }
 
-// OpenFolder opens the folder at path, and makes it if its parent is there. The error names the cure if others than the user who
-// runs the program could write in it.
+// OpenFolder opens the folder at path, and makes it if its parent is there. The error names the cure if others than the
+// user who runs the program could write in it.
 func OpenFolder(path string) (*Folder, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -119,7 +119,8 @@ func (f *Folder) sweep() {
 	}
 }
 
-// Process is a process of the operating system. Another one that gets its number later is another Process, because its start is.
+// Process is a process of the operating system. Another one that gets its number later is another Process, because its
+// start is.
 type Process struct {
 	id    int
 	start uint64 // since the boot, in clock ticks
@@ -163,7 +164,8 @@ func startOf(id int) (uint64, error) {
 	return parseStart(string(text))
 }
 
-// parseStart returns field 22 of proc_pid_stat(5). Field 2, the program's name, is in parentheses and may have some itself.
+// parseStart returns field 22 of proc_pid_stat(5). Field 2, the program's name, is in parentheses and may have some
+// itself.
 func parseStart(stat string) (uint64, error) {
 	const place = 22 - 3 // behind the name
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

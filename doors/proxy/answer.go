@@ -23,15 +23,16 @@ type answer struct {
 	body   []byte // its beginning
 }
 
-// seen says what an answer shows of one thing: browsers, and programs behind one another, may read it in several ways. If it shows
-// neither, it cannot be read.
+// seen says what an answer shows of one thing: browsers, and programs behind one another, may read it in several ways.
+// If it shows neither, it cannot be read.
 type seen struct{ yes, no bool }
 
 func plainly(is bool) seen { return seen{is, !is} }
 
 func (s seen) or(other seen) seen { return seen{s.yes || other.yes, s.no || other.no} }
 
-// leadsTo reports whether the browser goes to an address whose path begins with prefix. Some applications know no case of letters.
+// leadsTo reports whether the browser goes to an address whose path begins with prefix. Some applications know no case
+// of letters.
 func (a answer) leadsTo(prefix string) (s seen) {
 	values := a.header["Location"]
 	if len(values) == 0 {
@@ -54,8 +55,9 @@ func (a answer) leadsTo(prefix string) (s seen) {
 // scheme matches how an address with a scheme begins.
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
-// places returns the paths, with their queries, to which a Location may lead (WHATWG URL, section 4.4; RFC 3986, section 5). There is
-// none if it leads to no path. A relative one depends on the path that was asked for, which has readings, too.
+// places returns the paths, with their queries, to which a Location may lead (WHATWG URL, section 4.4; RFC 3986,
+// section 5). There is none if it leads to no path. A relative one depends on the path that was asked for, which has
+// readings, too.
 func (a answer) places(location string) (list []string) {
 	location = strings.TrimFunc(location, func(r rune) bool { return r <= ' ' })
 	location = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(location)
@@ -139,7 +141,8 @@ func cleaned(path string) string {
 	return text
 }
 
-// sets reports whether the browser has a cookie of this name by the answer. Of one name and path, the last field counts.
+// sets reports whether the browser has a cookie of this name by the answer. Of one name and path, the last field
+// counts.
 func (a answer) sets(name string) seen {
 	kept := map[string]seen{}
 	for _, field := range a.header["Set-Cookie"] {
@@ -207,8 +210,8 @@ func (a answer) isReadable() bool {
 	return (coding == "" || strings.EqualFold(coding, "identity")) && !strings.Contains(media, "utf-16")
 }
 
-// has reports whether the body has a member of JSON, as it is written there but for the quotes of a string, and not null. An empty
-// want is any.
+// has reports whether the body has a member of JSON, as it is written there but for the quotes of a string, and not
+// null. An empty want is any.
 func (a answer) has(pointer jsontext.Pointer, want string) seen {
 	if !jsontext.Value(a.body).IsValid() { // each name once, and nothing behind the value
 		return seen{}

@@ -199,8 +199,8 @@ func TestARuleReadsStatusTextAndMembers(t *testing.T) {
 	}
 }
 
-// FuzzNoSpellingOfFailurePlaceIsSuccess holds that a Location that net/url resolves to /login is none for a success elsewhere, and
-// that no answer breaks a rule.
+// FuzzNoSpellingOfFailurePlaceIsSuccess holds that a Location that net/url resolves to /login is none for a success
+// elsewhere, and that no answer breaks a rule.
 func FuzzNoSpellingOfFailurePlaceIsSuccess(f *testing.F) {
 	for _, seed := range []string{"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin", "//h/login", "HTTP://h/login", "a/..//login", ""} {
 		f.Add(seed, "session=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT")

@@ -45,8 +45,8 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 	}
 }
 
-// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that say who the client
-// is.
+// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that say who
+// the client is.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.Upstream.Scheme, p.Upstream.Host, r.In.Host
 	if attemptOf(r.In.Context()) == nil {

@@ -68,8 +68,8 @@ func FuzzCheckUserIsTheOneApplicationReads(f *testing.F) {
 	})
 }
 
-// FuzzLoginPathIsSeenHoweverWritten holds that whatever net/http, after its own decoding and cleaning, would serve as /login is
-// checked.
+// FuzzLoginPathIsSeenHoweverWritten holds that whatever net/http, after its own decoding and cleaning, would serve as
+// /login is checked.
 func FuzzLoginPathIsSeenHoweverWritten(f *testing.F) {
 	for _, seed := range []string{"/login", "//login", "/x/../login", "/%6cogin", "/login/.", "/a/..%2flogin"} {
 		f.Add(seed)

@@ -140,8 +140,8 @@ func (p *Proxy) question(r *http.Request, body []byte) (service.Check, error) {
 	return asked.Check, nil
 }
 
-// refuse answers a login that the application does not get, other than for its limits: one that cannot be read, or that the service
-// has not decided. err names no key.
+// refuse answers a login that the application does not get, other than for its limits: one that cannot be read, or that
+// the service has not decided. err names no key.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	kind, _ := api.KindOf(err)
 	status, fault, text := kind.Status, admission.Refused, "This log-in cannot be read."

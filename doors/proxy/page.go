@@ -35,8 +35,8 @@ type told struct {
 	RetryAfter int64 // seconds; 0 if it is not known
 }
 
-// ParsePages reads templates of HTML and of JSON with {{.Status}} and {{.RetryAfter}}, the whole seconds to wait. An empty text
-// means the page of the package.
+// ParsePages reads templates of HTML and of JSON with {{.Status}} and {{.RetryAfter}}, the whole seconds to wait. An
+// empty text means the page of the package.
 func ParsePages(html, jsonText string) (Pages, error) {
 	if html == "" {
 		html = blockedHTML

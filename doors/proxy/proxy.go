@@ -1,6 +1,6 @@
-// Package proxy is a reverse proxy for the login path of an application that cannot be changed. It asks a service before a login
-// reaches the application, and reports how it ended by the application's answer. All other requests pass as they are. It
-// must not know how a check is decided.
+// Package proxy is a reverse proxy for the login path of an application that cannot be changed. It asks a service
+// before a login reaches the application, and reports how it ended by the application's answer. All other requests pass
+// as they are. It must not know how a check is decided.
 package proxy
 
 import (
@@ -27,12 +27,13 @@ import (
 
 // Limits of logins.
 const (
-	// MostLogins bounds the logins that are worked on at once, and with them the memory of their bodies and their connections to the
-	// application.
+	// MostLogins bounds the logins that are worked on at once, and with them the memory of their bodies and their
+	// connections to the application.
 	MostLogins = 2048
 	// mostReports bounds the reports under way.
 	mostReports = 1024
-	// reportTimeout is the deadline of a report, with all its tries. It is longer than the service's, which may answer that it is busy.
+	// reportTimeout is the deadline of a report, with all its tries. It is longer than the service's, which may answer
+	// that it is busy.
 	reportTimeout = 10 * time.Second
 	// bodyTimeout is how long a client may take to send the body of a login.
 	bodyTimeout = 10 * time.Second

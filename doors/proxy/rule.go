@@ -28,8 +28,8 @@ type condition struct {
 	negated bool
 }
 
-// ParseRule reads a rule: conditions with spaces between them, such as 'status:303 !location:/login'. A value with a space or
-// a comma in it is percent-encoded.
+// ParseRule reads a rule: conditions with spaces between them, such as 'status:303 !location:/login'. A value with a
+// space or a comma in it is percent-encoded.
 func ParseRule(text string) (Rule, error) {
 	var rule Rule
 	for word := range strings.FieldsSeq(text) {
@@ -76,8 +76,8 @@ func parseCondition(word string) (condition, error) {
 }
 
 // outcome returns how a login ended, or "" if no rule tells. A rule of failure wins: an answer that looks like both
-// must not give a guess its place back. For the same reason a rule of failure needs one reading of the answer in which it holds, and one
-// of success holds in all.
+// must not give a guess its place back. For the same reason a rule of failure needs one reading of the answer in which
+// it holds, and one of success holds in all.
 func (r Rules) outcome(a answer) service.Outcome {
 	for _, rule := range r.Failure {
 		if rule.holds(a, func(s seen) bool { return s.yes }) {

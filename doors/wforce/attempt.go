@@ -29,9 +29,10 @@ const (
 
 // attempt names an attempt: the place of its tuple among all, and how many attempts of the same tuple came before.
 //
-// Dovecot names no attempt. It asks before and after it looks at the password, reports once, and says the same about the next guess
-// of a connection if that has the same password, and with CRAM-MD5 whatever the password. So an attempt of a tuple lasts until it
-// is blocked, reported, or old. All instances find the same one, because they recall attempts from the database.
+// Dovecot names no attempt. It asks before and after it looks at the password, reports once, and says the same about
+// the next guess of a connection if that has the same password, and with CRAM-MD5 whatever the password. So an attempt
+// of a tuple lasts until it is blocked, reported, or old. All instances find the same one, because they recall attempts
+// from the database.
 type attempt struct {
 	tuple [sha256.Size / 2]byte
 	k     int
@@ -50,8 +51,8 @@ func (c *call) first() attempt {
 	return attempt{tuple: [sha256.Size / 2]byte(mac.Sum(nil))}
 }
 
-// secretOf returns what the caller of a request proves himself by, which others do not know: his token. Without one it is empty:
-// where nobody is asked who he is, there is nothing to keep from anybody.
+// secretOf returns what the caller of a request proves himself by, which others do not know: his token. Without one it
+// is empty: where nobody is asked who he is, there is nothing to keep from anybody.
 func secretOf(r *http.Request) string {
 	token, _ := admission.TokenOf(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return token.Reveal()
@@ -63,9 +64,9 @@ type state struct {
 	decision *service.Decision // nil if it has ended, or was never made
 }
 
-// search finds the attempt of the call's tuple that is still open, and the answer to it. If there is none, it returns the name of
-// the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the database is asked.
-// The error wraps service.ErrBusy if the database cannot be asked.
+// search finds the attempt of the call's tuple that is still open, and the answer to it. If there is none, it returns
+// the name of the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the
+// database is asked. The error wraps service.ErrBusy if the database cannot be asked.
 func (c *call) search(ctx context.Context, isOver func(note) bool) (a attempt, open *service.Decision, err error) {
 	a, known := c.first(), map[int]state{}
 	hasEnded := func(k int) bool {
@@ -103,8 +104,8 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 	}
 }
 
-// check asks whether an attempt may go ahead. A key that is empty or that its zone refuses is left out: no account has such a name, and
-// the other bucket counts. If none is left, the attempt is blocked.
+// check asks whether an attempt may go ahead. A key that is empty or that its zone refuses is left out: no account has
+// such a name, and the other bucket counts. If none is left, the attempt is blocked.
 func (c *call) check(ctx context.Context, id string) (service.Decision, error) {
 	buckets := c.buckets(c.tuple.Remote)
 	asked := [][]service.Bucket{buckets}

@@ -19,8 +19,8 @@ const (
 	timeForm = "2006-Jan-02 15:04:05"
 )
 
-// mark begins the reason of each entry that was made over this protocol. Behind it stands the address or the network as the caller
-// names it, because several of these may be one bucket, and an entry is taken back by the name that made it.
+// mark begins the reason of each entry that was made over this protocol. Behind it stands the address or the network as
+// the caller names it, because several of these may be one bucket, and an entry is taken back by the name that made it.
 const mark = "weakforced"
 
 // target is what an entry of a black or white list is about: one bucket, or the addresses of a network.
@@ -120,7 +120,8 @@ func addsEntry(action service.OverrideAction) command {
 var errOtherList = fmt.Errorf("%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
 	service.ErrConflict)
 
-// dropsEntry returns the command that ends an override which was made under the same name. If there is none, nothing is to be done.
+// dropsEntry returns the command that ends an override which was made under the same name. If there is none, nothing is
+// to be done.
 func dropsEntry(action service.OverrideAction) command {
 	return func(c *call, ctx context.Context) (any, error) {
 		t, err := c.target(ctx)
@@ -161,8 +162,8 @@ func listsEntries(action service.OverrideAction, name string) command {
 	}
 }
 
-// entry returns an override as weakforced lists it, with the name and the reason that its caller gave. One that never expires has no
-// expiration.
+// entry returns an override as weakforced lists it, with the name and the reason that its caller gave. One that never
+// expires has no expiration.
 func (c *call) entry(o service.Override) map[string]string {
 	name, e := o.Key, map[string]string{"reason": o.Reason}
 	if own, isOwn := strings.CutPrefix(o.Reason, mark); isOwn {

@@ -8,7 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// FuzzTupleIsReadAsItIsWritten holds that no body breaks the decoder, and that a tuple that was read comes back from its JSON.
+// FuzzTupleIsReadAsItIsWritten holds that no body breaks the decoder, and that a tuple that was read comes back from
+// its JSON.
 func FuzzTupleIsReadAsItIsWritten(f *testing.F) {
 	for _, seed := range []string{
 		`{"login":"alice","protocol":"imap","pwhash":"0f24","remote":"127.0.0.1","session_id":"bm"}`,

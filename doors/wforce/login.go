@@ -90,7 +90,8 @@ func (c *call) report(ctx context.Context) (any, error) {
 	}
 }
 
-// outlast returns a context that ends by reportTime, and not when Dovecot leaves. If too many reports go on, it is ctx itself.
+// outlast returns a context that ends by reportTime, and not when Dovecot leaves. If too many reports go on, it is ctx
+// itself.
 func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
 	if c.late.Take(c.holder, 1) != nil {
 		return ctx, func() {}
@@ -114,7 +115,8 @@ func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.De
 	}
 }
 
-// settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only reports.
+// settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only
+// reports.
 func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, outcome service.Outcome) error {
 	if open == nil {
 		if d, err := c.check(ctx, a.id()); err != nil || d.Blocked || d.Degraded {

@@ -18,8 +18,9 @@ const (
 	mostLate = 1 << 10
 )
 
-// notes remembers the attempts that this instance has to do with, for openFor and at most twice as long. It is stricter than the
-// database, and never laxer: it keeps guesses that come at once, or whose report was lost, from passing as one attempt.
+// notes remembers the attempts that this instance has to do with, for openFor and at most twice as long. It is stricter
+// than the database, and never laxer: it keeps guesses that come at once, or whose report was lost, from passing as one
+// attempt.
 type notes struct {
 	mu       sync.Mutex
 	turnedAt time.Time
@@ -64,9 +65,9 @@ func (n *notes) look(a attempt) note {
 	return n.of(a)
 }
 
-// apart takes one of the times that an attempt of a tuple may be asked for without a look at the database, and returns its id. It is
-// random: the database may know the other ids of the tuple, and would answer them as before. These attempts are numbered from -1
-// downwards.
+// apart takes one of the times that an attempt of a tuple may be asked for without a look at the database, and returns
+// its id. It is random: the database may know the other ids of the tuple, and would answer them as before. These
+// attempts are numbered from -1 downwards.
 func (n *notes) apart(first attempt) (id string, err error) {
 	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
 		isFree, err := n.change(a, func(found *note) bool {
@@ -80,7 +81,8 @@ func (n *notes) apart(first attempt) (id string, err error) {
 	}
 }
 
-// reportApart remembers that the first attempt of a tuple which was asked for by apart is being reported, and returns its id, or "".
+// reportApart remembers that the first attempt of a tuple which was asked for by apart is being reported, and returns
+// its id, or "".
 func (n *notes) reportApart(first attempt) (id string) {
 	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
 		isKnown := false
@@ -107,7 +109,8 @@ func (n *notes) report(a attempt) (bool, error) {
 	})
 }
 
-// change keeps a changed note if change returns true. The error wraps service.ErrBusy if too many attempts are remembered.
+// change keeps a changed note if change returns true. The error wraps service.ErrBusy if too many attempts are
+// remembered.
 func (n *notes) change(a attempt, change func(*note) bool) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

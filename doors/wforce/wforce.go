@@ -1,6 +1,7 @@
-// Package wforce owns the paths below /wforce/: the protocol of weakforced, which Dovecot speaks as its auth policy. It is a client
-// of the HTTP interface, in process and with the caller's credential, so rights, limits and the log are those of the interface. It
-// must not know SQL or how a check is decided: it adds no rule but which questions are about one attempt.
+// Package wforce owns the paths below /wforce/: the protocol of weakforced, which Dovecot speaks as its auth policy. It
+// is a client of the HTTP interface, in process and with the caller's credential, so rights, limits and the log are
+// those of the interface. It must not know SQL or how a check is decided: it adds no rule but which questions are about
+// one attempt.
 package wforce
 
 import (
@@ -30,7 +31,8 @@ const Path = "/wforce/"
 // deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
 const deadline = 1800 * time.Millisecond
 
-// Attempts recalls attempts by their ids: see service.Recall. The error wraps service.ErrNotFound for an id that is not remembered.
+// Attempts recalls attempts by their ids: see service.Recall. The error wraps service.ErrNotFound for an id that is not
+// remembered.
 type Attempts interface {
 	Attempt(ctx context.Context, id string) (service.Recall, error)
 }
@@ -39,8 +41,8 @@ type Attempts interface {
 type Options struct {
 	// API is the HTTP interface, of which the door is a client.
 	API http.Handler
-	// Attempts is asked for attempts of the door alone, under ids that only the caller of the attempt leads to. It is not asked
-	// over the HTTP interface, because a mail server must not have the scope that reads everybody's attempts.
+	// Attempts is asked for attempts of the door alone, under ids that only the caller of the attempt leads to. It is not
+	// asked over the HTTP interface, because a mail server must not have the scope that reads everybody's attempts.
 	Attempts Attempts
 }
 
@@ -168,8 +170,8 @@ func zoneIn(r *http.Request, place string, zone *int64) (ok bool) {
 	return err == nil && n >= 0
 }
 
-// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then does as if nobody had
-// answered.
+// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then does as if nobody
+// had answered.
 func failure(err error) (status int, answer any) {
 	reason := err.Error()
 	kind, _ := api.KindOf(err)

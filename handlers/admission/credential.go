@@ -8,8 +8,8 @@ import (
 	"velocityd/service/access"
 )
 
-// CredentialOf returns the digest of a call's credential: that of its token (TokenOf), or without one, of the client certificate
-// that TLS has verified. connection may be nil. given is false if it has none that could be one of ours.
+// CredentialOf returns the digest of a call's credential: that of its token (TokenOf), or without one, of the client
+// certificate that TLS has verified. connection may be nil. given is false if it has none that could be one of ours.
 func CredentialOf(authorization, keys []string, connection *tls.ConnectionState) (digest access.Digest, given bool) {
 	token, ok := TokenOf(authorization, keys)
 	if ok || len(keys) > 0 || connection == nil || len(connection.VerifiedChains) == 0 {
@@ -18,10 +18,11 @@ func CredentialOf(authorization, keys []string, connection *tls.ConnectionState)
 	return access.SubjectDigest(access.CertificateSubject(connection.VerifiedChains[0][0])), true
 }
 
-// TokenOf returns the token in the lines of Authorization and X-API-Key. ok is false if there is no token that could be one of ours.
+// TokenOf returns the token in the lines of Authorization and X-API-Key. ok is false if there is no token that could be
+// one of ours.
 //
-// X-API-Key comes first: a proxy that asks on behalf of an end user can set it, and may send the end user's own Authorization
-// along. For the same reason an Authorization without a token is as good as none.
+// X-API-Key comes first: a proxy that asks on behalf of an end user can set it, and may send the end user's own
+// Authorization along. For the same reason an Authorization without a token is as good as none.
 func TokenOf(authorization, keys []string) (token access.Token, ok bool) {
 	switch {
 	case len(keys) > 0:

@@ -7,9 +7,9 @@ import (
 	"velocityd/service/access"
 )
 
-// Note is what becomes known of a request to a door while it is answered: an interface of another protocol or for people, which
-// the HTTP interface serves below a path and which asks it in process. The log and the metrics of the outer request are made from
-// it. Its methods may be called concurrently, and on nil, which notes nothing.
+// Note is what becomes known of a request to a door while it is answered: an interface of another protocol or for
+// people, which the HTTP interface serves below a path and which asks it in process. The log and the metrics of the
+// outer request are made from it. Its methods may be called concurrently, and on nil, which notes nothing.
 type Note struct {
 	mu      sync.Mutex
 	caller  access.Caller
@@ -31,7 +31,8 @@ func NoteOf(ctx context.Context) *Note {
 	return n
 }
 
-// Refuse notes why the door refuses the request. err wraps an error of the table of kinds, and its text holds no bucket key.
+// Refuse notes why the door refuses the request. err wraps an error of the table of kinds, and its text holds no bucket
+// key.
 func (n *Note) Refuse(err error) {
 	if n == nil {
 		return
@@ -54,7 +55,8 @@ func (n *Note) Answered(caller access.Caller, isTold bool) {
 	n.isTold = n.isTold || isTold
 }
 
-// Outcome returns the caller, if it became known, and why the door refused the request, unless the log was told of that.
+// Outcome returns the caller, if it became known, and why the door refused the request, unless the log was told of
+// that.
 func (n *Note) Outcome() (caller access.Caller, untold error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

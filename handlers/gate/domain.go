@@ -10,17 +10,20 @@ import (
 	"velocityd/service"
 )
 
-// Domain is the rules of one domain of Envoy's Rate Limit Service, in the order of the file. The first rule that a descriptor
-// fits says which bucket it names. The tags of Domain, Rule and Entry are those of the file, for programs that write one.
+// Domain is the rules of one domain of Envoy's Rate Limit Service, in the order of the file. The first rule that a
+// descriptor fits says which bucket it names. The tags of Domain, Rule and Entry are those of the file, for programs
+// that write one.
 type Domain []Rule
 
-// Rule is the zone of the descriptors that have exactly these entries in this order. Zone 0 means that they are not limited.
+// Rule is the zone of the descriptors that have exactly these entries in this order. Zone 0 means that they are not
+// limited.
 type Rule struct {
 	Zone    int64   `yaml:"zone"`
 	Entries []Entry `yaml:"entries,flow"`
 }
 
-// Entry is an entry of a descriptor. In a rule, an empty Value stands for any value, which is then a part of the bucket's key.
+// Entry is an entry of a descriptor. In a rule, an empty Value stands for any value, which is then a part of the
+// bucket's key.
 type Entry struct {
 	Key   string `yaml:"key"`
 	Value string `yaml:"value,omitempty"`
@@ -50,8 +53,8 @@ func (r Rule) Fits(entries []Entry) bool {
 	})
 }
 
-// key returns the key of a descriptor that fits: the values that the rule leaves free. Several are joined by commas, after those
-// inside of them are escaped, so that other values make another key.
+// key returns the key of a descriptor that fits: the values that the rule leaves free. Several are joined by commas,
+// after those inside of them are escaped, so that other values make another key.
 func (r Rule) key(entries []Entry) (string, error) {
 	var free []string
 	for i, entry := range entries {

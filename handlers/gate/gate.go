@@ -1,5 +1,5 @@
-// Package gate owns the question of a gateway: which buckets a request asks about, by the file of named gates or by
-// the request itself, and with which statuses the answer is given; and which buckets the descriptors of Envoy's Rate Limit
+// Package gate owns the question of a gateway: which buckets a request asks about, by the file of named gates or by the
+// request itself, and with which statuses the answer is given; and which buckets the descriptors of Envoy's Rate Limit
 // Service name, by the domains of that file. It must not know how a check is decided, who may ask, or Echo.
 package gate
 

@@ -47,7 +47,8 @@ func (r *Request) query() (url.Values, error) {
 	return parameters, nil
 }
 
-// PlainName is the name of a header as programs know it that make variables of headers: CGI, WSGI, PHP. X_User is X-User there.
+// PlainName is the name of a header as programs know it that make variables of headers: CGI, WSGI, PHP. X_User is
+// X-User there.
 func PlainName(name string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -60,7 +61,8 @@ func PlainName(name string) string {
 	}, name)
 }
 
-// header returns the lines of a header that decides. It refuses another spelling of its name beside it: some applications read that.
+// header returns the lines of a header that decides. It refuses another spelling of its name beside it: some
+// applications read that.
 func (r *Request) header(name string) ([]string, error) {
 	for other := range r.HTTP.Header {
 		if other != name && len(other) == len(name) && PlainName(other) == PlainName(name) {

@@ -21,7 +21,8 @@ const (
 	mostParts = 12
 )
 
-// inParts answers with the length of the body, and then mostParts parts, with a pause before each. ended gets what ended it.
+// inParts answers with the length of the body, and then mostParts parts, with a pause before each. ended gets what
+// ended it.
 func inParts(pause time.Duration, ended chan<- error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w, r = ByParts(w, r)

@@ -40,8 +40,9 @@ func (c *proxied) Read(p []byte) (int, error) {
 func (c *proxied) CloseWrite() error { return closeWrite(c.Conn) }
 
 // readProxied reads the header of the PROXY protocol, version 1 or 2, which the proxy at the other end sends first. It
-// must come within headerTimeout, and before ctx ends. A proxy that speaks for itself (LOCAL, UNKNOWN), as in its health
-// checks, or for a client without an address of TCP, stays the client. The error may repeat a word that was sent.
+// must come within headerTimeout, and before ctx ends. A proxy that speaks for itself (LOCAL, UNKNOWN), as in its
+// health checks, or for a client without an address of TCP, stays the client. The error may repeat a word that was
+// sent.
 func readProxied(ctx context.Context, conn net.Conn) (*proxied, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(headerTimeout)); err != nil {
 		return nil, fmt.Errorf("set the deadline of the PROXY header: %w", err)
@@ -70,8 +71,8 @@ func readProxied(ctx context.Context, conn net.Conn) (*proxied, error) {
 	return c, nil
 }
 
-// isOfProxy reports whether the other end of a connection must send a PROXY header. It is told by the address alone, and
-// not by what was sent: others are served as they are, and cannot claim anything.
+// isOfProxy reports whether the other end of a connection must send a PROXY header. It is told by the address alone,
+// and not by what was sent: others are served as they are, and cannot claim anything.
 func (o Options) isOfProxy(conn net.Conn) bool {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	return ok && o.Proxies.Trust(tcp.AddrPort().Addr())

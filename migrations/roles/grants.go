@@ -122,8 +122,8 @@ func splitPrivileges(text string) []string {
 	return byColumn(list)
 }
 
-// byColumn makes "UPDATE (a)" and "UPDATE (b)" of "UPDATE (a, b)". An account may hold more columns than a role needs, or
-// fewer.
+// byColumn makes "UPDATE (a)" and "UPDATE (b)" of "UPDATE (a, b)". An account may hold more columns than a role needs,
+// or fewer.
 func byColumn(privileges []string) (single []string) {
 	for _, p := range privileges {
 		verb, list, ofColumns := strings.Cut(strings.TrimSuffix(p, ")"), " (")

@@ -1,7 +1,7 @@
-// Package backtest owns the replay of recorded attempts under other settings of a zone: many proposals in one pass, each
-// attempt decided by service.Decide. It carries the state of each bucket in flat memory, and forgets it when it can not
-// count any more. It must not know SQL, HTTP or files: callers bring attempts in time order, and the changes of zones and
-// overrides that were made meanwhile.
+// Package backtest owns the replay of recorded attempts under other settings of a zone: many proposals in one pass,
+// each attempt decided by service.Decide. It carries the state of each bucket in flat memory, and forgets it when it
+// can not count any more. It must not know SQL, HTTP or files: callers bring attempts in time order, and the changes of
+// zones and overrides that were made meanwhile.
 package backtest
 
 import (
@@ -71,8 +71,8 @@ type Past struct {
 	IsPresent bool
 }
 
-// Grid is a question about several values of several settings: each value is tried with each of the others. An empty list
-// is the value that the zone has.
+// Grid is a question about several values of several settings: each value is tried with each of the others. An empty
+// list is the value that the zone has.
 type Grid struct {
 	Rates []int `json:"rates,omitzero"`
 	// Windows slide, and Periods are those of the calendar: a zone has one of both.
@@ -82,7 +82,8 @@ type Grid struct {
 	Counts   []service.Counts   `json:"counts,omitzero"`
 }
 
-// Proposals returns the zones of a grid, in the order of its lists. The error is a service.ErrInvalid that names the field.
+// Proposals returns the zones of a grid, in the order of its lists. The error is a service.ErrInvalid that names the
+// field.
 func (g Grid) Proposals(zone service.Zone) ([]service.Zone, error) {
 	zone = zone.WithDefaults()
 	zone.Mode = service.ModeEnforce
@@ -140,9 +141,9 @@ func with[T any](list []service.Zone, values []T, set func(*service.Zone, T)) []
 	return all
 }
 
-// Warmup returns how long before From the attempts must begin so that each bucket is full or locked as it was. A chain of
-// lockouts, each of which made the next one longer, may reach further back, and so may the windows of other zones that are
-// longer than a day.
+// Warmup returns how long before From the attempts must begin so that each bucket is full or locked as it was. A chain
+// of lockouts, each of which made the next one longer, may reach further back, and so may the windows of other zones
+// that are longer than a day.
 func (s Setup) Warmup() time.Duration {
 	ofTested := func(zone service.Zone) time.Duration {
 		if zone.ID != s.ZoneID {

@@ -186,7 +186,8 @@ func TestDemandShowsAttemptsPerBurst(t *testing.T) {
 	}
 }
 
-// TestRowsBecomeAttemptsInTimeOrder has rows of checks of several buckets in an order that ids of several batches may have.
+// TestRowsBecomeAttemptsInTimeOrder has rows of checks of several buckets in an order that ids of several batches may
+// have.
 func TestRowsBecomeAttemptsInTimeOrder(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))

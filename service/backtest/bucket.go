@@ -120,7 +120,8 @@ func (b *bucket) compact(horizon int64) {
 	}
 }
 
-// giveBack lets an attempt of an instant no longer count in some lanes. Attempts of one instant are the same to each lane.
+// giveBack lets an attempt of an instant no longer count in some lanes. Attempts of one instant are the same to each
+// lane.
 func (b *bucket) giveBack(at int64, lanes uint64) {
 	for i := b.after(at - 1); i < len(b.entries) && b.entries[i].at == at && lanes != 0; i++ {
 		found := b.entries[i].lanes & lanes

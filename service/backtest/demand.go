@@ -97,8 +97,8 @@ func (r *Replay) end(b *bucket) {
 	}
 }
 
-// Demand is how many attempts the buckets of the tested zone made, without any limit. A burst is a run of attempts of one
-// bucket without a pause as long as the window; it stands where the busiest window of it does.
+// Demand is how many attempts the buckets of the tested zone made, without any limit. A burst is a run of attempts of
+// one bucket without a pause as long as the window; it stands where the busiest window of it does.
 type Demand struct {
 	Window service.Duration `json:"window"`
 	Period service.Period   `json:"period"`

@@ -92,8 +92,8 @@ type Desk struct {
 	work    sync.WaitGroup
 }
 
-// NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this machine's clock;
-// a service gives JobTime.
+// NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this
+// machine's clock; a service gives JobTime.
 func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
 	d := &Desk{source: source, store: store, fault: fault, most: most, places: service.NewHalves[string](mostJobs, "back-tests")}
 	d.running, d.stop = context.WithCancel(context.Background())
@@ -106,9 +106,9 @@ func (d *Desk) Close() {
 	d.work.Wait()
 }
 
-// Begin begins a job by a principal, which goes on when the context ends and takes a place of its holder. The error wraps
-// service.ErrBusy and a service.FullError if there is none, service.ErrNotFound if there is no such zone, and service.ErrInvalid if
-// the query is not valid.
+// Begin begins a job by a principal, which goes on when the context ends and takes a place of its holder. The error
+// wraps service.ErrBusy and a service.FullError if there is none, service.ErrNotFound if there is no such zone, and
+// service.ErrInvalid if the query is not valid.
 func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, error) {
 	if q.MostRows == 0 {
 		q.MostRows = JobRows

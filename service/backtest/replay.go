@@ -16,8 +16,8 @@ type Replay struct {
 	setup    Setup
 	settings *settings
 	demands  []demand
-	// horizons are how long an attempt can count at most, in each zone: a bucket of a short window must not be kept as long as
-	// one of another zone's long window.
+	// horizons are how long an attempt can count at most, in each zone: a bucket of a short window must not be kept as
+	// long as one of another zone's long window.
 	horizons map[int64]time.Duration
 	memory   time.Duration // how long a lockout has an effect after its end, at most
 	buckets  map[service.Bucket]*bucket
@@ -173,8 +173,8 @@ func (r *Replay) record(a Attempt, held []*bucket, ruling service.Ruling) {
 	}
 }
 
-// settle notes when the places of an attempt in one bucket are given back, and whom its success resets. As it was, places
-// are given back when the rows say so. Under the proposals a success gives them back.
+// settle notes when the places of an attempt in one bucket are given back, and whom its success resets. As it was,
+// places are given back when the rows say so. Under the proposals a success gives them back.
 func (r *Replay) settle(a Attempt, place Place, state *bucket, counted uint64, ruling service.Ruling) {
 	own := returned{of: place.Bucket, state: state, at: a.At.UnixMicro()}
 	success := own

@@ -13,8 +13,8 @@ import (
 // Result is the result of a back-test.
 type Result struct {
 	ZoneID int64 `json:"zone_id"`
-	// From is the first instant whose attempts are counted, and First and Last those of the first and last attempt. They are
-	// zero if there is none.
+	// From is the first instant whose attempts are counted, and First and Last those of the first and last attempt. They
+	// are zero if there is none.
 	From  service.Instant `json:"from"`
 	First service.Instant `json:"first,omitzero"`
 	Last  service.Instant `json:"last,omitzero"`
@@ -22,8 +22,8 @@ type Result struct {
 	// after Last were not replayed.
 	Rows  int64 `json:"rows"`
 	IsCut bool  `json:"cut"`
-	// Attempts are those of the time that name the zone, Successes those of them with a reported success, and Failures those
-	// with a reported failure.
+	// Attempts are those of the time that name the zone, Successes those of them with a reported success, and Failures
+	// those with a reported failure.
 	Attempts  int64 `json:"attempts"`
 	Successes int64 `json:"successes"`
 	Failures  int64 `json:"failures"`

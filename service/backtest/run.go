@@ -64,9 +64,9 @@ type Progress struct {
 // progressRows is after how many txns progress is told.
 const progressRows = 4096
 
-// Run reads the attempts of a time and replays them. progress is called now and then. If the context ends, Run returns its
-// error, and the result of the attempts until then, which IsCut. The error wraps service.ErrNotFound if there is no such zone, and
-// service.ErrInvalid for a query that is not valid.
+// Run reads the attempts of a time and replays them. progress is called now and then. If the context ends, Run returns
+// its error, and the result of the attempts until then, which IsCut. The error wraps service.ErrNotFound if there is no
+// such zone, and service.ErrInvalid for a query that is not valid.
 func Run(ctx context.Context, source Source, q Query, progress func(Progress)) (Result, error) {
 	if q.MostRows == 0 {
 		q.MostRows = DefaultRows

@@ -7,16 +7,16 @@ import (
 	"velocityd/service"
 )
 
-// settings are the zones and overrides of all plans at an instant. Plan 0 is as it was; the others have a proposal in the
-// place of the tested zone.
+// settings are the zones and overrides of all plans at an instant. Plan 0 is as it was; the others have a proposal in
+// the place of the tested zone.
 type settings struct {
 	tested    int64
 	proposals []service.Zone
 	zones     map[int64]service.Zone
 	overrides map[int64]exceptions
 	edits     []service.Edit // later ones
-	// planned are the zones of all plans by the ids of planID, as Decide asks for them, and terms theirs by plan. Zones that
-	// changed are missing, and made anew when they are asked for.
+	// planned are the zones of all plans by the ids of planID, as Decide asks for them, and terms theirs by plan. Zones
+	// that changed are missing, and made anew when they are asked for.
 	planned   map[int64]service.Zone
 	terms     map[int64][]service.Term
 	isChanged bool // zones since this was false

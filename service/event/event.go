@@ -49,8 +49,8 @@ type Event struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Version is the version of the schema of events, which is 1. A version only gains members; one that loses or changes any
-// is a new one.
+// Version is the version of the schema of events, which is 1. A version only gains members; one that loses or changes
+// any is a new one.
 type Version struct{}
 
 // MarshalJSON implements json.Marshaler. It never fails.

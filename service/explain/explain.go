@@ -132,9 +132,9 @@ func (d *decided) agrees(i int) bool {
 		d.counted[i] == (t.Counted || !t.UncountedAt.IsZero())
 }
 
-// agreesBut says that a txn is decided as it is recorded but for the effect of other buckets of the check, which have no
-// txn there: where a zone counts blocked attempts in a txn of an earlier check, or where they are gone. It changes the
-// decision accordingly.
+// agreesBut says that a txn is decided as it is recorded but for the effect of other buckets of the check, which have
+// no txn there: where a zone counts blocked attempts in a txn of an earlier check, or where they are gone. It changes
+// the decision accordingly.
 func (d *decided) agreesBut(i int) bool {
 	t := d.Check[i]
 	if d.decision.Err != nil || !t.Blocked {
@@ -222,7 +222,8 @@ func (d *decided) lead(i int) int {
 	return lead
 }
 
-// placed returns the txns that took the places of a bucket of the check, the newest first. o is the override in force for it.
+// placed returns the txns that took the places of a bucket of the check, the newest first. o is the override in force
+// for it.
 func (d *decided) placed(i int, o *service.Override) (rows []service.Txn) {
 	since := d.world.zones[d.Check[i].Bucket.ZoneID].WithDefaults().TermUnder(o).Since(d.Txn.CreatedAt.Time)
 	for _, row := range d.past[i] {
@@ -316,8 +317,8 @@ func (d *decided) opensBucket(i int) (opens time.Time, isKnown bool) {
 	return opens, true
 }
 
-// openUntil returns the instant from which on fewer attempts of a bucket of the check than its zone's Concurrent would have
-// been under way without any outcome, or the zero time if there were fewer.
+// openUntil returns the instant from which on fewer attempts of a bucket of the check than its zone's Concurrent would
+// have been under way without any outcome, or the zero time if there were fewer.
 func (d *decided) openUntil(i int) (until time.Time) {
 	for _, j := range d.group(i) {
 		if at := d.openUnder(j); at.After(until) {

@@ -70,8 +70,8 @@ func (d *decided) isShort(x Explanation) bool {
 	return x.Zone != nil && !x.Unmetered && x.Velocity < x.Rate
 }
 
-// keptSince returns the instant before which txns of the zone may be gone, or the zero time. That the oldest txn of all has
-// not the first id proves nothing in a young history: attempts that were rolled back had ids, too.
+// keptSince returns the instant before which txns of the zone may be gone, or the zero time. That the oldest txn of all
+// has not the first id proves nothing in a young history: attempts that were rolled back had ids, too.
 func (d *decided) keptSince(x Explanation) time.Time {
 	since, oldest := d.Records.keptSince(d.Now, d.Txn.Bucket.ZoneID), d.Oldest.CreatedAt.Time
 	isCut := d.Oldest.ID > 1 && (!x.Agrees || d.Now.Sub(oldest) > 24*time.Hour)

@@ -101,8 +101,8 @@ func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
 	return rows
 }
 
-// isOpen says that a txn that counted had no outcome when the check was decided. The outcome of one whose place was given
-// back came with that.
+// isOpen says that a txn that counted had no outcome when the check was decided. The outcome of one whose place was
+// given back came with that.
 func (v view) isOpen(row service.Txn) bool {
 	return v.wasOpen || row.Outcome == "" || !row.UncountedAt.IsZero()
 }
@@ -182,8 +182,8 @@ func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Loc
 }
 
 // named returns for each txn of a check the bucket that it stands for: the pseudonyms of one bucket by several secret
-// keys stand side by side. Erased ones that do are of one bucket, too: each of them got another random key. It is nil if there
-// are none.
+// keys stand side by side. Erased ones that do are of one bucket, too: each of them got another random key. It is nil
+// if there are none.
 func named(check []service.Txn) []int {
 	places := make([]int, len(check))
 	seen, several := map[string]bool{}, false

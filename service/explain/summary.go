@@ -144,8 +144,8 @@ func (d *decided) full(i int) string {
 	return fmt.Sprintf("%d of %d attempts since %s", v.Velocity, v.Rate, d.moment(oldest))
 }
 
-// later says when the next place opened, if that was after an instant which the sentence names. A sentence about a period
-// names its end.
+// later says when the next place opened, if that was after an instant which the sentence names. A sentence about a
+// period names its end.
 func (d *decided) later(i int, named time.Time) string {
 	at, isKnown := d.placeAt(d.lead(i), d.override(i))
 	zone := d.world.zones[d.Check[i].Bucket.ZoneID]

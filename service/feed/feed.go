@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// mostPages is how many of the newest pages the feed has in memory. A follower who is further behind reads the store by
-	// himself.
+	// mostPages is how many of the newest pages the feed has in memory. A follower who is further behind reads the store
+	// by himself.
 	mostPages = 16
 	// slowReaders is how many such followers read at once.
 	slowReaders = 2
@@ -58,8 +58,8 @@ type Step[T any] struct {
 	Position uint64
 }
 
-// Follow yields the items that match and are recorded from now on, or have ids above after if it is not 0, in the order of
-// their ids and HistoryLag after they were recorded. The first step comes when the position is known, and if nothing
+// Follow yields the items that match and are recorded from now on, or have ids above after if it is not 0, in the order
+// of their ids and HistoryLag after they were recorded. The first step comes when the position is known, and if nothing
 // comes then, a step without items after each pause of the feed. It ends when ctx ends, or with an error that wraps
 // ErrBroken.
 func (f *Feed[T]) Follow(ctx context.Context, after uint64, matches func(T) bool) iter.Seq2[Step[T], error] {

@@ -1,5 +1,5 @@
-// Package firewall makes the list of addresses that a firewall may refuse. It must not know where lockouts and overrides
-// come from.
+// Package firewall makes the list of addresses that a firewall may refuse. It must not know where lockouts and
+// overrides come from.
 package firewall
 
 import (
@@ -18,9 +18,9 @@ import (
 // MaxNetworks bounds the lockouts and the overrides of which a list for firewalls is made.
 const MaxNetworks = 100_000
 
-// Networks returns the addresses whose attempts a zone of addresses blocks at now, whatever they do: those of lockouts, and
-// those of overrides with action deny, without those that a more specific override excepts. They are the fewest networks
-// that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks nobody.
+// Networks returns the addresses whose attempts a zone of addresses blocks at now, whatever they do: those of lockouts,
+// and those of overrides with action deny, without those that a more specific override excepts. They are the fewest
+// networks that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks nobody.
 func Networks(now time.Time, zone service.Zone, lockouts []lockout.Lockout, overrides []service.Override) []netip.Prefix {
 	if zone.Keys.Kind != service.KeyIP || zone.Keys.Form == service.KeyHMAC || !lockout.Enforces(zone) {
 		return nil
@@ -75,8 +75,8 @@ func networkOf(o service.Override) (netip.Prefix, bool) {
 	return o.Prefix, o.Prefix.IsValid()
 }
 
-// parse returns the network of a key, which is an address or a network. Keys that were written under another rule may be
-// neither.
+// parse returns the network of a key, which is an address or a network. Keys that were written under another rule may
+// be neither.
 func parse(key string) (netip.Prefix, bool) {
 	if strings.Contains(key, "/") {
 		network, err := netip.ParsePrefix(key)

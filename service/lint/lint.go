@@ -1,4 +1,5 @@
-// Package lint finds settings of zones and overrides that are allowed and probably not meant. It must not know who asks, nor any store.
+// Package lint finds settings of zones and overrides that are allowed and probably not meant. It must not know who
+// asks, nor any store.
 package lint
 
 import (
@@ -71,9 +72,9 @@ func Findings(now time.Time, zone service.Zone, overrides []service.Override) []
 	return findings
 }
 
-// Brought returns the findings that a change of a zone brings, before somebody makes it: those about the settings to have that
-// the settings before did not cause, if they block anybody at all. That a mode blocks nobody is a choice, and no slip. A zone
-// without an ID is one that is not there.
+// Brought returns the findings that a change of a zone brings, before somebody makes it: those about the settings to
+// have that the settings before did not cause, if they block anybody at all. That a mode blocks nobody is a choice, and
+// no slip. A zone without an ID is one that is not there.
 func Brought(now time.Time, before, wanted service.Zone) []Finding {
 	wanted = wanted.WithDefaults()
 	if wanted.Mode != service.ModeEnforce {
@@ -88,8 +89,8 @@ func Brought(now time.Time, before, wanted service.Zone) []Finding {
 	return slices.DeleteFunc(Findings(now, wanted, nil), func(f Finding) bool { return known[f.Text] })
 }
 
-// OfOverride returns the findings about an override as somebody writes it. Its key need not be a pseudonym yet where the zone
-// keeps these.
+// OfOverride returns the findings about an override as somebody writes it. Its key need not be a pseudonym yet where
+// the zone keeps these.
 func OfOverride(now time.Time, zone service.Zone, override service.Override) []Finding {
 	if override.Key != "" && !service.IsPseudonym(override.Key) {
 		zone.Keys.Form = service.KeyClear

@@ -50,8 +50,8 @@ type Page struct {
 	Next uint64 `json:"next,string,omitzero"`
 }
 
-// Store lists lockouts. The error wraps service.ErrNotFound if there is no such zone, and service.ErrBusy if the engine is
-// away. A zone that enforces nothing, or has no lockouts any more, lists none: they bind nobody.
+// Store lists lockouts. The error wraps service.ErrNotFound if there is no such zone, and service.ErrBusy if the engine
+// is away. A zone that enforces nothing, or has no lockouts any more, lists none: they bind nobody.
 type Store interface {
 	Locked(ctx context.Context, query Query) (Page, error)
 }

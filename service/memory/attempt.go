@@ -16,7 +16,8 @@ func (m *Store) attempt(now time.Time, id string) (service.Attempt, error) {
 	return attempt, nil
 }
 
-// Remembered returns the first answer to an attempt id, also when it has expired. It says false if there was no such attempt.
+// Remembered returns the first answer to an attempt id, also when it has expired. It says false if there was no such
+// attempt.
 func (m *Store) Remembered(id string) (service.Attempt, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,8 +25,8 @@ func (m *Store) Remembered(id string) (service.Attempt, bool) {
 	return attempt, isKnown
 }
 
-// TxnsOfCheck returns the txns that were recorded by the check which recorded this txn, the first one first. There are none if there
-// is no such txn.
+// TxnsOfCheck returns the txns that were recorded by the check which recorded this txn, the first one first. There are
+// none if there is no such txn.
 func (m *Store) TxnsOfCheck(id uint64) (txns []service.Txn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -48,8 +48,8 @@ func (m *Store) Release(_ context.Context, bucket service.Bucket, principal, rea
 	return nil
 }
 
-// Age moves all times of a bucket into the past: those of its txns, the end of its lockout, and the expiry of the attempt ids of
-// its txns. A test ages rows where it would have to wait.
+// Age moves all times of a bucket into the past: those of its txns, the end of its lockout, and the expiry of the
+// attempt ids of its txns. A test ages rows where it would have to wait.
 func (m *Store) Age(bucket service.Bucket, by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -71,8 +71,8 @@ func (m *Store) addNew(ctx context.Context, o service.Override, principal string
 	return m.add(o), nil
 }
 
-// ExtendOverride adds an override, or changes the one of the same key or prefix that is in force if service.Override.Extends says so,
-// and returns the one that is in force then. It returns the errors of AddOverride.
+// ExtendOverride adds an override, or changes the one of the same key or prefix that is in force if
+// service.Override.Extends says so, and returns the one that is in force then. It returns the errors of AddOverride.
 func (m *Store) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
@@ -188,8 +188,8 @@ func (m *Store) DeleteOverrides(zoneID int64) {
 	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == zoneID })
 }
 
-// ReplaceOverride adds an override in place of one of the same key or prefix. Unlike AddOverride it asks for no zone, and it leaves
-// no audit.
+// ReplaceOverride adds an override in place of one of the same key or prefix. Unlike AddOverride it asks for no zone,
+// and it leaves no audit.
 func (m *Store) ReplaceOverride(o service.Override) error {
 	if err := o.Validate(); err != nil {
 		return err

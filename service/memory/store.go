@@ -1,6 +1,6 @@
-// Package memory is the reference store: a service in memory that decides by the real rules. It stands in for a database in tests of
-// programs that ask, and in the suite of tools/servicetest. It does NOT serve, must not know any engine, and imports nothing of
-// testing.
+// Package memory is the reference store: a service in memory that decides by the real rules. It stands in for a
+// database in tests of programs that ask, and in the suite of tools/servicetest. It does NOT serve, must not know any
+// engine, and imports nothing of testing.
 package memory
 
 import (

@@ -85,14 +85,15 @@ func (m *Store) drop(id int64) {
 	delete(m.zones, id)
 }
 
-// TB is the part of testing.TB by which SetZone ends a test. It is named here, so that nobody imports testing by this room.
+// TB is the part of testing.TB by which SetZone ends a test. It is named here, so that nobody imports testing by this
+// room.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// SetZone creates a zone, or replaces all its settings, as PutZone does. It ends the test if the zone is not valid, and it leaves
-// no audit.
+// SetZone creates a zone, or replaces all its settings, as PutZone does. It ends the test if the zone is not valid, and
+// it leaves no audit.
 func (m *Store) SetZone(tb TB, zone service.Zone) {
 	tb.Helper()
 	if err := zone.Validate(); err != nil {

@@ -23,8 +23,8 @@ type AnsweredBucket struct {
 	TxnID               uint64
 }
 
-// Read reads the verdicts from zone_attempt.answer. It is no copy of the reading that retries are answered by, so that a
-// mistake in either shows. The error does NOT quote the answer.
+// Read reads the verdicts from zone_attempt.answer. It is no copy of the reading that retries are answered by, so that
+// a mistake in either shows. The error does NOT quote the answer.
 func (a *Answer) Read(text []byte) error {
 	var lists [][]json.RawMessage
 	if err := json.Unmarshal(text, &lists); err != nil || len(lists) == 0 {
@@ -67,7 +67,8 @@ func (a *Answer) Judge(txns []Row) (findings []Finding) {
 	return findings
 }
 
-// fits says that a txn records the attempt in a bucket, or counts it. Pseudonyms of one bucket have the txn of the first.
+// fits says that a txn records the attempt in a bucket, or counts it. Pseudonyms of one bucket have the txn of the
+// first.
 func (a *Answer) fits(v AnsweredBucket, t *Row) bool {
 	isNamed := slices.ContainsFunc(a.Verdicts, func(other AnsweredBucket) bool {
 		return other.TxnID == t.ID && other.Bucket == t.Bucket && other.WouldBlock == t.WouldBlock

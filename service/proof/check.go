@@ -58,8 +58,8 @@ func (c *checks) end() {
 	}
 }
 
-// JudgeCheck returns a finding if txns of one check are not all or nothing. isCausedElsewhere says that the bucket that was
-// the cause may count the attempt in a txn of an earlier check.
+// JudgeCheck returns a finding if txns of one check are not all or nothing. isCausedElsewhere says that the bucket that
+// was the cause may count the attempt in a txn of an earlier check.
 func JudgeCheck(rows []Row, isCausedElsewhere bool) []Finding {
 	first := &rows[0]
 	torn := func(format string, args ...any) []Finding {

@@ -64,8 +64,8 @@ func (r *Row) finding(kind Kind, format string, args ...any) Finding {
 
 // Proof judges rows one by one, in the order of their ids.
 type Proof struct {
-	// Unknown counts the rows of which it is not known which limit was in force, or whether their place was given back: whether
-	// they may have their places is not judged.
+	// Unknown counts the rows of which it is not known which limit was in force, or whether their place was given back:
+	// whether they may have their places is not judged.
 	Unknown int64
 
 	rules    *Rules
@@ -76,9 +76,9 @@ type Proof struct {
 	lastID   uint64
 }
 
-// New returns a proof by rules. Rows before since fill windows and are not judged. found is called with each finding, and
-// suspect with the txns of a check that may be torn, as far as they were seen: outcomes may have come between the readings
-// of two of them, so they are to be read again, together, and given to JudgeCheck.
+// New returns a proof by rules. Rows before since fill windows and are not judged. found is called with each finding,
+// and suspect with the txns of a check that may be torn, as far as they were seen: outcomes may have come between the
+// readings of two of them, so they are to be read again, together, and given to JudgeCheck.
 func New(rules *Rules, since time.Time, windows *Windows, found func(Finding), suspect func([]Row)) *Proof {
 	return &Proof{
 		rules: rules, judgedBy: since, windows: windows, found: found,

@@ -8,7 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// slack is by how much later than its time in zone_audit a change may come into force: when its transaction is committed.
+// slack is by how much later than its time in zone_audit a change may come into force: when its transaction is
+// committed.
 const slack = 2 * time.Minute
 
 // Rules are the limits that were in force at each time. The changes of each zone, and of each override, are added in
@@ -16,8 +17,8 @@ const slack = 2 * time.Minute
 type Rules struct {
 	// Complete is the time from which on all changes were added. The zero time is the begin.
 	Complete time.Time
-	// ClockWasSet says that the clock went back at times, by itself or by somebody's hand. Then the instant at which a place
-	// was given back tells nothing of later txns, and such a place is taken to be free.
+	// ClockWasSet says that the clock went back at times, by itself or by somebody's hand. Then the instant at which a
+	// place was given back tells nothing of later txns, and such a place is taken to be free.
 	ClockWasSet bool
 
 	zones     map[int64][]version
@@ -213,8 +214,8 @@ func (r *Rules) Longest(at time.Time) (longest time.Duration) {
 	return longest
 }
 
-// zonesAt returns the states of a zone of which one was in force at a time. It is not known which they are if zone_audit
-// does not reach so far.
+// zonesAt returns the states of a zone of which one was in force at a time. It is not known which they are if
+// zone_audit does not reach so far.
 func (r *Rules) zonesAt(id int64, at time.Time) (zones []*service.Zone, known bool) {
 	known = !at.Before(r.Complete)
 	r.eachVersion(id, at, func(v *version) {
@@ -263,8 +264,8 @@ func limitOf(zone *service.Zone, o *service.Override) limit {
 	return l
 }
 
-// limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed shortly
-// before. It is not known for a pseudonym whose bucket may have an override under another one.
+// limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed
+// shortly before. It is not known for a pseudonym whose bucket may have an override under another one.
 func (r *Rules) limitsOf(row *Row) (limits []limit, known bool) {
 	bucket, at := row.Bucket, row.CreatedAt.Time
 	zones, known := r.zonesAt(bucket.ZoneID, at)
@@ -301,8 +302,8 @@ func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []
 	return sure, maybe
 }
 
-// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it, since
-// rows may come from a program that did not note it; or that it took none, because its secret was tried before.
+// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it,
+// since rows may come from a program that did not note it; or that it took none, because its secret was tried before.
 func (r *Rules) mayGiveBack(row *Row) bool {
 	if row.CreatedAt.Before(r.released[row.Bucket.ZoneID]) {
 		return true

@@ -9,8 +9,8 @@ import (
 	"velocityd/service"
 )
 
-// Windows holds the places that count in the windows of buckets while rows go by. If they become too many, it goes on with
-// a part of the buckets, and leaves the others to a later reading of the rows: its memory has a bound.
+// Windows holds the places that count in the windows of buckets while rows go by. If they become too many, it goes on
+// with a part of the buckets, and leaves the others to a later reading of the rows: its memory has a bound.
 type Windows struct {
 	rules   *Rules
 	seed    maphash.Seed
@@ -50,8 +50,8 @@ func NewWindows(rules *Rules, most int) *Windows {
 	return &Windows{rules: rules, seed: maphash.MakeSeed(), most: most, buckets: map[service.Bucket][]place{}}
 }
 
-// Next begins with the next part of the buckets, for which the rows are to be read again from their begin. It returns false
-// if there is none.
+// Next begins with the next part of the buckets, for which the rows are to be read again from their begin. It returns
+// false if there is none.
 func (w *Windows) Next() bool {
 	if len(w.later) == 0 {
 		return false
@@ -130,8 +130,8 @@ func judge(row *Row, limits []limit, places []place, now int64) (f Finding, over
 	return row.finding(KindOverRate, text, strict.rate, strict.rate, strict.term.Window), true
 }
 
-// taken returns how many places are taken at a time, of those that were taken after since. If they are fewer than rate, it
-// may count some that were given back.
+// taken returns how many places are taken at a time, of those that were taken after since. If they are fewer than rate,
+// it may count some that were given back.
 func taken(places []place, since, now int64, rate int) (n int) {
 	at, _ := slices.BinarySearchFunc(places, since+1, compareFrom)
 	if len(places)-at < rate {

@@ -84,8 +84,8 @@ func (q *inquiry) answer() {
 	}
 }
 
-// end returns the answer of the whole call, when the store has answered what it was asked. It tells the circuit of that, and
-// replaces errors of the store by answers without it, where that is right.
+// end returns the answer of the whole call, when the store has answered what it was asked. It tells the circuit of
+// that, and replaces errors of the store by answers without it, where that is right.
 func (q *inquiry) end(decisions []service.Decision, err error) ([]service.Decision, error) {
 	switch {
 	case q.zones == nil:

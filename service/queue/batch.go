@@ -87,8 +87,8 @@ func (b *batch) patience() time.Duration {
 	return b.leader.patience
 }
 
-// settle gives waiters their answers, or the error of their call. If it was the fault of some of them, it returns how many
-// are to be asked apart from the others.
+// settle gives waiters their answers, or the error of their call. If it was the fault of some of them, it returns how
+// many are to be asked apart from the others.
 func (l *lane) settle(ctx context.Context, waiters []*waiter, decisions []service.Decision, err error) (split int) {
 	if err == nil {
 		if slices.ContainsFunc(decisions, func(d service.Decision) bool { return isAnswer(d.Err) }) {

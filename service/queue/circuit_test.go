@@ -83,8 +83,8 @@ func (c *circuitTest) wantClosed(t *testing.T) {
 	}
 }
 
-// watched runs a test with a Coalescer in front of a store, whose circuit is watched. A silence that is not nil takes the
-// place of the Coalescer's.
+// watched runs a test with a Coalescer in front of a store, whose circuit is watched. A silence that is not nil takes
+// the place of the Coalescer's.
 func watched(t *testing.T, store service.CheckStore, o queue.CoalescerOptions, silence func() time.Duration, test func(c *circuitTest)) {
 	t.Helper()
 	c := &circuitTest{began: time.Now()}

@@ -139,8 +139,8 @@ func wantAnswers(t *testing.T, answers []<-chan answer, wants ...error) {
 	}
 }
 
-// TestCoalescerKeepsTheContract asks for the claims that cuts, order, the handing out of answers, and second calls could
-// break.
+// TestCoalescerKeepsTheContract asks for the claims that cuts, order, the handing out of answers, and second calls
+// could break.
 func TestCoalescerKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]queue.CoalescerOptions{

@@ -299,8 +299,8 @@ func TestTheStoresNewestAnswerIsItsLastWord(t *testing.T) {
 	}
 }
 
-// TestMadeUpKeysBuyNoGuesses has a caller ask for many more keys than are remembered while the store is away, and for one
-// of them in between.
+// TestMadeUpKeysBuyNoGuesses has a caller ask for many more keys than are remembered while the store is away, and for
+// one of them in between.
 func TestMadeUpKeysBuyNoGuesses(t *testing.T) {
 	t.Parallel()
 	zones := []service.Zone{{ID: 1, Rate: 3, Window: time.Minute}, {ID: 2, Rate: 3, Window: time.Minute, Lockout: time.Hour}}

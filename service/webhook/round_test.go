@@ -41,7 +41,8 @@ func (k *taker) send(_ context.Context, _ webhook.Webhook, _ string, e event.Eve
 	return nil
 }
 
-// carry carries out a round, and returns the results as text: an id, and + for sent, ! for failed, - for dead and . for waiting.
+// carry carries out a round, and returns the results as text: an id, and + for sent, ! for failed, - for dead and . for
+// waiting.
 func carry(t *testing.T, r *webhook.Round, send webhook.Send) string {
 	t.Helper()
 	r.Now = noon()

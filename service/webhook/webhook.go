@@ -49,8 +49,8 @@ type State struct {
 	// Waiting is how many events failed and are tried again, or wait behind such one. Dead is how many are tried no more.
 	Waiting int `json:"waiting"`
 	Dead    int `json:"dead"`
-	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0 if
-	// there is none. It is some seconds for a while after each event.
+	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0
+	// if there is none. It is some seconds for a while after each event.
 	Lag service.Duration `json:"lag"`
 	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
 	SucceededAt service.Instant `json:"succeeded_at,omitzero"`

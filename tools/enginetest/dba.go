@@ -92,9 +92,9 @@ func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
 	d.ageLockouts(tb, bucket, us)
 }
 
-// ageTxns moves the times of a bucket's txns. It names the index: MariaDB 11.8.9 reads a small table by a scan of the whole primary key
-// otherwise, and now and then such a scan of a partitioned table, in an UPDATE of the column that it is partitioned by, finds no row at
-// all (docs/decisions/0025).
+// ageTxns moves the times of a bucket's txns. It names the index: MariaDB 11.8.9 reads a small table by a scan of the
+// whole primary key otherwise, and now and then such a scan of a partitioned table, in an UPDATE of the column that it
+// is partitioned by, finds no row at all (docs/decisions/0025).
 func (d *Database) ageTxns(tb testing.TB, bucket service.Bucket, us int64) {
 	tb.Helper()
 	ids := []string{"0"}

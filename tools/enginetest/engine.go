@@ -37,8 +37,8 @@ const userServer = "dsn"
 // of 100 made the tests of the commands take 1.4 times the processor time.
 const gcPercent = 400
 
-// heapLimit is from where on garbage is collected more often, in bytes. The race detector adds about twice the heap, and gives
-// nothing back.
+// heapLimit is from where on garbage is collected more often, in bytes. The race detector adds about twice the heap,
+// and gives nothing back.
 const heapLimit = 256 << 20
 
 // Main runs the tests of a package, and then what a test cannot remove because others use it, and stops the servers

@@ -16,8 +16,8 @@ import (
 	"velocityd/db/localdb"
 )
 
-// lentEngines is the environment variable in which Lend names the sockets of its servers, and a folder of each engine as
-// farm.fresh makes it: "mysql=SOCKET,FOLDER mariadb-11.8=SOCKET,FOLDER".
+// lentEngines is the environment variable in which Lend names the sockets of its servers, and a folder of each engine
+// as farm.fresh makes it: "mysql=SOCKET,FOLDER mariadb-11.8=SOCKET,FOLDER".
 const lentEngines = "VELOCITY_TEST_ENGINES"
 
 // farm is servers that several tests share.
@@ -32,8 +32,8 @@ type farm struct {
 // test and is emptied by Main: a server for each test would cost seconds.
 var own farm //nolint:gochecknoglobals // see above
 
-// Lend starts a server of each kind that is on this machine, lends them to the tests of the packages that a command runs
-// (go test ./db ./docs), and stops them when it has ended. The error is the command's.
+// Lend starts a server of each kind that is on this machine, lends them to the tests of the packages that a command
+// runs (go test ./db ./docs), and stops them when it has ended. The error is the command's.
 func Lend(ctx context.Context, command []string) (err error) {
 	var lender farm
 	defer func() { err = errors.Join(err, lender.stop()) }()

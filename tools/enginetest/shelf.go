@@ -65,7 +65,8 @@ func (s *shelf) next() (found shelved, ok bool) {
 	return found, true
 }
 
-// giveBack audits the txns of a database at the end of its test. Then it resets the database, and keeps it for another test.
+// giveBack audits the txns of a database at the end of its test. Then it resets the database, and keeps it for another
+// test.
 func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) {
 	tb.Helper()
 	if !tb.Failed() {

@@ -1,5 +1,6 @@
-// Command envoy-lint reads a configuration of Envoy as Envoy would: each member must be a field of Envoy's own messages, each value of
-// its type and in its bounds. It is for tests only, because Envoy itself can not be built from Go modules.
+// Command envoy-lint reads a configuration of Envoy as Envoy would: each member must be a field of Envoy's own
+// messages, each value of its type and in its bounds. It is for tests only, because Envoy itself can not be built from
+// Go modules.
 //
 //	envoy-lint envoy.yaml
 package main
@@ -48,7 +49,8 @@ func lint(name string) error {
 	return protorange.Range(all.ProtoReflect(), validate)
 }
 
-// validate holds the whole message, and each one that is packed in it, such as a filter, against the bounds that Envoy has generated.
+// validate holds the whole message, and each one that is packed in it, such as a filter, against the bounds that Envoy
+// has generated.
 func validate(at protopath.Values) error {
 	last := at.Index(-1)
 	if kind := last.Step.Kind(); kind != protopath.RootStep && kind != protopath.AnyExpandStep {

@@ -1,12 +1,13 @@
-// Command golden holds what velocityd answers against answers that were written down: every operation of its description, every
-// command, and every public procedure, on a database that the script fills.
+// Command golden holds what velocityd answers against answers that were written down: every operation of its
+// description, every command, and every public procedure, on a database that the script fills.
 //
 //	go run ./tools/golden -engine mysql              compare with answers-mysql.txt
 //	go run ./tools/golden -engine mysql -write       write them
 //	go run ./tools/golden -engine mysql -binary X    ask another build
 //
 // Times, ids, versions and random values stand as placeholders, numbered by their first appearance in an answer, so
-// that two runs are alike. The exit code is 1 if an answer differs, and 2 if the script leaves out an operation, a command or a procedure.
+// that two runs are alike. The exit code is 1 if an answer differs, and 2 if the script leaves out an operation, a
+// command or a procedure.
 package main
 
 import (
@@ -97,7 +98,8 @@ func differences(want, got []byte, file string) error {
 	return nil
 }
 
-// answersIn returns the questions of a file, which begin with "== ", and their answers. One that is asked again has a number.
+// answersIn returns the questions of a file, which begin with "== ", and their answers. One that is asked again has a
+// number.
 func answersIn(text []byte) (questions []string, answers map[string]string) {
 	answers = map[string]string{}
 	for _, part := range strings.Split("\n"+string(text), "\n== ")[1:] {

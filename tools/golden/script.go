@@ -9,7 +9,8 @@ const gates = `gates:
     attempt: {header: X-Attempt}
 `
 
-// authLog is a log of sshd, and rateLimits a configuration of envoyproxy/ratelimit, for the commands that read such files.
+// authLog is a log of sshd, and rateLimits a configuration of envoyproxy/ratelimit, for the commands that read such
+// files.
 const (
 	authLog = `Nov 22 10:00:01 host sshd[100]: Failed password for root from 203.0.113.40 port 4431 ssh2
 Nov 22 10:00:02 host sshd[101]: Failed password for root from 203.0.113.40 port 4432 ssh2

@@ -57,7 +57,8 @@ func (a *Authority) Issue(tb testing.TB, name string) Pair {
 	return a.IssueTo(tb, pkix.Name{CommonName: name})
 }
 
-// ServerTLS returns the settings of a server whose certificate the authority has signed, and that asks for those of callers.
+// ServerTLS returns the settings of a server whose certificate the authority has signed, and that asks for those of
+// callers.
 func (a *Authority) ServerTLS(tb testing.TB) *tls.Config {
 	tb.Helper()
 	return &tls.Config{

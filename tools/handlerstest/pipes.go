@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Pipes is a listener that accepts the ends of pipes, whose deadlines are of a synctest bubble's time. It ends when it is closed
-// as a channel.
+// Pipes is a listener that accepts the ends of pipes, whose deadlines are of a synctest bubble's time. It ends when it
+// is closed as a channel.
 type Pipes chan net.Conn
 
 // Accept implements net.Listener.

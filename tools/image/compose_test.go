@@ -68,8 +68,8 @@ func TestComposeFileIsValidAndContainersAreUnprivileged(t *testing.T) {
 	}
 }
 
-// TestEachStepIsWaitedForByItsEnd: `docker compose up --wait` takes a container that has ended for a failure, unless some
-// service waits for its successful end.
+// TestEachStepIsWaitedForByItsEnd: `docker compose up --wait` takes a container that has ended for a failure, unless
+// some service waits for its successful end.
 func TestEachStepIsWaitedForByItsEnd(t *testing.T) {
 	t.Parallel()
 	project := readCompose(t)

@@ -16,8 +16,8 @@ import (
 // without rights since Google's distroless; Kubernetes wants a number to prove that it is not root.
 const user = 65532
 
-// Files of the image, and the folder for what a service keeps, which belongs to the user: a new volume of Docker takes the
-// owner from it.
+// Files of the image, and the folder for what a service keeps, which belongs to the user: a new volume of Docker takes
+// the owner from it.
 const (
 	programPath = "/usr/bin/velocityd"
 	configPath  = "/etc/velocityd/velocityd.yaml"
@@ -72,8 +72,8 @@ func programEntries(p program) ([]entry, error) {
 	return []entry{folder("/usr"), folder("/usr/bin"), {path: programPath, mode: 0o755, text: text}}, nil
 }
 
-// roots returns the certificates that Mozilla trusts without reservation, as PEM. They come with a module, whose version
-// go.sum holds, and not from the machine on which the image is made.
+// roots returns the certificates that Mozilla trusts without reservation, as PEM. They come with a module, whose
+// version go.sum holds, and not from the machine on which the image is made.
 func roots() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

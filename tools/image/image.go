@@ -58,9 +58,9 @@ func newLayer(entries []entry, made time.Time) (v1.Layer, error) {
 }
 
 // runConfig says how the image is run. The DSN is read from a secret named velocity-dsn, as container engines mount it,
-// where no other setting names one: for velocityd that folder is one of credentials, like systemd's. OCI knows no check of
-// health; Docker and Podman take theirs from the same file. It asks for life alone: orchestrators that restart what is not
-// healthy must not restart every instance while the database is away.
+// where no other setting names one: for velocityd that folder is one of credentials, like systemd's. OCI knows no check
+// of health; Docker and Podman take theirs from the same file. It asks for life alone: orchestrators that restart what
+// is not healthy must not restart every instance while the database is away.
 func runConfig(p program) v1.Config {
 	return v1.Config{
 		User:         "65532:65532",
@@ -78,7 +78,8 @@ func runConfig(p program) v1.Config {
 	}
 }
 
-// labels returns the annotations of OCI's image specification that hold for every copy of the project. Addresses do not.
+// labels returns the annotations of OCI's image specification that hold for every copy of the project. Addresses do
+// not.
 func labels(p program) map[string]string {
 	all := map[string]string{
 		"org.opencontainers.image.title":       "velocityd",

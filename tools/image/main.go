@@ -1,7 +1,7 @@
-// Command image makes container images of velocityd, without a daemon and without a base: a static program, the
-// roots of TLS, one user, and the configuration file of deploy/containers. It writes an OCI layout as a tar file, with an
-// image for each program that it is given, and for each a tar file for `docker load`. The same programs and the same tree
-// make the same bytes. It must not know how velocityd is built.
+// Command image makes container images of velocityd, without a daemon and without a base: a static program, the roots
+// of TLS, one user, and the configuration file of deploy/containers. It writes an OCI layout as a tar file, with an
+// image for each program that it is given, and for each a tar file for `docker load`. The same programs and the same
+// tree make the same bytes. It must not know how velocityd is built.
 package main
 
 import (

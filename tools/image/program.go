@@ -20,7 +20,8 @@ type program struct {
 	made         time.Time
 }
 
-// readProgram reads the stamps of a program. It refuses one that the image, which has nothing else in it, could not run.
+// readProgram reads the stamps of a program. It refuses one that the image, which has nothing else in it, could not
+// run.
 func readProgram(path string) (program, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {

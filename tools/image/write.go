@@ -49,8 +49,8 @@ func writeDocker(path string, image v1.Image, p program) error {
 	return write(path, func(w io.Writer) error { return tarball.Write(tag, image, w) })
 }
 
-// writeOCI writes all images as one OCI layout in a tar file, as `podman load` and `skopeo copy oci-archive:` read it. The
-// layout has the index of the images under the version.
+// writeOCI writes all images as one OCI layout in a tar file, as `podman load` and `skopeo copy oci-archive:` read it.
+// The layout has the index of the images under the version.
 func writeOCI(path string, images []v1.Image, programs []program) error {
 	p := programs[0]
 	folder, err := os.MkdirTemp("", "velocityd-image-")

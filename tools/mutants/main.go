@@ -1,11 +1,13 @@
-// Command mutants proves that tests watch the rule of velocityd: it makes one small fault after the other, and wants a test to
-// fail each time. The faults stand in mutants.txt. The checkout is never changed: go reads the faulty text by its flag -overlay.
+// Command mutants proves that tests watch the rule of velocityd: it makes one small fault after the other, and wants a
+// test to fail each time. The faults stand in mutants.txt. The checkout is never changed: go reads the faulty text by
+// its flag -overlay.
 //
 //	go run ./tools/mutants                  all of them
 //	go run ./tools/mutants -quick lockout   those with this in their names, without the tests that need engines
 //	go run ./tools/mutants -tree ../old     whether the tests of another checkout see them
 //
-// A test has to fail twice, and to pass without the fault. The exit code is 1 if a fault passed all tests, or does not build.
+// A test has to fail twice, and to pass without the fault. The exit code is 1 if a fault passed all tests, or does not
+// build.
 package main
 
 import (

@@ -119,8 +119,8 @@ func (f failure) String() string {
 	return fmt.Sprintf("%s %s: %.120s", strings.TrimPrefix(f.pkg, "velocityd/"), f.test, f.said)
 }
 
-// test runs a stage, and ends it at the first test that fails: go test -failfast alone goes on with all tests that have begun,
-// and parallel ones have.
+// test runs a stage, and ends it at the first test that fails: go test -failfast alone goes on with all tests that have
+// begun, and parallel ones have.
 func (r *runner) test(ctx context.Context, overlay string, s stage, left []string) (first *failure, err error) {
 	timeout := "-timeout=4m"
 	if s.hasEngines {

@@ -1,6 +1,6 @@
-// Command oapi asks a service by the client that oapi-codegen makes of api/openapi.yaml: may this attempt go ahead? It then reports the
-// attempt as a success, and prints the txn's id. A test of package client makes the client's file beside this one, in a copy of this
-// folder.
+// Command oapi asks a service by the client that oapi-codegen makes of api/openapi.yaml: may this attempt go ahead? It
+// then reports the attempt as a success, and prints the txn's id. A test of package client makes the client's file
+// beside this one, in a copy of this folder.
 //
 //	oapi http://127.0.0.1:8080
 package main

@@ -22,9 +22,9 @@ type Explainer interface {
 // statements, and claims of contention block hundreds. The reference store explains all, by the same package explain.
 const mostExplained = 6
 
-// explaining returns a subject that explains each attempt without room as soon as it is decided, if it is an Explainer, and
-// fails the test if the explanation contradicts the record or the answer. Later would be too late: tests move rows into
-// the past, and no change of a zone with them.
+// explaining returns a subject that explains each attempt without room as soon as it is decided, if it is an Explainer,
+// and fails the test if the explanation contradicts the record or the answer. Later would be too late: tests move rows
+// into the past, and no change of a zone with them.
 func explaining(tb testing.TB, b Subject) Subject {
 	tb.Helper()
 	explains, is := b.(Explainer)
@@ -94,8 +94,8 @@ func (e *explainer) explain(d service.Decision, v service.Verdict) {
 	}
 }
 
-// mayBeUnknown says that a part of an explanation may be unknown in a test: the answers that a retry gave the other buckets of
-// a check, and rows from more than a day ago, because tests move the oldest rows there.
+// mayBeUnknown says that a part of an explanation may be unknown in a test: the answers that a retry gave the other
+// buckets of a check, and rows from more than a day ago, because tests move the oldest rows there.
 func mayBeUnknown(part explain.Part, x explain.Explanation) bool {
 	return part == explain.PartCheck || part == explain.PartRows && x.Txn.CreatedAt.Sub(x.Since.Time) > 24*time.Hour
 }

@@ -211,8 +211,8 @@ func parallelGuesses(t *testing.T, b subject) {
 	}
 }
 
-// raceOutcomes makes many reports on a check of two buckets at once, each in a separate call and half of them of a success. It wants
-// one outcome to be taken, and all others to be told so, and returns that outcome.
+// raceOutcomes makes many reports on a check of two buckets at once, each in a separate call and half of them of a
+// success. It wants one outcome to be taken, and all others to be told so, and returns that outcome.
 func (b subject) raceOutcomes(
 	t *testing.T, x, y service.Bucket, report func(i int, outcome service.Outcome) service.Report,
 ) service.Outcome {

@@ -22,8 +22,8 @@ func periodClaims() map[string]claim {
 	}
 }
 
-// noonish returns a calendar in which it is about midday now, and the 15th of a month, so that no period but a short one
-// ends while a test runs.
+// noonish returns a calendar in which it is about midday now, and the 15th of a month, so that no period but a short
+// one ends while a test runs.
 func (b subject) noonish(t *testing.T, period service.Period) service.Calendar {
 	t.Helper()
 	b.zone(t, 99, 1, time.Second)

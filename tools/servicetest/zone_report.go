@@ -18,8 +18,8 @@ type ZoneReportSubject interface {
 	RollUp(tb testing.TB)
 }
 
-// ExerciseZoneReport tests that the store that open returns keeps the contract of service.ZoneReportStore. It calls open
-// once for each claim; open must return a ZoneReportSubject without zones and txns.
+// ExerciseZoneReport tests that the store that open returns keeps the contract of service.ZoneReportStore. It calls
+// open once for each claim; open must return a ZoneReportSubject without zones and txns.
 func ExerciseZoneReport(t *testing.T, open func(t *testing.T) ZoneReportSubject) {
 	for name, holds := range map[string]func(*testing.T, reportSubject){
 		"AReportCountsTheHoursOfItsZoneAndTime":       reportCountsHours,

@@ -1,6 +1,7 @@
-// Command settings writes what is made of the table service.Settings into the files that name each setting of a zone: the step of
-// zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP interface, and the table of
-// docs/dba.md. Each part stands between two lines with its name, and the lines around it are written by hand.
+// Command settings writes what is made of the table service.Settings into the files that name each setting of a zone:
+// the step of zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP
+// interface, and the table of docs/dba.md. Each part stands between two lines with its name, and the lines around it
+// are written by hand.
 //
 //	go run ./tools/settings           write the parts
 //	go run ./tools/settings -check    compare them; the exit code is 1 if one differs

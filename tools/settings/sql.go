@@ -124,8 +124,8 @@ func same() []string {
 	return append(row("NEW", "         ", ")"), append([]string{"         <=> ("}, row("OLD", "         ", ")));")...)...)
 }
 
-// viewed is what read_zone shows. key_rule stands behind the settings that it is made of. The view has no comment inside, since
-// engines keep none.
+// viewed is what read_zone shows. key_rule stands behind the settings that it is made of. The view has no comment
+// inside, since engines keep none.
 func viewed() []string {
 	lines := list("               ", append(append([]string{"id"}, each(func(s service.Setting) string {
 		if s.Name == "ipv6_prefix" {

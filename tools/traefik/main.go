@@ -1,7 +1,7 @@
-// Command traefik-forward serves as Traefik would from a file of dynamic configuration, by Traefik's own code: the reader of the
-// file, the rules of routers, the handling of X-Forwarded headers at an entry point, and the middleware ForwardAuth. Traefik
-// itself can not be built from its module, which lacks the files of its dashboard. It is for tests only: it knows routers with
-// middlewares that are ForwardAuth, and services with one server.
+// Command traefik-forward serves as Traefik would from a file of dynamic configuration, by Traefik's own code: the
+// reader of the file, the rules of routers, the handling of X-Forwarded headers at an entry point, and the middleware
+// ForwardAuth. Traefik itself can not be built from its module, which lacks the files of its dashboard. It is for tests
+// only: it knows routers with middlewares that are ForwardAuth, and services with one server.
 //
 //	traefik-forward 127.0.0.1:8000 velocityd.yml
 package main

@@ -31,8 +31,8 @@ type DSNFlags struct {
 	credentials string
 }
 
-// AfterApply implements kong's hook that is called when all flags have values. A flag wins over
-// the environment variable of the other one. With --data alone, no DSN of the environment is meant. Kong may call it twice.
+// AfterApply implements kong's hook that is called when all flags have values. A flag wins over the environment
+// variable of the other one. With --data alone, no DSN of the environment is meant. Kong may call it twice.
 func (f *DSNFlags) AfterApply(command *kong.Context, p *shell.Process) error {
 	if shell.Given(command, "data") && !shell.Given(command, "dsn", "dsn-file") {
 		*f = DSNFlags{}

@@ -1,5 +1,5 @@
-// Package delivery sends events to webhooks: signed, over connections that reach only whom they may. It must not know how
-// events are stored, nor when one is sent again.
+// Package delivery sends events to webhooks: signed, over connections that reach only whom they may. It must not know
+// how events are stored, nor when one is sent again.
 package delivery
 
 import (
@@ -44,8 +44,8 @@ type Courier struct {
 // Options configure a courier.
 type Options struct {
 	Agent string // the name that it gives itself
-	// Allowed are hosts that are reached whatever their addresses are, and by http, too. All others need a public address and
-	// https.
+	// Allowed are hosts that are reached whatever their addresses are, and by http, too. All others need a public address
+	// and https.
 	Allowed []string
 	Timeout time.Duration // the deadline of one try; 0: DefaultTimeout
 }
@@ -125,8 +125,8 @@ func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string,
 	return request, isAllowed, nil
 }
 
-// reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came from the
-// other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
+// reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came
+// from the other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
 func (c *Courier) reason(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		if failed.Timeout() {

@@ -63,8 +63,8 @@ func TestAnEventIsSignedAsStandardWebhooksSays(t *testing.T) {
 	}
 }
 
-// TestOnlyAllowedHostsAreReachedInside has a listener that counts connections: a refusal after the connection would tell those
-// outside which ports are open.
+// TestOnlyAllowedHostsAreReachedInside has a listener that counts connections: a refusal after the connection would
+// tell those outside which ports are open.
 func TestOnlyAllowedHostsAreReachedInside(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -117,8 +117,8 @@ func TestARedirectIsAFailure(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswerIsReadFor4096Bytes has a receiver that stops after far more than a socket holds: a courier that reads
-// all of it gets there.
+// TestEndlessAnswerIsReadFor4096Bytes has a receiver that stops after far more than a socket holds: a courier that
+// reads all of it gets there.
 func TestEndlessAnswerIsReadFor4096Bytes(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20

@@ -15,8 +15,8 @@ import (
 // errInner says that a webhook's host has an address that is not public.
 var errInner = errors.New("the address is not a public one: if the receiver is yours, name its host in --webhook-hosts")
 
-// Admits returns whether the host of a URL is allowed by name. The error says why no event is ever sent there. Without one, and if
-// the host is not allowed, that depends on the addresses of the host, which is looked up for each event.
+// Admits returns whether the host of a URL is allowed by name. The error says why no event is ever sent there. Without
+// one, and if the host is not allowed, that depends on the addresses of the host, which is looked up for each event.
 func (c *Courier) Admits(address string) (isAllowed bool, err error) {
 	to, err := url.Parse(address)
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Courier) Admits(address string) (isAllowed bool, err error) {
 	return false, nil
 }
 
-// refuseInner refuses connections to addresses that are not public. The dialer calls it with each address that it is about
-// to connect to, after the name was looked up: so a name whose address changes between a check and the connection
+// refuseInner refuses connections to addresses that are not public. The dialer calls it with each address that it is
+// about to connect to, after the name was looked up: so a name whose address changes between a check and the connection
 // gains nothing.
 func refuseInner(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
@@ -49,8 +49,8 @@ func refuseInner(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4 leads to a network
-// that nobody sees in it, but for the one form that sockets have for IPv4 itself.
+// isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4
+// leads to a network that nobody sees in it, but for the one form that sockets have for IPv4 itself.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || service.PlainAddr(a) != a {

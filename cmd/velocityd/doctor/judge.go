@@ -263,8 +263,8 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 	d.otherwise("retention", "no task has failed or is overdue")
 }
 
-// judgeOverrides says whether decisions look for all overrides. If they cannot be read, another finding names the missing right or
-// table.
+// judgeOverrides says whether decisions look for all overrides. If they cannot be read, another finding names the
+// missing right or table.
 func (d *Diagnoses) judgeOverrides(i db.Inspection) {
 	d.when(i.Overlooked == 0, OK, "overrides", "decisions look for all of them", "")
 	d.when(i.Overlooked > 0, Fault, "overrides", fmt.Sprintf("no decision looks for %d of them: zone_master, zone_override and "+

@@ -109,8 +109,8 @@ var behind = sync.OnceValue(func() map[string][]migrations.Routine {
 	return all
 })
 
-// proveRoutines looks for the routines behind the entries, which a look may not reach. An account that may call the entries
-// alone sees none of them. While a migration replaces one it is missing for a moment, so the look is repeated.
+// proveRoutines looks for the routines behind the entries, which a look may not reach. An account that may call the
+// entries alone sees none of them. While a migration replaces one it is missing for a moment, so the look is repeated.
 func (l look) proveRoutines(ctx context.Context, p Patient) error {
 	const tries, between = 3, 50 * time.Millisecond
 	wanted := behind()[l.about]

@@ -16,7 +16,8 @@ import (
 // program.
 const mostBytes = 1 << 30
 
-// DB is one or several files of networks. It may be used by many goroutines at once. Nil and the zero value know nothing.
+// DB is one or several files of networks. It may be used by many goroutines at once. Nil and the zero value know
+// nothing.
 type DB struct{ files []*maxminddb.Reader }
 
 // Open reads files in the format of MaxMind's GeoIP2 and GeoLite2, which others write, too. Of several files that know

@@ -1,5 +1,5 @@
-// Package ratelimit reads configurations of envoyproxy/ratelimit as zones, and as the rules by which descriptors are asked of them. It
-// must not know how zones are stored, or how descriptors are answered.
+// Package ratelimit reads configurations of envoyproxy/ratelimit as zones, and as the rules by which descriptors are
+// asked of them. It must not know how zones are stored, or how descriptors are answered.
 package ratelimit
 
 import (
@@ -41,8 +41,8 @@ type Import struct {
 	Left []RemarkError
 }
 
-// Read reads configurations. Several may have rules of one domain. Zones get their ids from first on, in the order of their limits. The
-// error joins a RemarkError for each fault, and then there is no Import.
+// Read reads configurations. Several may have rules of one domain. Zones get their ids from first on, in the order of
+// their limits. The error joins a RemarkError for each fault, and then there is no Import.
 func Read(sources []Source, first int64) (Import, error) {
 	r := &reader{next: first}
 	trees := map[string][]*node{}
@@ -75,9 +75,9 @@ type node struct {
 	below []*node
 }
 
-// rulesOf returns the rules of the descriptors of one level, and of those below them. ratelimit takes a descriptor with the value of an
-// entry if there is one, and then looks at no other, also if nothing below it fits: such entries get rules with zone 0, in front of the
-// rules for any value.
+// rulesOf returns the rules of the descriptors of one level, and of those below them. ratelimit takes a descriptor with
+// the value of an entry if there is one, and then looks at no other, also if nothing below it fits: such entries get
+// rules with zone 0, in front of the rules for any value.
 func rulesOf(level []*node) gate.Domain {
 	anyValue := map[string]gate.Domain{}
 	for _, n := range level {

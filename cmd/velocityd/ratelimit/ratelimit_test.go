@@ -189,8 +189,8 @@ type descriptor struct {
 	} `yaml:"rate_limit,omitempty"`
 }
 
-// find looks for the limit of a descriptor as config_impl.go of ratelimit does: level by level, the entry's value before any value. It
-// returns the number that stands for the limit, or 0.
+// find looks for the limit of a descriptor as config_impl.go of ratelimit does: level by level, the entry's value
+// before any value. It returns the number that stands for the limit, or 0.
 func find(level []descriptor, entries []gate.Entry) int {
 	at := func(value string) int {
 		return slices.IndexFunc(level, func(d descriptor) bool { return d.Key == entries[0].Key && d.Value == value })

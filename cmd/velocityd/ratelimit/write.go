@@ -30,7 +30,8 @@ func (i Import) ZonesFile() ([]byte, error) {
 	return text(file)
 }
 
-// GatesFile returns the rules as a file for 'velocityd serve --gates'. The error is that of a file which the service would not take.
+// GatesFile returns the rules as a file for 'velocityd serve --gates'. The error is that of a file which the service
+// would not take.
 func (i Import) GatesFile() ([]byte, error) {
 	written, err := text(struct {
 		Domains map[string]gate.Domain `yaml:"domains"`

@@ -14,8 +14,8 @@ var (
 	leapSecond = regexp.MustCompile(`(\d\d:\d\d):60`)
 )
 
-// zones are the offsets of abbreviated time zones: those of RFC 5322, and others that stand for one zone alone. Package time
-// knows an abbreviation in its own place alone.
+// zones are the offsets of abbreviated time zones: those of RFC 5322, and others that stand for one zone alone. Package
+// time knows an abbreviation in its own place alone.
 var zones = map[string]string{ //nolint:gochecknoglobals // a table that nothing changes
 	"": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "WET": "Z", "WEST": "+01", "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03",
 	"MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07",
@@ -32,8 +32,8 @@ const (
 	yearsBack = 28
 )
 
-// moment is the time of a line. Without a year it is open: at is in the year 0, which has all days, turn is how many years it is
-// after the first such line, and weekday is its day of the week as the line has it, if in English.
+// moment is the time of a line. Without a year it is open: at is in the year 0, which has all days, turn is how many
+// years it is after the first such line, and weekday is its day of the week as the line has it, if in English.
 type moment struct {
 	at      time.Time
 	turn    int
@@ -53,9 +53,9 @@ func (m moment) after(other moment) bool {
 	return cmp.Or(cmp.Compare(m.turn, other.turn), m.at.Compare(other.at)) > 0
 }
 
-// calendar reads the times of a log's lines. The lines before the first one with a year are open, and their year is decided
-// by all of them: the last in which each is a real date and none is later than the log. Of the lines behind it each has the
-// year that its date has beside the line before.
+// calendar reads the times of a log's lines. The lines before the first one with a year are open, and their year is
+// decided by all of them: the last in which each is a real date and none is later than the log. Of the lines behind it
+// each has the year that its date has beside the line before.
 type calendar struct {
 	latest   time.Time // that a line without a year can mean, give or take a day: its zone is not known
 	last     moment    // of the line before
@@ -110,9 +110,9 @@ func (c *calendar) place(m moment, attempts int) (moment, bool) {
 	return m, true
 }
 
-// turn returns the year of a time that is the next after the last line: 0 is the year of the first line, or, when years are
-// known, the year 0. A log goes back by less than half a year, where files were put together, and back over a new year by less
-// than a week, where lines of several programs overtake each other.
+// turn returns the year of a time that is the next after the last line: 0 is the year of the first line, or, when years
+// are known, the year 0. A log goes back by less than half a year, where files were put together, and back over a new
+// year by less than a week, where lines of several programs overtake each other.
 func (c *calendar) turn(m moment) int {
 	if c.last.at.IsZero() {
 		return 0

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// journalEntry is a line of journalctl -o json: https://systemd.io/JOURNAL_EXPORT_FORMATS says which fields and values there are.
+// journalEntry is a line of journalctl -o json: https://systemd.io/JOURNAL_EXPORT_FORMATS says which fields and values
+// there are.
 type journalEntry struct {
 	Time    journalText `json:"__REALTIME_TIMESTAMP"` // microseconds of Unix time
 	Host    journalText `json:"_HOSTNAME"`
@@ -34,8 +35,8 @@ func (t *journalText) UnmarshalJSON(value []byte) error {
 	return nil
 }
 
-// journalHead returns the parts of a line of journalctl -o json, or false if it is none. A message without a program is not the
-// logger's: the journal repeats none.
+// journalHead returns the parts of a line of journalctl -o json, or false if it is none. A message without a program is
+// not the logger's: the journal repeats none.
 func journalHead(line string) (head, bool) {
 	var e journalEntry
 	if err := json.Unmarshal([]byte(line), &e); err != nil || e.Time == "" {

@@ -63,9 +63,10 @@ func (s Skipped) nothing() error {
 	return fmt.Errorf("%w: its %d lines hold no login that sshd accepted or refused", ErrNoAttempt, s.Lines)
 }
 
-// Logins reads a log and calls take for each login attempt, in the order of their times, until it returns an error. latest is the
-// latest time that a line without a year can mean; a time without a zone is UTC. If the log or the context ends
-// too early, it takes the logins that were read until then. The error wraps ErrNoAttempt if there was none, is that of take, or that of the context.
+// Logins reads a log and calls take for each login attempt, in the order of their times, until it returns an error.
+// latest is the latest time that a line without a year can mean; a time without a zone is UTC. If the log or the
+// context ends too early, it takes the logins that were read until then. The error wraps ErrNoAttempt if there was
+// none, is that of take, or that of the context.
 func Logins(ctx context.Context, log io.Reader, latest time.Time, take func(Login) error) (Skipped, error) {
 	var lines reader
 	var fault error
@@ -90,8 +91,8 @@ func Logins(ctx context.Context, log io.Reader, latest time.Time, take func(Logi
 	return lines.skipped, err
 }
 
-// linesOf yields the lines of a log, and its error as the last element, until the context ends. Another goroutine reads a few
-// lines ahead, because a read of a pipe cannot be interrupted.
+// linesOf yields the lines of a log, and its error as the last element, until the context ends. Another goroutine reads
+// a few lines ahead, because a read of a pipe cannot be interrupted.
 func linesOf(ctx context.Context, log io.Reader) iter.Seq2[string, error] {
 	type line struct {
 		text string

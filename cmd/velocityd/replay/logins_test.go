@@ -201,8 +201,8 @@ func TestReadLoginsAreTakenWhenLogEndsEarly(t *testing.T) {
 	}
 }
 
-// FuzzCalendar holds that each time is a date that its line has, that those of lines without a year are not in the future, and that
-// no attempt is lost: it has a time, or it is counted.
+// FuzzCalendar holds that each time is a date that its line has, that those of lines without a year are not in the
+// future, and that no attempt is lost: it has a time, or it is counted.
 func FuzzCalendar(f *testing.F) {
 	f.Add("Dec 10 06:55:48", "2026-02-30T23:59:59.123456+02:00", "Feb 29 06:55:48")
 	f.Add("1795341602.123456", "Feb 29 06:55:48", "Thu Apr 28 13:11:39")

@@ -60,8 +60,8 @@ var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that noth
 // likeAttempt is found in lines that may be attempts, in whatever form.
 var likeAttempt = regexp.MustCompile(`(?:message repeated \d+ times: \[ )?(?:(?:Failed|Accepted) (\S+) for|error: (PAM): .* for) .*from \S`)
 
-// parseMessage reads a message of sshd that says how a login ended, and returns the method of the login, "PAM" for what PAM
-// says of it. A client asks by method none which methods there are: its failure is no attempt.
+// parseMessage reads a message of sshd that says how a login ended, and returns the method of the login, "PAM" for what
+// PAM says of it. A client asks by method none which methods there are: its failure is no attempt.
 func parseMessage(message string) (a attempt, method string, ok bool) {
 	for _, form := range messageForms {
 		m := form.text.FindStringSubmatch(message)

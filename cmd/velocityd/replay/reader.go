@@ -119,7 +119,8 @@ func (m *recent[K, V]) put(key K, value V) {
 	m.newer[key] = value
 }
 
-// nextLine returns the next line of a log, or io.EOF. For a line longer than maxLine it returns "", which is not an attempt.
+// nextLine returns the next line of a log, or io.EOF. For a line longer than maxLine it returns "", which is not an
+// attempt.
 func nextLine(log *bufio.Reader) (line string, err error) {
 	piece, err := log.ReadSlice('\n')
 	size, line := len(piece), string(piece)
@@ -134,7 +135,8 @@ func nextLine(log *bufio.Reader) (line string, err error) {
 	return line, err
 }
 
-// unpacked returns a log whose lines can be read in constant memory, without gzip if its first bytes are those of a gzip.
+// unpacked returns a log whose lines can be read in constant memory, without gzip if its first bytes are those of a
+// gzip.
 func unpacked(log io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(log, maxLine)
 	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" {

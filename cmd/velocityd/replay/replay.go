@@ -1,6 +1,7 @@
-// Package replay reads login attempts out of sshd's logs and replays them under proposed limits, at their own times, by package
-// backtest. If there is a store, it asks that one check for each attempt now. It must know neither the origin of the answers nor
-// the printed form of the result. Of this project it imports only package service and package backtest.
+// Package replay reads login attempts out of sshd's logs and replays them under proposed limits, at their own times, by
+// package backtest. If there is a store, it asks that one check for each attempt now. It must know neither the origin
+// of the answers nor the printed form of the result. Of this project it imports only package service and package
+// backtest.
 package replay
 
 import (
@@ -41,10 +42,10 @@ type Options struct {
 	Batch int
 }
 
-// Run replays a log, and returns the result, whose record are the answers of the store. With an error it returns the result of
-// the attempts before it. If ctx ends, Run finishes the running call and returns its error. The error wraps ErrNoAttempt if
-// nothing in the whole log could be replayed, ErrUnread if a store was asked and there are attempts that could not be read, and
-// service.ErrNotFound if a zone is not in the setup: then nothing was asked.
+// Run replays a log, and returns the result, whose record are the answers of the store. With an error it returns the
+// result of the attempts before it. If ctx ends, Run finishes the running call and returns its error. The error wraps
+// ErrNoAttempt if nothing in the whole log could be replayed, ErrUnread if a store was asked and there are attempts
+// that could not be read, and service.ErrNotFound if a zone is not in the setup: then nothing was asked.
 func Run(ctx context.Context, log io.Reader, o Options) (backtest.Result, error) {
 	record, err := backtest.New(o.Setup)
 	if err != nil {
@@ -159,8 +160,9 @@ func (r *replayer) mustAskBefore(next question) bool {
 	})
 }
 
-// ask asks the store about the pending checks, and reports the outcomes of those that were allowed. Checks for which the store
-// was busy were not decided, and are asked again. Any other error ends the replay. Those that were answered are replayed.
+// ask asks the store about the pending checks, and reports the outcomes of those that were allowed. Checks for which
+// the store was busy were not decided, and are asked again. Any other error ends the replay. Those that were answered
+// are replayed.
 func (r *replayer) ask(ctx context.Context) error {
 	var refused error
 	isBusy := func(err error) bool { return errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrNoKeys) }
@@ -199,8 +201,8 @@ func retry(ctx context.Context, does string, isMendable func(error) bool, do fun
 // the records.
 var errDegraded = fmt.Errorf("%w: answered without the database", service.ErrBusy)
 
-// askOnce asks about the pending checks that have no answer yet. It returns the error that ends the replay, or that of a question
-// that may be asked again.
+// askOnce asks about the pending checks that have no answer yet. It returns the error that ends the replay, or that of
+// a question that may be asked again.
 func (r *replayer) askOnce(ctx context.Context) (refused, err error) {
 	var open []*question
 	var checks []service.Check
@@ -251,7 +253,8 @@ func (r *replayer) answer(q *question, d service.Decision) (others bool) {
 	return others
 }
 
-// report reports outcomes, in order. It reports again after a lost answer, because the same outcome twice changes nothing.
+// report reports outcomes, in order. It reports again after a lost answer, because the same outcome twice changes
+// nothing.
 func (r *replayer) report(ctx context.Context, reports []service.Report) error {
 	if r.Outcomes == nil || len(reports) == 0 {
 		return nil

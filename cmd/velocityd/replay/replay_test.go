@@ -211,7 +211,8 @@ func TestReplayTellsPresentAndPastAnswers(t *testing.T) {
 	}
 }
 
-// TestReplayAsksABusyStoreAgain asks a store that is busy for a call, for a check of it, or away, and once for too long.
+// TestReplayAsksABusyStoreAgain asks a store that is busy for a call, for a check of it, or away, and once for too
+// long.
 func TestReplayAsksABusyStoreAgain(t *testing.T) {
 	t.Parallel()
 	busy := []service.Decision{{Err: service.ErrBusy}}

@@ -13,7 +13,8 @@ import (
 // ConsolePath is where the console begins.
 const ConsolePath = console.Path
 
-// mountConsole has api serve the console, if there is to be one. A program that was built with the tag no_console has none.
+// mountConsole has api serve the console, if there is to be one. A program that was built with the tag no_console has
+// none.
 func (s *Instance) mountConsole(api *handlers.Interface) error {
 	o := s.options.Console
 	if !o.IsOn {

@@ -174,8 +174,9 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 	return door{server: server, listener: wire.NewListener(listener, o)}
 }
 
-// ConnectionsWithin returns how many connections each of so many addresses serves. The operating system's limit of open files may
-// leave room for fewer than most beside the other connections of the process; without a lower cap, new callers would then hang.
+// ConnectionsWithin returns how many connections each of so many addresses serves. The operating system's limit of open
+// files may leave room for fewer than most beside the other connections of the process; without a lower cap, new
+// callers would then hang.
 func ConnectionsWithin(logger *slog.Logger, most, addresses, others int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -114,8 +114,8 @@ func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) 
 	}
 }
 
-// HidingStore is the records of a database, with buckets that are named by clear keys everywhere. In zones with key_form
-// hmac it looks for their pseudonyms. Txns and overrides show the pseudonyms.
+// HidingStore is the records of a database, with buckets that are named by clear keys everywhere. In zones with
+// key_form hmac it looks for their pseudonyms. Txns and overrides show the pseudonyms.
 type HidingStore struct {
 	*records.Tables
 	*history.Reader
@@ -222,9 +222,9 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 	return nil
 }
 
-// BucketTotals returns the totals of a bucket. Of several pseudonyms it shows the one with the most attempts: an attempt
-// has a txn under each secret key of its time, so the oldest of the present keys has all. The errors are those of
-// db.Store, and service.ErrNoKeys.
+// BucketTotals returns the totals of a bucket. Of several pseudonyms it shows the one with the most attempts: an
+// attempt has a txn under each secret key of its time, so the oldest of the present keys has all. The errors are those
+// of db.Store, and service.ErrNoKeys.
 func (s HidingStore) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
@@ -255,7 +255,8 @@ func (s HidingStore) AddOverride(ctx context.Context, o service.Override, princi
 	return s.Tables.AddOverride(ctx, o, principal)
 }
 
-// ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it is changed.
+// ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it
+// is changed.
 func (s HidingStore) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	o, other, err := s.currentOverride(ctx, o)
 	if err != nil {
@@ -287,8 +288,8 @@ func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (se
 	return o, err
 }
 
-// currentOverride returns the override with the pseudonym under which it is to be kept, and the override in force under an older
-// key's pseudonym, or nil.
+// currentOverride returns the override with the pseudonym under which it is to be kept, and the override in force under
+// an older key's pseudonym, or nil.
 func (s HidingStore) currentOverride(ctx context.Context, o service.Override) (_ service.Override, older *service.Override, err error) {
 	if o.Key == "" {
 		return o, nil, nil

@@ -73,8 +73,8 @@ func (r contents) sum(err error) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", r.cert, r.key, r.clientCA, err))
 }
 
-// load reads the files and puts them in force, if they are others than before or a caller asks for it. On an error, the files
-// before stay in force.
+// load reads the files and puts them in force, if they are others than before or a caller asks for it. On an error, the
+// files before stay in force.
 func (c *Certificates) load(isAsked bool) (isNew bool, err error) {
 	read, err := c.read()
 	if isNew = c.tried.changes(read.sum(err)) || isAsked; isNew && err == nil {

@@ -20,8 +20,8 @@ func JSON(w io.Writer, value any) error {
 	return form.MarshalEncode(out, value, form.Deterministic(true))
 }
 
-// Print writes an answer of the HTTP interface: as one JSON object for programs, or as tables for people. The tables have all of
-// the object, under the names that it has there. Values that are text are made harmless for a terminal.
+// Print writes an answer of the HTTP interface: as one JSON object for programs, or as tables for people. The tables
+// have all of the object, under the names that it has there. Values that are text are made harmless for a terminal.
 func Print(w io.Writer, asJSON bool, answer any) error {
 	if asJSON {
 		return JSON(w, answer)
@@ -38,7 +38,8 @@ func Print(w io.Writer, asJSON bool, answer any) error {
 	return table.Flush()
 }
 
-// object is a JSON object whose members have their order. A value is text as it is shown, an object, or a list of values.
+// object is a JSON object whose members have their order. A value is text as it is shown, an object, or a list of
+// values.
 type object []member
 
 type member struct {

@@ -1,5 +1,5 @@
-// Package shell is the shell as each command has it: the process with its streams, wrong usage, questions, lengths of time on a
-// command line, and text that is safe on a terminal. It knows no command and no store.
+// Package shell is the shell as each command has it: the process with its streams, wrong usage, questions, lengths of
+// time on a command line, and text that is safe on a terminal. It knows no command and no store.
 package shell
 
 import (

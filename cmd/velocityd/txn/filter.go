@@ -42,7 +42,8 @@ type Interval struct {
 	Until string `env:"-" placeholder:"TIME" help:"Only txns before this instant, in the same forms."`
 }
 
-// Bound reads the interval into a query. before returns the instant that a text means, which may be a length before now.
+// Bound reads the interval into a query. before returns the instant that a text means, which may be a length before
+// now.
 func (i Interval) Bound(query *service.HistoryQuery, before func(text string) (time.Time, error)) (err error) {
 	for _, end := range []struct {
 		flag, text string

@@ -1,4 +1,5 @@
-// Package txn shows recorded attempts to people at a shell: which are wanted, and in which form. It must not know HTTP or SQL.
+// Package txn shows recorded attempts to people at a shell: which are wanted, and in which form. It must not know HTTP
+// or SQL.
 package txn
 
 import (
@@ -31,7 +32,8 @@ type Writer struct {
 	line      []byte
 }
 
-// NewWriter returns a writer. printable makes keys harmless for a terminal, and origin tells where a key comes from, unless it is nil.
+// NewWriter returns a writer. printable makes keys harmless for a terminal, and origin tells where a key comes from,
+// unless it is nil.
 func NewWriter(to io.Writer, output Output, printable func(string) string, origin func(key string) *service.Origin) *Writer {
 	return &Writer{to: to, output: output, printable: printable, origin: origin}
 }

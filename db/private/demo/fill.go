@@ -19,8 +19,8 @@ var ErrNotEmpty = errors.New("the database has zones or recorded attempts alread
 // rowsOfInsert is how many rows one INSERT has.
 const rowsOfInsert = 500
 
-// Fill records a day of log-ins that ends at end, in two zones that it makes, in one transaction. The account of db must own
-// the schema. The error wraps ErrNotEmpty if there is an attempt or a zone.
+// Fill records a day of log-ins that ends at end, in two zones that it makes, in one transaction. The account of db
+// must own the schema. The error wraps ErrNotEmpty if there is an attempt or a zone.
 func Fill(ctx context.Context, db *sql.DB, end time.Time) (attempts int, err error) {
 	r, err := decide(ctx, day(end.UTC().Truncate(time.Microsecond)))
 	if err != nil {
@@ -60,8 +60,9 @@ func refuseIfUsed(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// makeZones makes the zones as if it were an earlier time, so that the audit has them from the first attempt on. The session's
-// variable timestamp is the clock of UTC_TIMESTAMP, which the triggers ask (MySQL manual, "Server System Variables").
+// makeZones makes the zones as if it were an earlier time, so that the audit has them from the first attempt on. The
+// session's variable timestamp is the clock of UTC_TIMESTAMP, which the triggers ask (MySQL manual, "Server System
+// Variables").
 func makeZones(ctx context.Context, tx *sql.Tx, zones []service.Zone, at time.Time) error {
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET timestamp = %d", at.Unix())); err != nil {
 		return fmt.Errorf("set the session's clock: %w", err)

@@ -1,6 +1,6 @@
-// Package demo owns a day of plausible log-ins for velocityd dev: people, an address that sprays passwords, a user who is
-// flooded, and a phone with an old password. The reference store decides them, each at its instant, and the rows are written
-// as a database would have recorded them. It must not know how an attempt is decided.
+// Package demo owns a day of plausible log-ins for velocityd dev: people, an address that sprays passwords, a user who
+// is flooded, and a phone with an old password. The reference store decides them, each at its instant, and the rows are
+// written as a database would have recorded them. It must not know how an attempt is decided.
 package demo
 
 import (
@@ -96,7 +96,8 @@ func flood(random *rand.Rand, at time.Time) (all []attempt) {
 	return all
 }
 
-// phone returns the tries of a phone that has the password of last month: one every four minutes, and bursts when it is woken up.
+// phone returns the tries of a phone that has the password of last month: one every four minutes, and bursts when it is
+// woken up.
 func phone(random *rand.Rand, at time.Time) (all []attempt) {
 	for range 300 {
 		burst := 1

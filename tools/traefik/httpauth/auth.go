@@ -1,5 +1,5 @@
-// Package auth stands for Traefik's fork of the module of this name, which some proxies do not serve. Traefik's basicAuth and digestAuth
-// need it, and ForwardAuth does not: nobody is let in here.
+// Package auth stands for Traefik's fork of the module of this name, which some proxies do not serve. Traefik's
+// basicAuth and digestAuth need it, and ForwardAuth does not: nobody is let in here.
 package auth
 
 import "net/http"
