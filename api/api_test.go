@@ -14,7 +14,8 @@ func TestEveryCodeStandsForItsError(t *testing.T) {
 	for _, kind := range api.Kinds() {
 		found, known := api.KindOf(fmt.Errorf("do something: %w", kind.Err))
 		problem := api.NewProblem(found)
-		if !known || found != kind || !errors.Is(&problem, kind.Err) || problem.Status != kind.Status || problem.Title == "" || seen[kind.Code] {
+		if !known || found != kind || !errors.Is(&problem, kind.Err) || problem.Status != kind.Status ||
+			problem.Title == "" || seen[kind.Code] {
 			t.Errorf("%v is %+v, %+v", kind.Err, found, problem)
 		}
 		seen[kind.Code] = true

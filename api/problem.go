@@ -57,7 +57,8 @@ func Kinds() []Kind {
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
 		{
 			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see docs/install.md.",
+			"The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, " +
+				"see docs/install.md.",
 		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
@@ -66,8 +67,8 @@ func Kinds() []Kind {
 		},
 		{
 			service.ErrNoKeys, http.StatusServiceUnavailable, "no_keys",
-			"The zone keeps pseudonyms in the place of keys (its key_form is hmac), and this instance has no keys to make them with. " +
-				"Nothing was decided, recorded or changed. Start the instance with --key-hmac-file.",
+			"The zone keeps pseudonyms in the place of keys (its key_form is hmac), and this instance has no keys to make " +
+				"them with. Nothing was decided, recorded or changed. Start the instance with --key-hmac-file.",
 		},
 		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
@@ -76,7 +77,8 @@ func Kinds() []Kind {
 		},
 		{
 			access.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
-			"This service answers callers who prove who they are: by a token in Authorization: Bearer or in X-API-Key, or by a client certificate.",
+			"This service answers callers who prove who they are: by a token in Authorization: Bearer or in X-API-Key, or by " +
+				"a client certificate.",
 		},
 		{access.ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},

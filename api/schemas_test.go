@@ -33,20 +33,31 @@ var write = flag.Bool("write", false, "write the members of schemas as the types
 func nouns() map[string]reflect.Type {
 	list := map[string]reflect.Type{}
 	for name, value := range map[string]any{
-		"Attempt": service.Recall{}, "Audit": service.AuditPage{}, "AuditEntry": service.AuditEntry{}, "Backtest": backtest.Result{},
-		"BacktestBin": backtest.Bin{}, "BacktestDemand": backtest.Demand{}, "BacktestJob": backtest.Job{}, "BacktestNumbers": backtest.Numbers{},
+		"Attempt": service.Recall{}, "Audit": service.AuditPage{}, "AuditEntry": service.AuditEntry{},
+		"Backtest":    backtest.Result{},
+		"BacktestBin": backtest.Bin{}, "BacktestDemand": backtest.Demand{}, "BacktestJob": backtest.Job{},
+		"BacktestNumbers":  backtest.Numbers{},
 		"BacktestProposal": backtest.Proposal{}, "BacktestRequest": backtest.Query{}, "BacktestSample": backtest.Sample{},
-		"Bucket": service.Bucket{}, "BucketTotals": service.BucketTotals{}, "Caller": access.Identity{}, "Checks": api.Checks{},
-		"Decision": service.Decision{}, "Deliveries": api.Deliveries{}, "Delivery": webhook.Delivery{}, "Diagnosis": api.Diagnosis{},
-		"Event": event.Event{}, "Events": event.Page{}, "Explanation": explain.Explanation{}, "Finding": service.Diagnosis{},
-		"ListCheck": service.Check{}, "Locked": lockout.Page{}, "LockedBucket": lockout.Lockout{}, "OutcomeRequest": api.OutcomeRequest{},
-		"Override": service.Override{}, "Overrides": api.Overrides{}, "Peek": service.Peek{}, "Problem": api.Problem{},
-		"Receipt": api.Receipt{}, "Receipts": api.Receipts{}, "Released": api.Released{}, "ReleaseRequest": api.ReleaseRequest{},
-		"Releases": api.Releases{}, "ReleasesRequest": api.ReleasesRequest{}, "Report": service.Report{}, "ReportBurst": service.Burst{},
-		"ReportHour": service.HourTotals{}, "ReportNear": service.NearKey{}, "ReportStopped": service.KeyTotals{}, "Resent": api.Resent{},
-		"Result": api.Result{}, "Results": api.Results{}, "Retention": service.Retention{}, "RetentionTask": service.RetentionTask{},
-		"SpanTotals": service.SpanTotals{}, "Token": access.Credential{}, "Tokens": api.Tokens{}, "Totals": service.Totals{},
-		"Txn": service.Txn{}, "Txns": service.HistoryPage{}, "Verdict": service.Verdict{}, "Webhook": webhook.Webhook{},
+		"Bucket": service.Bucket{}, "BucketTotals": service.BucketTotals{}, "Caller": access.Identity{},
+		"Checks":   api.Checks{},
+		"Decision": service.Decision{}, "Deliveries": api.Deliveries{}, "Delivery": webhook.Delivery{},
+		"Diagnosis": api.Diagnosis{},
+		"Event":     event.Event{}, "Events": event.Page{}, "Explanation": explain.Explanation{},
+		"Finding":   service.Diagnosis{},
+		"ListCheck": service.Check{}, "Locked": lockout.Page{}, "LockedBucket": lockout.Lockout{},
+		"OutcomeRequest": api.OutcomeRequest{},
+		"Override":       service.Override{}, "Overrides": api.Overrides{}, "Peek": service.Peek{}, "Problem": api.Problem{},
+		"Receipt": api.Receipt{}, "Receipts": api.Receipts{}, "Released": api.Released{},
+		"ReleaseRequest": api.ReleaseRequest{},
+		"Releases":       api.Releases{}, "ReleasesRequest": api.ReleasesRequest{}, "Report": service.Report{},
+		"ReportBurst": service.Burst{},
+		"ReportHour":  service.HourTotals{}, "ReportNear": service.NearKey{}, "ReportStopped": service.KeyTotals{},
+		"Resent": api.Resent{},
+		"Result": api.Result{}, "Results": api.Results{}, "Retention": service.Retention{},
+		"RetentionTask": service.RetentionTask{},
+		"SpanTotals":    service.SpanTotals{}, "Token": access.Credential{}, "Tokens": api.Tokens{},
+		"Totals": service.Totals{},
+		"Txn":    service.Txn{}, "Txns": service.HistoryPage{}, "Verdict": service.Verdict{}, "Webhook": webhook.Webhook{},
 		"WebhookRequest": api.WebhookRequest{}, "Webhooks": api.Webhooks{}, "ZoneReport": service.ZoneReport{},
 		"ZoneTotals": service.ZoneTotals{}, "Zones": api.Zones{},
 	} {
@@ -60,8 +71,9 @@ func nouns() map[string]reflect.Type {
 func byHand() map[string]struct{ optional, always, computed []string } {
 	type words = struct{ optional, always, computed []string }
 	return map[string]words{
-		"Decision": {computed: []string{"txn_id", "retry_after"}}, "Verdict": {optional: []string{"velocity"}, computed: []string{"remaining"}},
-		"Peek": {optional: []string{"velocity", "remaining"}}, "Explanation": {optional: []string{"rate", "velocity"}},
+		"Decision": {computed: []string{"txn_id", "retry_after"}},
+		"Verdict":  {optional: []string{"velocity"}, computed: []string{"remaining"}},
+		"Peek":     {optional: []string{"velocity", "remaining"}}, "Explanation": {optional: []string{"rate", "velocity"}},
 		"Override": {optional: []string{"rate"}}, "Event": {optional: []string{"zone_id", "bucket_key"}},
 		"Delivery": {optional: []string{"zone_id", "bucket_key"}},
 		"Report":   {always: []string{"outcome"}}, "Webhook": {computed: []string{"secret"}},
@@ -114,7 +126,8 @@ func kindOf(t reflect.Type) string {
 	}
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) && t.Kind() != reflect.Slice {
 		text, _ := json.Marshal(reflect.Zero(t).Interface())
-		return map[byte]string{'"': "string", '{': "object"}[text[0]] + map[bool]string{true: "integer"}[text[0] >= '0' && text[0] <= '9']
+		return map[byte]string{'"': "string", '{': "object"}[text[0]] +
+			map[bool]string{true: "integer"}[text[0] >= '0' && text[0] <= '9']
 	}
 	switch t.Kind() {
 	case reflect.String:
@@ -177,7 +190,8 @@ func (s schemas) generated(name string, t reflect.Type) (required, properties *y
 	members := membersOf(t)
 	for i := 0; now != nil && i < len(now.Content); i += 2 { // computed ones keep their place
 		if slices.Contains(words.computed, now.Content[i].Value) {
-			members = slices.Insert(members, min(i/2, len(members)), member{name: now.Content[i].Value, kind: s.kind(now.Content[i+1])})
+			members = slices.Insert(members, min(i/2, len(members)),
+				member{name: now.Content[i].Value, kind: s.kind(now.Content[i+1])})
 		}
 	}
 	for _, m := range members {
@@ -188,10 +202,12 @@ func (s schemas) generated(name string, t reflect.Type) (required, properties *y
 			}}
 		}
 		properties.Content = append(properties.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: m.name}, value)
-		if listed := child(s[name], "required"); (!m.isOptional || slices.Contains(words.always, m.name)) && !slices.Contains(words.optional, m.name) &&
-			(!slices.Contains(words.computed, m.name) || listed != nil && slices.ContainsFunc(listed.Content, func(n *yaml.Node) bool {
-				return n.Value == m.name
-			})) {
+		if listed := child(s[name], "required"); (!m.isOptional || slices.Contains(words.always, m.name)) &&
+			!slices.Contains(words.optional, m.name) &&
+			(!slices.Contains(words.computed, m.name) || listed != nil &&
+				slices.ContainsFunc(listed.Content, func(n *yaml.Node) bool {
+					return n.Value == m.name
+				})) {
 			required.Content = append(required.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: m.name})
 		}
 	}
@@ -219,7 +235,8 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 			sameValues(properties, child(s[name], "properties")) {
 			continue
 		}
-		t.Errorf("%s is\n%s\nbut %s has\n%s%s\n`go generate ./api` writes it", name, textOf(t, s[name]), typ, textOf(t, required), textOf(t, properties))
+		t.Errorf("%s is\n%s\nbut %s has\n%s%s\n`go generate ./api` writes it", name, textOf(t, s[name]), typ,
+			textOf(t, required), textOf(t, properties))
 		text = replaced(t, text, name, s[name], required, properties)
 	}
 	if *write {

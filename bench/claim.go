@@ -32,11 +32,14 @@ const (
 )
 
 // job runs a command of velocityd on a history, with one core, and reads its answer in JSON.
-func (p *past) job(ctx context.Context, s *stage, into any, command string, args ...string) (time.Duration, *os.ProcessState, error) {
+func (p *past) job(
+	ctx context.Context, s *stage, into any, command string, args ...string,
+) (time.Duration, *os.ProcessState, error) {
 	if err := s.settle(ctx); err != nil {
 		return 0, nil, err
 	}
-	cmd := exec.CommandContext(ctx, s.programs.velocityd, append([]string{command, "--json", "--dsn", p.database.dsn}, args...)...)
+	cmd := exec.CommandContext(ctx, s.programs.velocityd,
+		append([]string{command, "--json", "--dsn", p.database.dsn}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	began := time.Now()
 	text, err := output(ctx, jobLimit, cmd)

@@ -88,9 +88,10 @@ func newStage(ctx context.Context) (*stage, error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	began := time.Now()
-	s := &stage{dir: dir, root: root, began: began, machine: describe(ctx, root, dir), progress: func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}}
+	s := &stage{dir: dir, root: root, began: began, machine: describe(ctx, root, dir),
+		progress: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+		}}
 	s.later(func() { _ = os.RemoveAll(dir) })
 	return s, nil
 }
@@ -132,7 +133,8 @@ func (s *stage) of(kind string) (list []*contender) {
 func (s *stage) build(ctx context.Context) error {
 	s.versions = append(s.versions, "Go "+strings.TrimPrefix(runtime.Version(), "go"))
 	s.programs = programs{velocityd: filepath.Join(s.dir, "velocityd"), load: filepath.Join(s.dir, "load")}
-	return errors.Join(s.goBuild(ctx, s.root, s.programs.velocityd, "./cmd/velocityd"), s.goBuild(ctx, s.root, s.programs.load, "./bench/load"))
+	return errors.Join(s.goBuild(ctx, s.root, s.programs.velocityd, "./cmd/velocityd"),
+		s.goBuild(ctx, s.root, s.programs.load, "./bench/load"))
 }
 
 // goBuild builds a package of the module in a folder.
@@ -195,11 +197,13 @@ func (s *stage) kinds(o options) []contender {
 		kind: kindTextbook, name: "textbook procedure, CALL", protocol: workload.Procedure, known: users(),
 		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
 	}, {
-		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: workload.Procedure, program: velocityd, known: users(),
-		about: "check_velocity called by SQL, one CALL a check, over the socket",
+		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: workload.Procedure, program: velocityd,
+		known: users(), about: "check_velocity called by SQL, one CALL a check, over the socket",
 	}, {
-		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: workload.Service, program: velocityd, known: usersAndAddresses(),
-		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as the textbook's",
+		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: workload.Service, program: velocityd,
+		known: usersAndAddresses(),
+		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as " +
+			"the textbook's",
 	}, {
 		kind: kindService, name: "velocityd over HTTP", protocol: workload.Service, program: velocityd, known: served(),
 		seed: func(ctx context.Context, d *database) error {
@@ -209,9 +213,11 @@ func (s *stage) kinds(o options) []contender {
 	}}
 	if o.wants(inHistory) {
 		list = append(list, contender{
-			kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: workload.Service, program: velocityd, known: users(),
-			seed:  func(ctx context.Context, d *database) error { return d.fill(ctx, planOf(o.history), false) },
-			about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), history.Days, byDay),
+			kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: workload.Service,
+			program: velocityd, known: users(),
+			seed: func(ctx context.Context, d *database) error { return d.fill(ctx, planOf(o.history), false) },
+			about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), history.Days,
+				byDay),
 		})
 	}
 	return list
@@ -258,15 +264,17 @@ func besides(served contender, o options) []*contender {
 	recording := &contender{
 		kind: kindRecording, engine: served.engine, server: served.server, name: "recording alone, " + served.engine.name(),
 		protocol: workload.Recording, database: served.database, address: served.database.dsn,
-		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
-			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
+		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over " +
+			"as many connections and at the same pace as the service at 512 callers just before; no lock, no count, no " +
+			"answer: a floor, not a limiter",
 	}
 	served.logBytes, served.shares = nil, true
 	plain, coalesced, door := served, served, served
 	plain.kind, plain.protocol, plain.name = kindClient, workload.Client, served.name+", package client"
-	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for all callers; " +
-		"its processor time is the generator's"
-	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, workload.Coalesced, served.name+", client coalescing"
+	plain.about = "the same service and schema, asked by package client as a login server in Go does: one client for " +
+		"all callers; its processor time is the generator's"
+	coalesced.kind, coalesced.protocol, coalesced.name = kindCoalesced, workload.Coalesced,
+		served.name+", client coalescing"
 	coalesced.about = "the same by a client with WithCoalescing: checks that meet share a POST /v1/checks"
 	door.kind, door.protocol, door.address = kindDoor, workload.RPC, served.door
 	door.name = strings.Replace(served.name, "over HTTP", "over gRPC", 1)
@@ -317,7 +325,9 @@ func (s *stage) serve(ctx context.Context, name, program string, args ...string)
 }
 
 // start starts a process that close stops, and waits until it accepts connections.
-func (s *stage) start(ctx context.Context, name, network, address string, env []string, program string, args ...string) (*child, error) {
+func (s *stage) start(
+	ctx context.Context, name, network, address string, env []string, program string, args ...string,
+) (*child, error) {
 	process, err := startChild(ctx, s.dir, name, env, program, args...)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,8 @@ const (
 // planOf returns the plan of a history of so many txns.
 func planOf(rows int) history.Plan {
 	return history.Plan{
-		Rows: rows - rows%history.BlockRows, Seed: historySeed, End: time.Now().UTC().Add(-settledAfter).Truncate(time.Second),
+		Rows: rows - rows%history.BlockRows, Seed: historySeed,
+		End: time.Now().UTC().Add(-settledAfter).Truncate(time.Second),
 	}
 }
 
@@ -40,7 +41,8 @@ func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error
 		return fmt.Errorf("look at zone_txn: %w", err)
 	}
 	drops, adds := secondaryIndexes(text)
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1", "ALTER TABLE zone_txn " + drops}
+	statements := []string{unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1",
+		"ALTER TABLE zone_txn " + drops}
 	if !isWhole {
 		statements = append(statements, partitionByDay(p.Begin(), history.Days+daysAhead))
 	}
@@ -52,7 +54,8 @@ func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error
 			return err
 		}
 	}
-	return d.session(ctx, "ALTER TABLE zone_txn "+adds, marksOf(p), fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.NextID()),
+	return d.session(ctx, "ALTER TABLE zone_txn "+adds, marksOf(p),
+		fmt.Sprintf("ALTER TABLE zone_txn AUTO_INCREMENT = %d", p.NextID()),
 		"SET SESSION unique_checks = 1", logged, "ANALYZE NO_WRITE_TO_BINLOG TABLE zone_txn, zone_txn_mark, zone_bucket_lock")
 }
 
@@ -68,7 +71,8 @@ func (d *database) load(ctx context.Context, write func(io.Writer) error) error 
 		_ = writer.CloseWithError(err) // always nil
 		wrote <- err
 	}()
-	err := d.session(ctx, fmt.Sprintf("LOAD DATA LOCAL INFILE 'Reader::%s' INTO TABLE zone_txn CHARACTER SET utf8mb4 (%s)", name, history.Columns))
+	err := d.session(ctx, fmt.Sprintf("LOAD DATA LOCAL INFILE 'Reader::%s' INTO TABLE zone_txn CHARACTER SET utf8mb4 (%s)",
+		name, history.Columns))
 	_ = reader.CloseWithError(io.ErrClosedPipe) // ends write, if the engine has not read all
 	return errors.Join(err, <-wrote)
 }
@@ -88,7 +92,8 @@ func partitionByDay(from time.Time, days int) string {
 	var parts []string
 	for n := range days {
 		date, next := first.AddDate(0, 0, n), first.AddDate(0, 0, n+1)
-		parts = append(parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), next.Format(time.DateOnly)))
+		parts = append(
+			parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), next.Format(time.DateOnly)))
 	}
 	return "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (" +
 		strings.Join(parts, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"

@@ -64,8 +64,10 @@ func parse(args []string) (options, error) {
 	o := options{args: args}
 	var engines string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
-	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
+	flags.BoolVar(&o.smoke, "smoke", false,
+		"three turns of one second, ours against the textbook alone; does not write the report")
+	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB),
+		"mysql, mariadb, or both, separated by a comma")
 	// The machine's pace changes from one second to the next, so many short turns tell more than few long ones.
 	flags.IntVar(&o.turns, "turns", 9, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 1, "how long a contender is asked, each time")
@@ -73,8 +75,8 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
 	flags.StringVar(&o.report, "report", filepath.Join("bench", "report.md"), "report to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
-	flags.StringVar(&o.beside, "beside", "", "folder with another checkout: its velocityd by turns with this one, in place of other limiters; "+
-		"does not write the report")
+	flags.StringVar(&o.beside, "beside", "", "folder with another checkout: its velocityd by turns with this one, in "+
+		"place of other limiters; does not write the report")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -91,7 +91,9 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order wo
 
 // account writes the gain of the contender's counters since was into r. It returns the number of new txns
 // that were let through.
-func (c *contender) account(ctx context.Context, r *result, was before, order workload.Order) (passed int64, err error) {
+func (c *contender) account(
+	ctx context.Context, r *result, was before, order workload.Order,
+) (passed int64, err error) {
 	is, err := c.look(ctx)
 	if err != nil {
 		return 0, err
@@ -265,7 +267,9 @@ func (m *measured) measureGap(ctx context.Context, c *contender) error {
 }
 
 // askBesideGap returns the answers for known buckets. Those for new buckets in the gap are not counted.
-func (m *measured) askBesideGap(ctx context.Context, c *contender, seconds float64, seed uint64) (workload.Summary, error) {
+func (m *measured) askBesideGap(
+	ctx context.Context, c *contender, seconds float64, seed uint64,
+) (workload.Summary, error) {
 	known := orderOf(c, scenarios(m.options.overrides)[0], seed, seconds)
 	fresh := known
 	fresh.Callers, fresh.Draws = gapCallers, []workload.Draw{zoneOf(zoneUser).draw(fmt.Sprintf("user-00000-%d-", seed), 0)}

@@ -60,17 +60,18 @@ type pastOptions struct {
 func parsePast(args []string) (pastOptions, error) {
 	o := pastOptions{args: args, fills: map[localdb.Engine][]int{}}
 	flags := flag.NewFlagSet("bench history", flag.ContinueOnError)
-	flags.Func("fill", "engine:txns, once for each history (default mysql:1000000 and mariadb:1000000)", func(text string) error {
-		kind, number, _ := strings.Cut(text, ":")
-		var rows int
-		if n, _ := fmt.Sscanf(number, "%d", &rows); n != 1 || rows < leastPast {
-			return fmt.Errorf("write it as mysql:100000000, with %d txns at least", leastPast)
-		}
-		lengths := append(o.fills[localdb.Engine(kind)], rows)
-		slices.Sort(lengths)
-		o.fills[localdb.Engine(kind)] = slices.Compact(lengths)
-		return nil
-	})
+	flags.Func("fill", "engine:txns, once for each history (default mysql:1000000 and mariadb:1000000)",
+		func(text string) error {
+			kind, number, _ := strings.Cut(text, ":")
+			var rows int
+			if n, _ := fmt.Sscanf(number, "%d", &rows); n != 1 || rows < leastPast {
+				return fmt.Errorf("write it as mysql:100000000, with %d txns at least", leastPast)
+			}
+			lengths := append(o.fills[localdb.Engine(kind)], rows)
+			slices.Sort(lengths)
+			o.fills[localdb.Engine(kind)] = slices.Compact(lengths)
+			return nil
+		})
 	flags.StringVar(&o.pool, "pool", "4G", "buffer pool of an engine")
 	flags.IntVar(&o.turns, "turns", 7, "how often everything is asked")
 	flags.IntVar(&o.times, "times", 50, "requests of each kind in a turn")
@@ -188,7 +189,8 @@ func (s *stage) fillPast(ctx context.Context, p *past, name string) (err error) 
 	if err := p.database.fill(ctx, p.plan, p.isWhole); err != nil {
 		return err
 	}
-	_, p.address, err = s.serve(ctx, p.engine.name()+"-"+name, s.programs.velocityd, "serve", "--dsn", p.database.dsn, "--retention", "off")
+	_, p.address, err = s.serve(ctx, p.engine.name()+"-"+name, s.programs.velocityd, "serve", "--dsn", p.database.dsn,
+		"--retention", "off")
 	return err
 }
 

@@ -10,13 +10,14 @@ import (
 func (m *pastMeasured) report(now time.Time) string {
 	var b strings.Builder
 	m.stage.writeHead(&b, "Long histories", "make bench-history", m.options.args, now)
-	fmt.Fprintf(&b, "**How:** a history has the attempts of 60 days, made up from a seed by `bench/history`: logins with a check of user and "+
-		"address, lone checks of a device, and an address that guesses and has a tenth of all rows. Keys are drawn by Zipf's law. "+
-		"`zone_txn` has 64 partitions, one a day, and `zone_txn_mark` a mark an hour. A buffer pool has %s, so a longer history is read "+
-		"from the disk. One caller asks `velocityd serve` over HTTP, %d %s for each kind of request in each of %d turns (a tenth of that "+
-		"for pages that read 20,000 rows, and for those of the console), and draws other rows each time. A figure is the median of the "+
-		"turns' medians, and in brackets the median of their slowest requests. Ratios are made within a turn. An audit has limits that "+
-		"the rows keep: users have a window of a day, addresses and devices one of an hour. Of more than %s txns it proves the newest, "+
+	fmt.Fprintf(&b, "**How:** a history has the attempts of 60 days, made up from a seed by `bench/history`: logins "+
+		"with a check of user and address, lone checks of a device, and an address that guesses and has a tenth of all "+
+		"rows. Keys are drawn by Zipf's law. `zone_txn` has 64 partitions, one a day, and `zone_txn_mark` a mark an hour. "+
+		"A buffer pool has %s, so a longer history is read from the disk. One caller asks `velocityd serve` over HTTP, %d "+
+		"%s for each kind of request in each of %d turns (a tenth of that for pages that read 20,000 rows, and for those "+
+		"of the console), and draws other rows each time. A figure is the median of the turns' medians, and in brackets "+
+		"the median of their slowest requests. Ratios are made within a turn. An audit has limits that the rows keep: "+
+		"users have a window of a day, addresses and devices one of an hour. Of more than %s txns it proves the newest, "+
 		"and reads a day before them, too.\n\n",
 		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns, grouped(mostProven))
 	if len(m.asked) > 0 {
@@ -80,8 +81,8 @@ func (m *pastMeasured) writeQuestions(b *strings.Builder) {
 
 // writePartitions compares 64 partitions with one.
 func (m *pastMeasured) writePartitions(b *strings.Builder) {
-	b.WriteString("## 64 partitions against one\n\nMedians on 64 partitions as a multiple of those on one partition with the same txns. " +
-		"At most 1.3 is asked of a look-up, a report and a release.\n\n")
+	b.WriteString("## 64 partitions against one\n\nMedians on 64 partitions as a multiple of those on one partition " +
+		"with the same txns. At most 1.3 is asked of a look-up, a report and a release.\n\n")
 	wholes := slices.DeleteFunc(slices.Clone(m.histories), func(p *past) bool { return !p.isWhole })
 	writeTable(b, wholes, func(question string, p *past) string {
 		return ratio(m.of(question, m.ordinary(p)), m.of(question, p), medianTime).text(decimal)
@@ -104,7 +105,8 @@ func (m *pastMeasured) writeClaims(b *strings.Builder) {
 		case len(m.asked) == 0 || p.isWhole:
 		case p.plan.Flood > 0:
 			times := ratio(m.of(qNewest, p), m.of(qNewest, m.ordinary(p)), medianTime).text(decimal)
-			claims = append(claims, claim{qNewest + " beside a flood of one address: " + p.title(), "as before the flood", times + " × the time"})
+			claims = append(claims,
+				claim{qNewest + " beside a flood of one address: " + p.title(), "as before the flood", times + " × the time"})
 		default:
 			claims = append(claims, claim{qNobody + ": " + p.title(), "at most 5 ms", median + ", the slowest " + slowest})
 		}

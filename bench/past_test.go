@@ -58,7 +58,8 @@ func TestTheReportOfHistoriesSaysWhatWasFound(t *testing.T) {
 
 func TestHistoriesAreGivenWithTheirEngines(t *testing.T) {
 	t.Parallel()
-	o, err := parsePast([]string{"-fill", "mysql:30000", "-fill", "mariadb:40000", "-fill", "mysql:20000", "-fill", "mysql:20000"})
+	o, err := parsePast(
+		[]string{"-fill", "mysql:30000", "-fill", "mariadb:40000", "-fill", "mysql:20000", "-fill", "mysql:20000"})
 	if err != nil {
 		t.Fatal(err)
 	}

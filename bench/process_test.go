@@ -29,7 +29,8 @@ func TestProcessorTimeIsReadBehindAnyName(t *testing.T) {
 
 func TestAChildIsStoppedAndHeard(t *testing.T) {
 	t.Parallel()
-	c, err := startChild(t.Context(), t.TempDir(), "one", []string{"WORDS=last words"}, "/bin/sh", "-c", `echo "$WORDS"; exec sleep 600`)
+	c, err := startChild(t.Context(), t.TempDir(), "one", []string{"WORDS=last words"}, "/bin/sh", "-c",
+		`echo "$WORDS"; exec sleep 600`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestHungProgramIsKilledWithItsChildren(t *testing.T) {
 	}
 	// Its own child would hold the pipe open.
 	began := time.Now()
-	_, err := output(t.Context(), 200*time.Millisecond, exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 60 & sleep 60"))
+	_, err := output(t.Context(), 200*time.Millisecond,
+		exec.CommandContext(t.Context(), "/bin/sh", "-c", "sleep 60 & sleep 60"))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
@@ -105,7 +107,8 @@ func TestHungProgramIsKilledWithItsChildren(t *testing.T) {
 
 func TestAProgramsComplaintIsInTheError(t *testing.T) {
 	t.Parallel()
-	out, err := output(t.Context(), time.Minute, exec.CommandContext(t.Context(), "/bin/sh", "-c", "echo out; echo wrong >&2; exit 2"))
+	out, err := output(t.Context(), time.Minute,
+		exec.CommandContext(t.Context(), "/bin/sh", "-c", "echo out; echo wrong >&2; exit 2"))
 	if err == nil || !strings.Contains(err.Error(), "wrong") || out != nil {
 		t.Errorf("got %q, %v", out, err)
 	}

@@ -92,7 +92,8 @@ func questions() []question {
 			known := history.User(random.IntN(min(p.Users(), buckets))) // with a row in zone_bucket_lock
 			return request{fmt.Sprintf("/v1/zones/%d/buckets/%s/release", history.ZoneUser, known), `{"reason":"benchmark"}`}
 		}),
-		page("Now", ""), page("History", "history"), page("History, blocked alone", "history?blocked=true"), page("Locked", "locked"),
+		page("Now", ""), page("History", "history"), page("History, blocked alone", "history?blocked=true"),
+		page("Locked", "locked"),
 		page("Attacks", "attacks"), page("Zones", "zones"), page("of a zone", fmt.Sprintf("zones/%d", history.ZoneUser)),
 		page("Overrides", "overrides"), page("Audit", "audit"), page("Health", "health"),
 		few("page of a decision", func(p history.Plan, random *rand.Rand) request {

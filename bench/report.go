@@ -47,7 +47,8 @@ func (s *stage) writeHead(b *strings.Builder, title, command string, args []stri
 		command += " ARGS='" + strings.Join(args, " ") + "'"
 	}
 	h := s.machine
-	fmt.Fprintf(b, "# %s\n\nWritten by `%s` on %s, at commit %s, in %s.\n\n", title, command, now.UTC().Format(time.DateOnly), h.commit,
+	fmt.Fprintf(b, "# %s\n\nWritten by `%s` on %s, at commit %s, in %s.\n\n", title, command,
+		now.UTC().Format(time.DateOnly), h.commit,
 		now.Sub(s.began).Round(time.Second))
 	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
 		"Load average before the run: %s. Everything runs on these cores: databases, services and callers.\n\n",
@@ -56,14 +57,14 @@ func (s *stage) writeHead(b *strings.Builder, title, command string, args []stri
 }
 
 func (m *measured) writeHow(b *strings.Builder) {
-	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
-		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a "+
-		"closed loop, recording alone at the pace of the service, %d %s, "+
-		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest "+
-		"before each. "+
-		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
-		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a separate process "+
-		"with a hand-written HTTP client, and with grpc-go for gRPC, 64 callers a connection; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
+	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` "+
+		"(`sync_binlog=1`, `innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) "+
+		"and `%s`. Each is asked for %s s in a closed loop, recording alone at the pace of the service, %d %s, in turn "+
+		"with the others and in another order each time; a second of warming up comes first, and the database is let come "+
+		"to rest before each. Figures are the median of the turns, with the least and the most in brackets; ratios are "+
+		"made within a turn, because the machine's pace changes. Zones are older than their window, as nearly always. The "+
+		"load generator is a separate process with a hand-written HTTP client, and with grpc-go for gRPC, 64 callers a "+
+		"connection; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
 		strings.Join(serverSettings(), " "),
 		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
 	for _, a := range m.stage.absent {
@@ -93,8 +94,9 @@ func (m *measured) writeComparisons(b *strings.Builder) {
 
 // writeBeside writes this checkout's figures as multiples of those of the other one.
 func (m *measured) writeBeside(b *strings.Builder) {
-	fmt.Fprintf(b, "## This checkout beside %s\n\nRatios within a turn: the figure of this checkout by that of the other one.\n\n"+
-		"| | | checks/s | p50 | p99 | CPU server | CPU service |\n|---|---|---|---|---|---|---|\n", m.options.beside)
+	fmt.Fprintf(b, "## This checkout beside %s\n\nRatios within a turn: the figure of this checkout by that of the "+
+		"other one.\n\n| | | checks/s | p50 | p99 | CPU server | CPU service |\n|---|---|---|---|---|---|---|\n",
+		m.options.beside)
 	for _, sc := range m.scenarios {
 		for _, before := range m.stage.contenders {
 			then := m.by(sc.id, before)
@@ -158,9 +160,9 @@ func (m *measured) writeBatches(b *strings.Builder) {
 }
 
 func (m *measured) writeAnswers(b *strings.Builder) {
-	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
-		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
-		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
+	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the "+
+		"answers, and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. At the end "+
+		"every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
 	var rightRounds int
 	var rightChecks int64
 	var rows strings.Builder
@@ -190,20 +192,22 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 			rightRounds, rightChecks = rightRounds+rounds, rightChecks+checks
 			continue
 		}
-		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong,
+		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)),
+			grouped(int(retried)), wrong,
 			grouped(int(excess)), cmp.Or(first, "nothing"))
 	}
-	fmt.Fprintf(b, "%s rounds with %s checks were right, without a repeated call.\n\n", grouped(rightRounds), grouped(int(rightChecks)))
+	fmt.Fprintf(b, "%s rounds with %s checks were right, without a repeated call.\n\n", grouped(rightRounds),
+		grouped(int(rightChecks)))
 	if rows.Len() > 0 {
-		fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | first fault "+
-			"|\n|---|---|---|---|---|---|---|\n%s\n", &rows)
+		fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | first "+
+			"fault |\n|---|---|---|---|---|---|---|\n%s\n", &rows)
 	}
 }
 
 func (m *measured) writeDisk(b *strings.Builder) {
-	fmt.Fprintf(b, "## Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over 100,000 buckets; "+
-		"tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, divided by their rows. "+
-		"Fewer than %s rows tell nothing.\n\n", grouped(enoughRows))
+	fmt.Fprintf(b, "## Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over "+
+		"100,000 buckets; tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, "+
+		"divided by their rows. Fewer than %s rows tell nothing.\n\n", grouped(enoughRows))
 	fmt.Fprintf(b, "| | log, bytes a check | bytes a txn | txns | bytes a bucket | buckets |\n|---|---|---|---|---|---|\n")
 	for _, c := range m.stage.contenders {
 		if c.logBytes == nil || c.kind == kindRecording {
@@ -224,18 +228,20 @@ func (m *measured) writeDisk(b *strings.Builder) {
 }
 
 func (m *measured) writeMemory(b *strings.Builder) {
-	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at "+
-		"once.\n\n"+
-		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many "+
+		"connections asked at once.\n\n| | connections | MiB | checks/s | p99 | refused | without an answer "+
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, k := range m.memory {
-		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", k.contender.name, grouped(k.connections), mebibytes(k.resident),
+		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", k.contender.name, grouped(k.connections),
+			mebibytes(k.resident),
 			whole(k.PerSecond()), duration(k.P99), grouped(int(k.Busy)), grouped(int(k.Errors)))
 	}
-	fmt.Fprintf(b, "\n## A locked gap\n\n64 callers ask for known buckets, and %d for new ones in a gap that another session locks for %s s. "+
-		"Figures are those of the 64.\n\n| | checks/s | without the lock | share | p99 | refused | without an answer |\n"+
-		"|---|---|---|---|---|---|---|\n", gapCallers, decimal(m.options.gapSeconds()))
+	fmt.Fprintf(b, "\n## A locked gap\n\n64 callers ask for known buckets, and %d for new ones in a gap that another "+
+		"session locks for %s s. Figures are those of the 64.\n\n| | checks/s | without the lock | share | p99 | refused "+
+		"| without an answer |\n|---|---|---|---|---|---|---|\n", gapCallers, decimal(m.options.gapSeconds()))
 	for _, g := range m.gaps {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", g.contender.name, whole(g.PerSecond()), whole(g.without), decimal(g.share()),
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", g.contender.name, whole(g.PerSecond()), whole(g.without),
+			decimal(g.share()),
 			duration(g.P99), grouped(int(g.Busy)), grouped(int(g.Errors)))
 	}
 	b.WriteString("\n")

@@ -13,10 +13,11 @@ import (
 func sample() *measured {
 	e := &engine{binary: localdb.Binary{Engine: localdb.MySQL}}
 	service := &contender{
-		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: workload.Service, server: 1, service: 1,
-		logBytes: func() (int64, error) { return 0, nil },
+		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: workload.Service, server: 1,
+		service: 1, logBytes: func() (int64, error) { return 0, nil },
 	}
-	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: workload.Procedure, server: 1}
+	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book",
+		protocol: workload.Procedure, server: 1}
 	echo := &contender{kind: kindEcho, name: "Echo", about: "a floor", service: 1}
 	recording := &contender{kind: kindRecording, engine: e, name: "recording", about: "a floor", database: &database{}}
 	before := &contender{kind: kindService, engine: e, name: "velocityd before", isBefore: true, service: 1}
@@ -34,10 +35,12 @@ func sample() *measured {
 		kept:      []kept{{contender: service, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
 	}
 	for turn := range 2 {
-		served, echoed, lone := ran(turn, in512, service, 30_000), ran(turn, in512, echo, 40_000), ran(turn, in64, service, 24_000)
+		served, echoed, lone := ran(turn, in512, service, 30_000), ran(turn, in512, echo, 40_000),
+			ran(turn, in64, service, 24_000)
 		served.txns, served.commits, served.lanes, served.service = 60_000, 300, 2, 6*time.Second
 		echoed.service, lone.logBytes = 4*time.Second, 48_000*70
-		m.results = append(m.results, ran(turn, inHot, textbook, 400), ran(turn, inHot, service, 10_000), served, echoed, lone,
+		m.results = append(m.results, ran(turn, inHot, textbook, 400), ran(turn, inHot, service, 10_000), served, echoed,
+			lone,
 			ran(turn, inRecording, recording, 50_000), ran(turn, inPair512, service, 24_000), ran(turn, in512, before, 40_000))
 	}
 	m.results[0].faults = []string{"admitted 101, not 100"}
@@ -93,11 +96,14 @@ func TestTheReportComparesTwoCheckouts(t *testing.T) {
 func TestNumbersAreWrittenAsPeopleReadThem(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		grouped(0): "0", grouped(999): "999", grouped(1000): "1,000", grouped(20_000_000): "20,000,000", grouped(-1234): "-1,234",
-		grouped(-123): "-123",
-		whole(1234.5): "1,235", decimal(5.5): "5.5", decimal(9): "9", decimal(0.126): "0.13", decimal(12.999): "13",
-		duration(85 * time.Microsecond): "0.09 ms", duration(12345 * time.Microsecond): "12.3 ms", duration(1500 * time.Millisecond): "1500 ms",
-		spread{}.text(whole): "–", spread{2, 2, 2, 1}.text(whole): "2", spread{2, 1, 3, 3}.text(whole): "2 (1–3)",
+		grouped(0): "0", grouped(999): "999", grouped(1000): "1,000", grouped(20_000_000): "20,000,000",
+		grouped(-1234): "-1,234",
+		grouped(-123):  "-123",
+		whole(1234.5):  "1,235", decimal(5.5): "5.5", decimal(9): "9", decimal(0.126): "0.13", decimal(12.999): "13",
+		duration(85 * time.Microsecond): "0.09 ms", duration(12345 * time.Microsecond): "12.3 ms",
+		duration(1500 * time.Millisecond): "1500 ms",
+		spread{}.text(whole):              "–", spread{2, 2, 2, 1}.text(whole): "2",
+		spread{2, 1, 3, 3}.text(whole): "2 (1–3)",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -22,7 +22,8 @@ const fetchLimit = 5 * time.Minute
 // addRivals sets up the contenders that are other people's software. The report names
 // those that could not be set up, with the reason.
 func (s *stage) addRivals(ctx context.Context) {
-	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible",
+	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis",
+		"rate-limiter-flexible",
 		"Echo alone"
 	server, err := s.findRedis(ctx)
 	if err != nil {
@@ -175,13 +176,13 @@ func (s *stage) startEnvoy(ctx context.Context, program, server, name string, p 
 		return err
 	}
 	s.add(&contender{
-		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: workload.Envoy, address: addresses[0], service: process.pid(),
-		server: store.pid, logBytes: store.logBytes,
+		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: workload.Envoy, address: addresses[0],
+		service: process.pid(), server: store.pid, logBytes: store.logBytes,
 		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
 	})
 	s.add(&contender{
-		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: workload.RPC, address: addresses[1], service: process.pid(),
-		server: store.pid, shares: true, about: "the same process and Redis, asked as Envoy asks it",
+		kind: kindRPC + p.id, name: name + " over gRPC, " + p.name, protocol: workload.RPC, address: addresses[1],
+		service: process.pid(), server: store.pid, shares: true, about: "the same process and Redis, asked as Envoy asks it",
 	})
 	return nil
 }
@@ -191,7 +192,8 @@ func envoyConfig() string {
 	var b strings.Builder
 	b.WriteString("domain: bench\ndescriptors:\n")
 	for _, z := range zones() {
-		fmt.Fprintf(&b, "  - key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, z.unit(), z.rate)
+		fmt.Fprintf(&b, "  - key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, z.unit(),
+			z.rate)
 	}
 	return b.String()
 }
@@ -233,8 +235,8 @@ func (s *stage) addRate(ctx context.Context, server, name string) error {
 			return err
 		}
 		s.add(&contender{
-			kind: kindRate + p.id, name: name + ", " + p.name, protocol: workload.Service, address: address, service: process.pid(),
-			server: store.pid, logBytes: store.logBytes,
+			kind: kindRate + p.id, name: name + ", " + p.name, protocol: workload.Service, address: address,
+			service: process.pid(), server: store.pid, logBytes: store.logBytes,
 			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window. " +
 				"Limits of one check are asked one after the other until one refuses, so those before it have counted the attempt",
 		})
@@ -277,8 +279,8 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	s.add(&contender{
 		kind: kindFlexible, engine: e, name: name + ", " + e.name(), protocol: workload.Library, address: e.server.Socket(),
 		server: e.server.PID(), logBytes: e.logBytes,
-		about: "RateLimiterMySQL with mysql2, called in its own Node.js process, without HTTP. A counter for each key, in fixed windows: " +
-			"no row for an attempt",
+		about: "RateLimiterMySQL with mysql2, called in its own Node.js process, without HTTP. A counter for each key, in " +
+			"fixed windows: no row for an attempt",
 		run: func(ctx context.Context, order workload.Order) (workload.Summary, time.Duration, error) {
 			cmd := exec.CommandContext(ctx, node, filepath.Join(dir, "flexible.js"))
 			return carryOut(ctx, cmd, flexibleOrder{Order: order, Database: "bench_flexible"})
@@ -315,8 +317,8 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	}
 	s.add(&contender{
 		kind: kindEcho, name: name, protocol: workload.Service, address: address, service: process.pid(),
-		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
-			"no store, no decision: a floor, not a limiter",
+		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's " +
+			"answers; no store, no decision: a floor, not a limiter",
 	})
 	return nil
 }

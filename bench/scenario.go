@@ -36,7 +36,8 @@ const (
 )
 
 // smokeScenarios are those of bench -smoke, which compares velocityd with the textbook.
-const smokeScenarios = in64 + "," + in512 + "," + inRecording + "," + inLone + "," + inPairLone + "," + inHot + "," + inPair64
+const smokeScenarios = in64 + "," + in512 + "," + inRecording + "," + inLone + "," + inPairLone + "," + inHot + "," +
+	inPair64
 
 // scenarios returns all kinds of traffic, in the order of a turn. Those that are compared
 // with each other are neighbours.
@@ -72,7 +73,9 @@ func scenarios(overrides int) []scenario {
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
 		{
-			id: inFive, title: "five limits of an account in one check (by second, minute, hour, day and month), 10,000 accounts, 64 callers",
+			id: inFive,
+			title: "five limits of an account in one check (by second, minute, hour, day and month), 10,000 accounts, 64 " +
+				"callers",
 			callers: 64, contenders: []string{kindService, kindEnvoy, kindRate, kindRateAOF}, draws: five,
 		},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: crowd, draws: users},
@@ -80,7 +83,8 @@ func scenarios(overrides int) []scenario {
 			id: inRecording, title: "recording alone, as the service records at 512 callers",
 			contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets),
 		},
-		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindEnvoy}, draws: pair},
+		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindEnvoy},
+			draws: pair},
 		{
 			id: inLone, title: "a lone caller, 100,000 buckets", callers: 1,
 			contenders: []string{kindTextbook, kindProcedure, kindLone, kindEcho, kindEnvoy}, draws: users,
@@ -96,7 +100,8 @@ func scenarios(overrides int) []scenario {
 		},
 		{id: inNew, title: "new buckets only, 64 callers", callers: 64, contenders: ours, draws: known(zoneUser, "new-", 0)},
 		{
-			id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)),
+			id:      inOverrides,
+			title:   fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)),
 			callers: 64, contenders: ours, draws: known(zoneExcepted, "user-", buckets),
 		},
 	}

@@ -15,7 +15,8 @@ func TestSecondaryIndexesAreReadFromTheTablesText(t *testing.T) {
 		"  UNIQUE KEY `once` (`id`),\n" +
 		"  KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at` DESC,`id` DESC)\n" +
 		") ENGINE=InnoDB")
-	want := "ADD UNIQUE KEY `once` (`id`), ADD KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at` DESC,`id` DESC)"
+	want := "ADD UNIQUE KEY `once` (`id`), ADD KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at` " +
+		"DESC,`id` DESC)"
 	if drops != "DROP KEY `once`, DROP KEY `zone_txn_window`" || adds != want {
 		t.Errorf("got %q and %q, want %q", drops, adds, want)
 	}
@@ -42,7 +43,8 @@ func TestZonesAreFoundByTheirIds(t *testing.T) {
 			t.Errorf("zone %d is %+v", z.id, zoneOf(z.id))
 		}
 		unit := map[int]string{1: "second", minute: "minute", hour: "hour", day: "day", month: "month"}[z.window]
-		want := fmt.Sprintf("- key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
+		want := fmt.Sprintf("- key: zone_%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit,
+			z.rate)
 		if unit == "" || !strings.Contains(config, want) {
 			t.Errorf("ratelimit is not told of zone %d", z.id)
 		}

@@ -85,7 +85,8 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		return nil, c.unreadable(r, fmt.Sprintf("the answer is longer than %d bytes", c.maxAnswer))
 	case response.StatusCode == http.StatusNoContent:
 		return nil, nil
-	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated && response.StatusCode != http.StatusAccepted:
+	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated &&
+		response.StatusCode != http.StatusAccepted:
 		return nil, c.refused(r, response, text)
 	}
 	if media := mediaOf(response); media != api.MediaJSON {
@@ -109,10 +110,12 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 		return nil, fmt.Errorf("%w: %s: %w", service.ErrInvalid, r.action, reason(err))
 	}
 	if !isHeaderValue(service.StatedReason(ctx)) {
-		return nil, fmt.Errorf("%w: %s: the reason must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
+		return nil,
+			fmt.Errorf("%w: %s: the reason must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
 	}
 	if !isHeaderValue(r.principal) {
-		return nil, fmt.Errorf("%w: %s: the principal must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
+		return nil,
+			fmt.Errorf("%w: %s: the principal must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
 	}
 	header := question.Header
 	header.Set("User-Agent", c.userAgent)

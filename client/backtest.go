@@ -13,8 +13,8 @@ import (
 // service.ErrBusy. BacktestJob tells its state.
 func (c *Client) BeginBacktest(ctx context.Context, query backtest.Query, principal string) (backtest.Job, error) {
 	return c.backtest(ctx, query.ZoneID, request{
-		action: fmt.Sprintf("begin a back-test of zone %d", query.ZoneID), method: http.MethodPost, path: zonePath(query.ZoneID) + "/backtest",
-		body: query, principal: principal,
+		action: fmt.Sprintf("begin a back-test of zone %d", query.ZoneID), method: http.MethodPost,
+		path: zonePath(query.ZoneID) + "/backtest", body: query, principal: principal,
 	})
 }
 

@@ -25,7 +25,8 @@ func (c *Client) Peek(ctx context.Context, bucket service.Bucket) (service.Peek,
 // empty. reason is the reason, in 1 to service.MaxReasonLength characters.
 func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	if !utf8.ValidString(reason) {
-		return fmt.Errorf("%w: release a bucket of zone %d: the reason must be valid UTF-8", service.ErrInvalid, bucket.ZoneID)
+		return fmt.Errorf("%w: release a bucket of zone %d: the reason must be valid UTF-8", service.ErrInvalid,
+			bucket.ZoneID)
 	}
 	_, err := c.bucket(ctx, bucket, "/release", request{
 		action: fmt.Sprintf("release a bucket of zone %d", bucket.ZoneID), method: http.MethodPost,
@@ -36,10 +37,13 @@ func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, 
 
 // ReleaseMany releases up to service.MaxReleases buckets of a zone, each by itself, and returns an error or nil for
 // each. It asks once and repeats nothing.
-func (c *Client) ReleaseMany(ctx context.Context, zoneID int64, keys []string, principal, reason string) ([]error, error) {
+func (c *Client) ReleaseMany(
+	ctx context.Context, zoneID int64, keys []string, principal, reason string,
+) ([]error, error) {
 	r := request{
 		action: fmt.Sprintf("release %d buckets of zone %d", len(keys), zoneID), method: http.MethodPost,
-		path: zonePath(zoneID) + "/release", body: api.ReleasesRequest{BucketKeys: keys, Reason: reason}, principal: principal,
+		path: zonePath(zoneID) + "/release", body: api.ReleasesRequest{BucketKeys: keys, Reason: reason},
+		principal: principal,
 	}
 	if !utf8.ValidString(reason + strings.Join(keys, "")) {
 		return nil, fmt.Errorf("%w: %s: the keys and the reason must be valid UTF-8", service.ErrInvalid, r.action)
@@ -71,7 +75,8 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 
 // Explain says why a recorded attempt was decided as it was, or returns an error that wraps service.ErrNotFound.
 func (c *Client) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
+	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet,
+		path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
 	return askAbout(ctx, c, r, "txn", func(a explain.Explanation) bool { return a.Txn.ID == txnID })
 }
 

@@ -69,7 +69,8 @@ func TestLoneChecksAndReportsKeepStoreContract(t *testing.T) {
 	}, []string{
 		"RetriedCheckIsCountedOnce", "AttemptIDWithOtherBucketsIsAConflict", "RefusedCheckDoesNotUseItsAttemptID",
 		"ParallelRetriesGetOneAnswer", "RetryInAnotherSpellingIsTheSameAttempt", "OutcomeSpeaksForTheWholeCheck",
-		"OutcomeByAttemptIDSpeaksForTheWholeCheck", "OutcomeByAForgottenAttemptIDIsNotFound", "ReportsOfABatchAreTakenInOrder",
+		"OutcomeByAttemptIDSpeaksForTheWholeCheck", "OutcomeByAForgottenAttemptIDIsNotFound",
+		"ReportsOfABatchAreTakenInOrder",
 		"RacingReportsOfOneTxnAgreeOnOneOutcome",
 	})
 }
@@ -92,11 +93,13 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 	c := connect(t, serve(t, newHandler(m)))
 	full := service.Zone{
 		ID: 2, Description: "per <address> & more", Rate: 0, Window: 24 * time.Hour,
-		Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60, Anchor: 2}, Mode: service.ModeShadow, Counts: service.CountsFailures,
+		Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60, Anchor: 2}, Mode: service.ModeShadow,
+		Counts:     service.CountsFailures,
 		ReserveTTL: time.Minute, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
 		Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
-		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-		OnFailure: service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
+		LockoutDecay: 3 * time.Hour,
+		Keys:         service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
+		OnFailure:    service.OnFailureAllow, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 	for i, zone := range []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}, full} {
 		wrote, err := c.PutZone(t.Context(), zone, service.Match{Absent: true}, "Zoë")
@@ -136,7 +139,8 @@ func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	c := connect(t, serve(t, newHandler(m)))
 	for _, o := range []service.Override{
-		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(time.Minute), Reason: "a", CreatedBy: "b"},
+		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(time.Minute),
+			Reason: "a", CreatedBy: "b"},
 		{
 			ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny,
 			ExpiresAt: service.At(time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC)),
@@ -177,10 +181,12 @@ func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	for i := range api.MaxPage + 2 {
-		servicetest.InMemory(m).SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
+		servicetest.InMemory(m).SetOverride(
+			t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
 	}
 	c := connect(t, serve(t, newHandler(m)))
-	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1, 5 * api.MaxPage: api.MaxPage + 2} {
+	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1,
+		5 * api.MaxPage: api.MaxPage + 2} {
 		all, err := c.Overrides(t.Context(), 1, 0, limit)
 		if err != nil || len(all) != want {
 			t.Errorf("limit %d: got %d, %v, want %d", limit, len(all), err, want)
@@ -200,7 +206,8 @@ func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		txn, err := c.Txn(t.Context(), d.TxnID())
-		if err != nil || txn.Bucket.Key != key || !txn.Counted || len(txn.AttemptID) != 26 || !txn.CreatedAt.Equal(d.CheckedAt.Time) {
+		if err != nil || txn.Bucket.Key != key || !txn.Counted || len(txn.AttemptID) != 26 ||
+			!txn.CreatedAt.Equal(d.CheckedAt.Time) {
 			t.Errorf("%q: txn %+v, %v", key, txn, err)
 		}
 		peek, err := c.Peek(t.Context(), check.Buckets[0])
@@ -260,7 +267,8 @@ func TestExplanationComesBackAsTheStoreGaveIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "guessing"}, "ann"); err != nil {
+	if _, err := c.AddOverride(t.Context(),
+		service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "guessing"}, "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"alice", "alice", "alice", "bob"} { // allowed, a lockout begins, locked, denied

@@ -18,7 +18,8 @@ func Example() {
 	// In earnest this is a running velocityd, and its address a setting.
 	memory := memory.New()
 	running := httptest.NewServer(handlers.New(handlers.Options{
-		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory,
+		Writer: memory,
 	}))
 	defer running.Close()
 
@@ -38,7 +39,8 @@ func Example() {
 
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		decision, err := velocity.Check(ctx, service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "203.0.113.9"}}})
+		decision, err := velocity.Check(
+			ctx, service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "203.0.113.9"}}})
 		switch {
 		case err != nil: // the choice of this server: nobody logs in unchecked
 			fmt.Println("sorry, try again soon")

@@ -95,7 +95,8 @@ func (c *Client) unreadable(r request, text string) error {
 // refused returns the error of an answer whose status is not one of success.
 func (c *Client) refused(r request, response *http.Response, text []byte) error {
 	status := response.StatusCode
-	f := c.failure(r, nil, fmt.Errorf("unexpected answer %d %s: is there a velocityd at this address?", status, http.StatusText(status)))
+	f := c.failure(
+		r, nil, fmt.Errorf("unexpected answer %d %s: is there a velocityd at this address?", status, http.StatusText(status)))
 	problem := new(api.Problem)
 	if mediaOf(response) == api.MediaProblem && json.Unmarshal(text, problem) == nil && problem.Title != "" {
 		f.cause = problem

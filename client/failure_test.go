@@ -40,12 +40,14 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		"no code":      {problem(403, ""), nil, "A title: the detail."},
 		"no code, 503": {problem(503, ""), service.ErrUndecided, "A title: the detail."},
 		"unknown code": {problem(422, "of_next_year"), nil, "A title: the detail."},
-		"a proxy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided, "502"},
+		"a proxy": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided,
+			"502"},
 		"another site": {http.NotFound, nil, "is there a velocityd at this address?"},
 		"a redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 307) }, nil, "307"},
 		"HTML":         {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
 		"no JSON":      {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
-		"another type": {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results has another type"},
+		"another type": {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided,
+			"results has another type"},
 		"no instant": {
 			answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided,
 			"another form",
@@ -61,12 +63,14 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := connect(t, serve(t, c.answer), client.WithMaxAnswer(4096)).CheckAll(t.Context(), []service.Check{one("secret-key")})
+			_, err := connect(t, serve(t, c.answer), client.WithMaxAnswer(4096)).CheckAll(
+				t.Context(), []service.Check{one("secret-key")})
 			if err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "secret-key") {
 				t.Errorf("got %v, want %q", err, c.text)
 			}
 			for _, kind := range []error{
-				service.ErrBusy, service.ErrUndecided, service.ErrInvalid, service.ErrNotFound, service.ErrForbidden, api.ErrTooLarge, api.ErrInternal,
+				service.ErrBusy, service.ErrUndecided, service.ErrInvalid, service.ErrNotFound, service.ErrForbidden,
+				api.ErrTooLarge, api.ErrInternal,
 			} {
 				if errors.Is(err, kind) != slices.Contains([]error{c.kind}, kind) {
 					t.Errorf("%v: is it %v?", err, kind)
@@ -87,13 +91,15 @@ func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		"busy":       {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
-		"too few":    {answer("application/json", `{"results":[]}`), service.ErrUndecided, "0 answers to 1"},
-		"empty":      {answer("application/json", `{"results":[{}]}`), service.ErrUndecided, "does not fit"},
-		"of another": {answer("application/json", `{"results":[{"txn_id":"8","outcome":"success"}]}`), service.ErrUndecided, "does not fit"},
-		"no JSON":    {answer("application/json", `hello`), service.ErrUndecided, "invalid JSON"},
+		"busy":    {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
+		"too few": {answer("application/json", `{"results":[]}`), service.ErrUndecided, "0 answers to 1"},
+		"empty":   {answer("application/json", `{"results":[{}]}`), service.ErrUndecided, "does not fit"},
+		"of another": {answer("application/json", `{"results":[{"txn_id":"8","outcome":"success"}]}`), service.ErrUndecided,
+			"does not fit"},
+		"no JSON": {answer("application/json", `hello`), service.ErrUndecided, "invalid JSON"},
 	} {
-		_, err := connect(t, serve(t, c.answer)).ReportAll(t.Context(), []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}})
+		_, err := connect(t, serve(t, c.answer)).ReportAll(
+			t.Context(), []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: got %v, want %q", name, err, c.text)
 		}
@@ -106,8 +112,9 @@ func TestLookUpWithLostAnswerChangedNothing(t *testing.T) {
 		answer http.HandlerFunc
 		busy   bool
 	}{
-		"cut off": {cut, true}, "a proxy": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, true},
-		"HTML": {answer("text/html", "<p>"), false}, "another zone": {answer("application/json", `{"id":2}`), false},
+		"cut off": {cut, true},
+		"a proxy": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, true},
+		"HTML":    {answer("text/html", "<p>"), false}, "another zone": {answer("application/json", `{"id":2}`), false},
 		"null": {answer("application/json", `null`), false},
 	} {
 		_, err := connect(t, serve(t, c.answer)).Zone(t.Context(), 1)
@@ -120,7 +127,8 @@ func TestLookUpWithLostAnswerChangedNothing(t *testing.T) {
 func TestAServiceThatIsAwayHasDecidedNothing(t *testing.T) {
 	t.Parallel()
 	waited := errors.New("waited")
-	c := connect(t, "http://me:hunter2@127.0.0.1:1", client.WithPause(func(context.Context, time.Duration) error { return waited }))
+	c := connect(t, "http://me:hunter2@127.0.0.1:1",
+		client.WithPause(func(context.Context, time.Duration) error { return waited }))
 	for name, ask := range map[string]func() error{
 		"check":  func() error { _, err := c.Check(t.Context(), one("alice")); return err },
 		"checks": func() error { _, err := c.CheckAll(t.Context(), []service.Check{one("alice")}); return err },
@@ -131,7 +139,8 @@ func TestAServiceThatIsAwayHasDecidedNothing(t *testing.T) {
 		if !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
 			t.Errorf("%s: got %v, want ErrBusy", name, err)
 		}
-		if text := err.Error(); !strings.Contains(text, "nothing listens at http://me:xxxxx@127.0.0.1:1:") || strings.Contains(text, "hunter2") ||
+		if text := err.Error(); !strings.Contains(text, "nothing listens at http://me:xxxxx@127.0.0.1:1:") ||
+			strings.Contains(text, "hunter2") ||
 			!strings.Contains(text, "is velocityd running?") {
 			t.Errorf("%s: says %s", name, text)
 		}
@@ -174,7 +183,8 @@ func TestWhatIsWrongInItselfIsNotSent(t *testing.T) {
 func TestAddressOfAService(t *testing.T) {
 	t.Parallel()
 	var path, agent string
-	url := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { path, agent = r.URL.Path, r.UserAgent() }))
+	url := serve(
+		t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { path, agent = r.URL.Path, r.UserAgent() }))
 	for base, want := range map[string]string{url: "/v1/zones", url + "/": "/v1/zones", url + "/velocity/": "/velocity/v1/zones"} {
 		_, _ = connect(t, base, client.WithUserAgent("login/2")).Zones(t.Context())
 		if path != want || agent != "login/2" {

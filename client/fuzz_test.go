@@ -20,7 +20,8 @@ type canned struct {
 // RoundTrip implements http.RoundTripper.
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: c.status, Header: http.Header{"Content-Type": {c.media}}, Body: io.NopCloser(strings.NewReader(c.body)), Request: r,
+		StatusCode: c.status, Header: http.Header{"Content-Type": {c.media}}, Body: io.NopCloser(strings.NewReader(c.body)),
+		Request: r,
 	}, nil
 }
 
@@ -31,17 +32,21 @@ func FuzzAnswers(f *testing.F) {
 		`"buckets":[{"zone_id":1,"bucket_key":"a","blocked":true,"would_block":true,"txn_id":"1","rate":5,"window":60,"velocity":5,` +
 		`"remaining":0,"retry_after":9}]}`
 	for _, body := range []string{
-		decision, `{"results":[{"decision":` + decision + `},{"problem":{"title":"x","code":"busy"}}]}`, `{"results":[{},{}]}`, `null`, `[]`, ``,
-		`{"results":[{"txn_id":"7","outcome":"success"},{"attempt_id":"a","outcome":"failure"}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,
+		decision, `{"results":[{"decision":` + decision + `},{"problem":{"title":"x","code":"busy"}}]}`,
+		`{"results":[{},{}]}`, `null`, `[]`, ``,
+		`{"results":[{"txn_id":"7","outcome":"success"},{"attempt_id":"a","outcome":"failure"}]}`,
+		`{"zones":[{"id":1,"window":9223372036854775807}]}`,
 		`{"overrides":[{"id":"1","zone_id":1,"prefix":"1.2.3.0/24","expires_at":"2099-01-01T00:00:00Z"}],"next":"1"}`,
 		`{"id":1,"zone_id":1,"txns":[{}],"override":{"rate":1}}`, `{"title":"t","code":"not_found"}`, `{"title":"t"}`,
-		`{"attempt_id":"a","decision":` + decision + `,"txns":[{"id":1,"outcome":"failure"}]}`, `{"attempt_id":"a","txns":null}`,
+		`{"attempt_id":"a","decision":` + decision + `,"txns":[{"id":1,"outcome":"failure"}]}`,
+		`{"attempt_id":"a","txns":null}`,
 	} {
 		f.Add(200, "application/json", body)
 		f.Add(503, "application/problem+json", body)
 	}
 	checks := []service.Check{one("a"), one("b")}
-	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}, {AttemptID: "a", Outcome: service.OutcomeFailure}}
+	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess},
+		{AttemptID: "a", Outcome: service.OutcomeFailure}}
 	f.Fuzz(func(t *testing.T, status int, media, body string) {
 		c, err := client.New("http://service", client.WithHTTPClient(&http.Client{Transport: canned{status, media, body}}))
 		if err != nil {

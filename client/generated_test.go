@@ -38,7 +38,8 @@ func TestOapiCodegenClientAsksAndReports(t *testing.T) {
 	if out, err := goIn("mod", "download"); err != nil && os.Getenv("CI") != "true" {
 		t.Skipf("oapi-codegen cannot be fetched: %v\n%s", err, out)
 	}
-	out, err := goIn("tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", "velocity.go", document)
+	out, err := goIn("tool", "oapi-codegen", "-generate", "types,client", "-package", "main", "-o", "velocity.go",
+		document)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

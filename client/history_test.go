@@ -48,7 +48,8 @@ func (p *past) attempt(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		p.made++
-		if _, err := p.CheckAll(t.Context(), service.Call{Checks: []service.Check{one(fmt.Sprint("k", p.made))}}); err != nil {
+		if _,
+			err := p.CheckAll(t.Context(), service.Call{Checks: []service.Check{one(fmt.Sprint("k", p.made))}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +116,8 @@ func TestBrokenOffExportEndsWithError(t *testing.T) {
 					txns++
 				}
 			}
-			if failed == nil || c.want != nil && !errors.Is(failed, c.want) || strings.Contains(failed.Error(), "html") || txns > 1 {
+			if failed == nil || c.want != nil && !errors.Is(failed, c.want) || strings.Contains(failed.Error(), "html") ||
+				txns > 1 {
 				t.Errorf("%d txns, then %v", txns, failed)
 			}
 		})
@@ -171,7 +173,8 @@ func (b *breaking) cut() { (*b.end.Load())() }
 
 func TestFollowerEndsWhenRetryWouldNotHelp(t *testing.T) {
 	t.Parallel()
-	const revoked = "event: problem\ndata: {\"title\":\"Unauthorized\",\"status\":401,\"detail\":\"x.\",\"code\":\"unauthenticated\"}\n\n"
+	const revoked = "event: problem\ndata: " +
+		"{\"title\":\"Unauthorized\",\"status\":401,\"detail\":\"x.\",\"code\":\"unauthenticated\"}\n\n"
 	event := "id: 1\ndata: " + txnLine + "\n"
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
@@ -204,9 +207,12 @@ func TestFollowerEndsWhenRetryWouldNotHelp(t *testing.T) {
 // FuzzStreams holds that whatever a stream has, a caller gets txns with ids or one error of words without what came.
 func FuzzStreams(f *testing.F) {
 	for _, text := range []string{
-		txnLine, txnLine + problemLine, "", "\n", "{}\n", "null\n", "[]\n", txnLine[:9], "\r\n" + txnLine, `{"problem":null}` + "\n",
-		"retry: 3000\n\nid: 7\ndata: " + txnLine + "\n: alive\nid: 9\n\n", "event: problem\ndata: {\"title\":\"x\",\"status\":401}\n\n", "data\n\n",
-		"id: 18446744073709551616\n\n", "data: {\ndata: }\n\n", ":\n\n", "event: other\ndata: x\n\n", strings.Repeat("x", 1<<17),
+		txnLine, txnLine + problemLine, "", "\n", "{}\n", "null\n", "[]\n", txnLine[:9], "\r\n" + txnLine,
+		`{"problem":null}` + "\n",
+		"retry: 3000\n\nid: 7\ndata: " + txnLine + "\n: alive\nid: 9\n\n",
+		"event: problem\ndata: {\"title\":\"x\",\"status\":401}\n\n", "data\n\n",
+		"id: 18446744073709551616\n\n", "data: {\ndata: }\n\n", ":\n\n", "event: other\ndata: x\n\n",
+		strings.Repeat("x", 1<<17),
 	} {
 		f.Add(text)
 	}

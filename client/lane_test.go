@@ -51,7 +51,8 @@ func newGated(t *testing.T) *gated {
 			return w.Result(), nil
 		}
 	})
-	g.Client = connect(t, "http://service", client.WithCoalescing(), client.WithHTTPClient(&http.Client{Transport: round}), client.WithObserver(g))
+	g.Client = connect(t, "http://service", client.WithCoalescing(), client.WithHTTPClient(&http.Client{Transport: round}),
+		client.WithObserver(g))
 	return g
 }
 
@@ -240,7 +241,8 @@ func TestSharedChecksKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 		m := memory.New()
-		return servicetest.Through(servicetest.InMemory(m), lone{connect(t, serve(t, newHandler(m)), client.WithCoalescing())})
+		return servicetest.Through(servicetest.InMemory(m),
+			lone{connect(t, serve(t, newHandler(m)), client.WithCoalescing())})
 	}, []string{
 		"RetriedCheckIsCountedOnce", "RetryIsAnsweredAsBeforeWhateverChanged", "AttemptIDWithOtherBucketsIsAConflict",
 		"AttemptIDsAreComparedByteByByte", "RefusedCheckDoesNotUseItsAttemptID", "ParallelRetriesGetOneAnswer",

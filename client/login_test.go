@@ -93,7 +93,8 @@ func TestLoginReportsNothingThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t, 5)
 	post(h, client.LoginOptions{}, "alice", func(http.ResponseWriter, *http.Request) {})
-	post(h, client.LoginOptions{Outcome: client.StatusOutcome}, "bob", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	post(h, client.LoginOptions{Outcome: client.StatusOutcome}, "bob",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	post(h, client.LoginOptions{Outcome: client.StatusOutcome}, "carol", func(http.ResponseWriter, *http.Request) {})
 	<-h.reports // carol's
 	for _, user := range []string{"alice", "bob"} {
@@ -122,7 +123,8 @@ func TestUndecidedLoginDoesNotReachHandler(t *testing.T) {
 		t.Errorf("a name that no account can have: %d", w.Code)
 	}
 	h.Fail(service.ErrBusy)
-	if w := post(h, client.LoginOptions{}, "alice", next); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := post(h, client.LoginOptions{}, "alice", next); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("without a service: %d", w.Code)
 	}
 }
@@ -133,7 +135,8 @@ func TestNonLoginRequestGoesOnUnasked(t *testing.T) {
 	h.Fail(errors.New("nobody may ask"))
 	w := httptest.NewRecorder()
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	client.Login(h, client.LoginOptions{Buckets: byForm})(next).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/login", nil))
+	client.Login(h, client.LoginOptions{Buckets: byForm})(next).ServeHTTP(
+		w, httptest.NewRequest(http.MethodGet, "/login", nil))
 	if w.Code != http.StatusTeapot {
 		t.Errorf("got %d", w.Code)
 	}
@@ -146,7 +149,12 @@ func TestPolicyLetsLoginPassWithoutReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := client.LoginOptions{Outcome: client.StatusOutcome, CheckTimeout: 50 * time.Millisecond}
-	if w := post(away, o, "alice", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }); w.Code != http.StatusNoContent {
+	if w := post(away, o, "alice",
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(
+				http.StatusNoContent,
+			)
+		}); w.Code != http.StatusNoContent {
 		t.Errorf("got %d", w.Code)
 	}
 }
@@ -158,7 +166,8 @@ func TestLoginBlockedByPolicyIsServiceFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := func(http.ResponseWriter, *http.Request) { t.Error("the handler is asked") }
-	if w := post(away, client.LoginOptions{}, "alice", next); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := post(away, client.LoginOptions{}, "alice", next); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("status %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 	}
 	blocked := service.Decision{Blocked: true, Degraded: true, Verdicts: []service.Verdict{{Blocked: true}}}

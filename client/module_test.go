@@ -28,8 +28,10 @@ func TestClientModuleNeedsNothingButText(t *testing.T) {
 	run("..", "tools/client-module.sh", module)
 	run(module, "go", "vet", "./...")
 	run(module, "go", "test", "./client/fake")
-	for line := range strings.Lines(run(module, "go", "list", "-deps", "-f", "{{if .Module}}{{.Module.Path}}{{end}}", "./...")) {
-		if path := strings.TrimSpace(line); path != "" && path != "golang.org/x/text" && path != "velocityd.example/velocityd" {
+	for line := range strings.Lines(
+		run(module, "go", "list", "-deps", "-f", "{{if .Module}}{{.Module.Path}}{{end}}", "./...")) {
+		if path := strings.TrimSpace(line); path != "" && path != "golang.org/x/text" &&
+			path != "velocityd.example/velocityd" {
 			t.Errorf("the client needs %s", path)
 		}
 	}

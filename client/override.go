@@ -40,7 +40,8 @@ func (c *Client) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 // service.ErrNotFound.
 func (c *Client) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
 	return c.override(ctx, request{
-		action: fmt.Sprintf("read override %d of zone %d", id, zoneID), method: http.MethodGet, path: overridePath(zoneID, id),
+		action: fmt.Sprintf("read override %d of zone %d", id, zoneID), method: http.MethodGet,
+		path: overridePath(zoneID, id),
 	}, zoneID)
 }
 
@@ -50,7 +51,8 @@ func (c *Client) Override(ctx context.Context, zoneID int64, id uint64) (service
 // name, or empty.
 func (c *Client) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	return c.writeOverride(ctx, o, request{
-		action: fmt.Sprintf("add override to zone %d", o.ZoneID), method: http.MethodPost, path: zonePath(o.ZoneID) + "/overrides",
+		action: fmt.Sprintf("add override to zone %d", o.ZoneID), method: http.MethodPost,
+		path:      zonePath(o.ZoneID) + "/overrides",
 		principal: principal,
 	})
 }
@@ -68,7 +70,8 @@ func (c *Client) ExtendOverride(ctx context.Context, o service.Override, princip
 // SetOverride replaces the override of o.ID as a whole.
 func (c *Client) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	return c.writeOverride(ctx, o, request{
-		action: fmt.Sprintf("write override %d of zone %d", o.ID, o.ZoneID), method: http.MethodPut, path: overridePath(o.ZoneID, o.ID),
+		action: fmt.Sprintf("write override %d of zone %d", o.ID, o.ZoneID), method: http.MethodPut,
+		path:      overridePath(o.ZoneID, o.ID),
 		principal: principal,
 	})
 }
@@ -76,7 +79,8 @@ func (c *Client) SetOverride(ctx context.Context, o service.Override, principal 
 // DeleteOverride removes an override.
 func (c *Client) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
 	_, err := c.send(ctx, request{
-		action: fmt.Sprintf("delete override %d of zone %d", id, zoneID), method: http.MethodDelete, path: overridePath(zoneID, id),
+		action: fmt.Sprintf("delete override %d of zone %d", id, zoneID), method: http.MethodDelete,
+		path:      overridePath(zoneID, id),
 		principal: principal,
 	})
 	return err

@@ -30,12 +30,14 @@ func WithOnError(policy OnError) Option {
 
 // decideWithout returns the answer to a check that has ended in err.
 func (c *Client) decideWithout(ctx context.Context, check service.Check, err error) (service.Decision, error) {
-	isOwn := errors.Is(err, service.ErrInvalid) || errors.Is(err, service.ErrConflict) || errors.Is(ctx.Err(), context.Canceled)
+	isOwn := errors.Is(err, service.ErrInvalid) || errors.Is(err, service.ErrConflict) ||
+		errors.Is(ctx.Err(), context.Canceled)
 	if c.onError == nil || isOwn {
 		return service.Decision{}, err
 	}
 	blocked := !c.onError(ctx, check, err)
-	d := service.Decision{Blocked: blocked, WouldBlock: blocked, Degraded: true, Verdicts: make([]service.Verdict, len(check.Buckets))}
+	d := service.Decision{Blocked: blocked, WouldBlock: blocked, Degraded: true,
+		Verdicts: make([]service.Verdict, len(check.Buckets))}
 	for i, b := range check.Buckets {
 		d.Verdicts[i] = service.Verdict{Bucket: b, Blocked: blocked, WouldBlock: blocked}
 		if blocked {

@@ -26,9 +26,10 @@ func TestAPolicyDecidesWithoutTheService(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy  client.OnError
 		blocked bool
-	}{"open": {client.Allow, false}, "closed": {client.Deny, true}, "by the user": {func(_ context.Context, c service.Check, err error) bool {
-		return c.Buckets[0].Key == "bob" && err != nil
-	}, true}} {
+	}{"open": {client.Allow, false}, "closed": {client.Deny, true},
+		"by the user": {func(_ context.Context, c service.Check, err error) bool {
+			return c.Buckets[0].Key == "bob" && err != nil
+		}, true}} {
 		seen := &observations{}
 		c := connect(t, serve(t, failing), client.WithOnError(test.policy), client.WithObserver(seen))
 		d, err := c.Check(t.Context(), one("alice"))
@@ -38,7 +39,8 @@ func TestAPolicyDecidesWithoutTheService(t *testing.T) {
 		if len(d.Verdicts) != 1 || d.Verdicts[0].Bucket != one("alice").Buckets[0] || d.Verdicts[0].Remaining() != 0 {
 			t.Errorf("%s: verdicts %+v", name, d.Verdicts)
 		}
-		if o := seen.list; len(o) != 1 || o[0].Class != "unauthenticated" || !o[0].Degraded || o[0].Action != "check" || o[0].Duration <= 0 {
+		if o := seen.list; len(o) != 1 || o[0].Class != "unauthenticated" || !o[0].Degraded || o[0].Action != "check" ||
+			o[0].Duration <= 0 {
 			t.Errorf("%s: observed %+v", name, o)
 		}
 	}

@@ -98,7 +98,8 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	if _, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one("alice")); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.lengths) != 3 || p.lengths[0] != 7*time.Second || p.lengths[1] != 2*time.Second || p.lengths[2] > time.Minute {
+	if len(p.lengths) != 3 || p.lengths[0] != 7*time.Second || p.lengths[1] != 2*time.Second ||
+		p.lengths[2] > time.Minute {
 		t.Errorf("waited %v", p.lengths)
 	}
 }
@@ -146,8 +147,8 @@ func TestReportIsAskedAgain(t *testing.T) {
 func TestWhatIsRefusedIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]http.HandlerFunc{
-		"invalid": problem(400, "invalid_request"), "not found": problem(404, "not_found"), "conflict": problem(409, "conflict"),
-		"HTML": answer("text/html", "<p>Log in"),
+		"invalid": problem(400, "invalid_request"), "not found": problem(404, "not_found"),
+		"conflict": problem(409, "conflict"), "HTML": answer("text/html", "<p>Log in"),
 	} {
 		f := &faults{list: []http.HandlerFunc{refusal}, next: http.NotFoundHandler()}
 		if _, err := connect(t, serve(t, f)).Check(t.Context(), one("alice")); err == nil || f.asked != 1 {
@@ -171,12 +172,13 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 	url := serve(t, newHandler(m))
 	var dialer net.Dialer
 	dials := 0
-	given := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if dials++; dials <= 2 {
-			address = "127.0.0.1:1" // where nobody listens
-		}
-		return dialer.DialContext(ctx, network, address)
-	}}}
+	given := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dials++; dials <= 2 {
+				address = "127.0.0.1:1" // where nobody listens
+			}
+			return dialer.DialContext(ctx, network, address)
+		}}}
 	c := connect(t, url, client.WithHTTPClient(given), client.WithPause((&pauses{}).pause))
 	if d, err := c.Check(t.Context(), one("alice")); err != nil || d.TxnID() != 1 || dials != 3 {
 		t.Errorf("got %+v, %v after %d tries to connect", d, err, dials)
@@ -200,7 +202,8 @@ func TestWhoLeavesIsToldSo(t *testing.T) {
 			}
 			return response, err
 		})}
-		if _, err := connect(t, url, client.WithHTTPClient(given)).Check(ctx, one("alice")); !errors.Is(err, context.Canceled) {
+		if _, err := connect(t, url, client.WithHTTPClient(given)).Check(ctx, one("alice")); !errors.Is(
+			err, context.Canceled) {
 			t.Errorf("%s: got %v", when, err)
 		}
 	}
@@ -234,7 +237,8 @@ func TestCallsEndWithTheirDeadline(t *testing.T) {
 		ctx    context.Context
 		client *client.Client
 	}{
-		"the caller's": {own, connect(t, silent)}, "the client's": {t.Context(), connect(t, silent, client.WithTimeout(50*time.Millisecond))},
+		"the caller's": {own, connect(t, silent)},
+		"the client's": {t.Context(), connect(t, silent, client.WithTimeout(50*time.Millisecond))},
 	} {
 		if _, err := c.client.Check(c.ctx, one("alice")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: check: %v", name, err)

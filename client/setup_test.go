@@ -96,7 +96,8 @@ func problem(status int, code string, headers ...string) http.HandlerFunc {
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(`{"type":"about:blank","title":"A title","status":1,"detail":"the detail.","code":"` + code + `"}`))
+		_, _ = w.Write(
+			[]byte(`{"type":"about:blank","title":"A title","status":1,"detail":"the detail.","code":"` + code + `"}`))
 	}
 }
 

@@ -30,7 +30,9 @@ const (
 // element: without one, the stream was whole. It is that of History, api.ErrTooManyStreams if others export at once, or
 // an error that wraps service.ErrBusy if the stream broke off. The service records the export in zone_audit, under
 // principal, who may be empty. ctx alone bounds how long it may last.
-func (c *Client) Export(ctx context.Context, query service.HistoryQuery, principal string) iter.Seq2[service.Txn, error] {
+func (c *Client) Export(
+	ctx context.Context, query service.HistoryQuery, principal string,
+) iter.Seq2[service.Txn, error] {
 	r := request{action: "export the history", method: http.MethodGet, principal: principal, accept: api.MediaNDJSON}
 	return func(yield func(service.Txn, error) bool) {
 		query.Limit = 1 // of a page, which a stream has not
@@ -141,7 +143,8 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 		cancel(nil)
 		return nil, c.unreached(r, err)
 	}
-	body := &watched{ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch, patience: c.patience(streamSilence)}
+	body := &watched{ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch,
+		patience: c.patience(streamSilence)}
 	switch {
 	case response.StatusCode != http.StatusOK:
 		defer func() { _ = body.Close() }()
@@ -152,7 +155,9 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 		return nil, c.refused(r, response, text)
 	case mediaOf(response) != r.accept:
 		_ = body.Close()
-		return nil, c.unreadable(r, fmt.Sprintf("unexpected answer of type %q: is there a velocityd at this address?", mediaOf(response)))
+		return nil,
+			c.unreadable(
+				r, fmt.Sprintf("unexpected answer of type %q: is there a velocityd at this address?", mediaOf(response)))
 	}
 	return body, nil
 }

@@ -22,7 +22,8 @@ func (c *Client) Tokens(ctx context.Context, l access.Listing) (page []access.Cr
 	if l.OnlyLive {
 		values.Set("live", "true")
 	}
-	answer, err := ask[api.Tokens](ctx, c, request{action: "list tokens", method: http.MethodGet, path: pathTokens + "?" + values.Encode()})
+	answer, err := ask[api.Tokens](
+		ctx, c, request{action: "list tokens", method: http.MethodGet, path: pathTokens + "?" + values.Encode()})
 	return answer.Tokens, answer.Next, err
 }
 
@@ -31,7 +32,8 @@ func (c *Client) Tokens(ctx context.Context, l access.Listing) (page []access.Cr
 // it was revoked before. principal is the caller's name, or empty.
 func (c *Client) RevokeToken(ctx context.Context, id uint64, principal string) error {
 	_, err := c.send(ctx, request{
-		action: fmt.Sprintf("revoke token %d", id), method: http.MethodDelete, path: fmt.Sprintf("%s/%d", pathTokens, id), principal: principal,
+		action: fmt.Sprintf("revoke token %d", id), method: http.MethodDelete, path: fmt.Sprintf("%s/%d", pathTokens, id),
+		principal: principal,
 	})
 	return err
 }

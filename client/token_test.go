@@ -33,7 +33,8 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
 		t.Errorf("a check: %+v, %v", decisions, err)
 	}
-	if who, err := shop.Identity(t.Context(), ""); err != nil || who.IsOpen || who.Name != "shop" || who.Kind != access.KindToken ||
+	if who, err := shop.Identity(t.Context(), ""); err != nil || who.IsOpen || who.Name != "shop" ||
+		who.Kind != access.KindToken ||
 		!slices.Equal(who.Scopes, []access.Scope{access.ScopeCheck}) || who.IsBound() || who.Principal != "shop" {
 		t.Errorf("who it is: %+v, %v", who, err)
 	}
@@ -71,7 +72,8 @@ func TestTokenGoesToTheNamedServiceAlone(t *testing.T) {
 	if given.CheckRedirect != nil {
 		t.Error("the caller's own client was changed")
 	}
-	if _, err := client.New(first, client.WithToken("sec\nret")); !errors.Is(err, service.ErrInvalid) || strings.Contains(err.Error(), "sec") {
+	if _, err := client.New(first, client.WithToken("sec\nret")); !errors.Is(err, service.ErrInvalid) ||
+		strings.Contains(err.Error(), "sec") {
 		t.Errorf("a token of two lines: %v", err)
 	}
 }

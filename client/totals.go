@@ -13,14 +13,17 @@ import (
 // ZoneTotals implements service.TotalsStore.
 func (c *Client) ZoneTotals(ctx context.Context, zoneID int64, query service.TotalsQuery) (service.ZoneTotals, error) {
 	r := request{
-		action: fmt.Sprintf("read the totals of zone %d", zoneID), method: http.MethodGet, path: zonePath(zoneID) + totalsPath(query),
+		action: fmt.Sprintf("read the totals of zone %d", zoneID), method: http.MethodGet,
+		path: zonePath(zoneID) + totalsPath(query),
 	}
 	return askAbout(ctx, c, r, "zone", func(a service.ZoneTotals) bool { return a.ZoneID == zoneID })
 }
 
 // BucketTotals implements service.TotalsStore. The key may be in any spelling that the zone accepts; the answer has it
 // normalised.
-func (c *Client) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
+func (c *Client) BucketTotals(
+	ctx context.Context, bucket service.Bucket, query service.TotalsQuery,
+) (service.BucketTotals, error) {
 	r := request{action: fmt.Sprintf("read the totals of a bucket of zone %d", bucket.ZoneID), method: http.MethodGet}
 	if err := bucket.Validate(); err != nil {
 		return service.BucketTotals{}, fmt.Errorf("%s: %w", r.action, err)

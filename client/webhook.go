@@ -14,7 +14,9 @@ const pathWebhooks = "/v1/webhooks"
 
 // AddWebhook adds a webhook, and returns it with the secret that the service has made, which nobody can read again. The
 // token needs the scope admin. principal is the caller's name, or empty.
-func (c *Client) AddWebhook(ctx context.Context, w webhook.Webhook, principal string) (made webhook.Webhook, secret string, err error) {
+func (c *Client) AddWebhook(
+	ctx context.Context, w webhook.Webhook, principal string,
+) (made webhook.Webhook, secret string, err error) {
 	r := request{action: "add a webhook", method: http.MethodPost, path: pathWebhooks, principal: principal}
 	if err := w.Validate(); err != nil {
 		return made, "", fmt.Errorf("%s: %w", r.action, err)
@@ -54,7 +56,8 @@ func (c *Client) Deliveries(ctx context.Context, id, after uint64) ([]webhook.De
 func (c *Client) Resend(ctx context.Context, id, eventID uint64, principal string) (int, error) {
 	answer, err := ask[api.Resent](ctx, c, request{
 		action: fmt.Sprintf("send the dead deliveries of webhook %d again", id), method: http.MethodPost,
-		path: fmt.Sprintf("%s/%d/resend", pathWebhooks, id), body: api.ResendRequest{EventID: api.ID(eventID)}, principal: principal,
+		path: fmt.Sprintf("%s/%d/resend", pathWebhooks, id), body: api.ResendRequest{EventID: api.ID(eventID)},
+		principal: principal,
 	})
 	return answer.Resent, err
 }

@@ -25,7 +25,9 @@ func (c *Client) Zone(ctx context.Context, id int64) (service.Zone, error) {
 // zone.Revision is ignored: match says which revision must be stored before, and if
 // another one is, the error wraps service.ErrPrecondition. principal is the caller's
 // name for zone_audit, or empty.
-func (c *Client) PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
+func (c *Client) PutZone(
+	ctx context.Context, zone service.Zone, match service.Match, principal string,
+) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
 		return service.Zone{}, fmt.Errorf("write zone %d: %w", zone.ID, err)
 	}
@@ -38,7 +40,8 @@ func (c *Client) PutZone(ctx context.Context, zone service.Zone, match service.M
 // DeleteZone removes a zone and its overrides. Its txns stay.
 func (c *Client) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
 	_, err := c.send(ctx, request{
-		action: fmt.Sprintf("delete zone %d", id), method: http.MethodDelete, path: zonePath(id), principal: principal, match: match,
+		action: fmt.Sprintf("delete zone %d", id), method: http.MethodDelete, path: zonePath(id), principal: principal,
+		match: match,
 	})
 	return err
 }

@@ -14,7 +14,9 @@ var _ service.ZoneReportStore = (*Client)(nil)
 
 // ZoneReport implements service.ZoneReportStore. Of the zone it uses the ID alone. A service makes one report at a
 // time: others wait, and get a service.ErrBusy after 25 seconds.
-func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (c *Client) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	r := request{action: fmt.Sprintf("make a report about zone %d", zone.ID), method: http.MethodGet}
 	if err := query.Validate(); err != nil {
 		return service.ZoneReport{}, fmt.Errorf("%s: %w", r.action, err)
@@ -22,7 +24,8 @@ func (c *Client) ZoneReport(ctx context.Context, zone service.Zone, query servic
 	query = query.WithDefaults()
 	values := url.Values{"since": {query.Since.String()}, "until": {query.Until.String()}}
 	for name, n := range map[string]int64{
-		"users_zone": query.UsersZone, "addresses_zone": query.AddressesZone, "keys": int64(query.Keys), "most_rows": int64(query.MostRows),
+		"users_zone": query.UsersZone, "addresses_zone": query.AddressesZone, "keys": int64(query.Keys),
+		"most_rows":   int64(query.MostRows),
 		"spray_users": int64(query.Spray.Least), "spray_within": service.WholeSeconds(query.Spray.Within.Duration),
 		"sources": int64(query.Sources.Least), "sources_within": service.WholeSeconds(query.Sources.Within.Duration),
 	} {

@@ -172,7 +172,8 @@ func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr
 // speaks only if all that is kept of the time was looked at.
 func (a *attacks) Sentence() string {
 	r := a.First()
-	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID, words.Num(r.Total.Attempts))
+	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID,
+		words.Num(r.Total.Attempts))
 	if a.IsPair() {
 		sentence = a.amount(len(r.Sprays), "address tried many users", "addresses tried many users") +
 			a.amount(len(r.Targets), "user was tried from many addresses", "users were tried from many addresses") + sentence

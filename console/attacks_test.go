@@ -14,7 +14,9 @@ import (
 )
 
 // ZoneReport is that of the store, or ErrBusy.
-func (p *place) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (p *place) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	if p.busy {
 		return service.ZoneReport{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
 	}
@@ -34,7 +36,8 @@ func TestAttackIsNamedAndNumbersLinkToAttempts(t *testing.T) {
 	}
 	b := p.browser(t)
 	status, page := b.get(t, "attacks")
-	if status != http.StatusOK || !strings.Contains(page, "One address tried many users. One user was tried from many addresses.") {
+	if status != http.StatusOK ||
+		!strings.Contains(page, "One address tried many users. One user was tried from many addresses.") {
 		t.Fatalf("the page is %d, %s", status, page)
 	}
 	for text, want := range map[string]int{"5": 5, "11": 11} {
@@ -76,7 +79,8 @@ func TestAttemptsOfOtherZonesHideNoAttack(t *testing.T) {
 		p.ask(t, of(3, "noise"))
 	}
 	_, page := p.browser(t).get(t, "attacks?rows=60")
-	const want = "UTC: One address tried many users. No user was tried from many addresses. 15 attempts of zone 1 found no room, of 30."
+	const want = "UTC: One address tried many users. No user was tried from many addresses. 15 attempts of zone 1 found " +
+		"no room, of 30."
 	if !strings.Contains(page, want) || !strings.Contains(page, "these are all 60 attempts of zones 1 and 2") {
 		t.Errorf("the page says:\n%s", page)
 	}
@@ -90,10 +94,12 @@ func TestPageOfPartialTimeNeverSaysNo(t *testing.T) {
 		p.ask(t, of(1, "late", 2, "192.0.2.1"))
 	}
 	_, page := p.browser(t).get(t, "attacks?rows=4")
-	if regexp.MustCompile(`>No |[.:] No (address|user|key)`).MatchString(page) || !strings.Contains(page, "UTC: 1 attempts of zone 1 found no room, of 2.") {
+	if regexp.MustCompile(`>No |[.:] No (address|user|key)`).MatchString(page) ||
+		!strings.Contains(page, "UTC: 1 attempts of zone 1 found no room, of 2.") {
 		t.Errorf("the page says:\n%s", page)
 	}
-	if n := strings.Count(page, "before was not looked at."); n != 3 || !strings.Contains(page, "newest 4 attempts of zones 1 and 2, from ") {
+	if n := strings.Count(page, "before was not looked at."); n != 3 ||
+		!strings.Contains(page, "newest 4 attempts of zones 1 and 2, from ") {
 		t.Errorf("%d lists say that they are of part of the time:\n%s", n, page)
 	}
 	if strings.Contains(page, "203.0.113.9") || !strings.Contains(page, "attacks?addresses=2&amp;rows=500000") {
@@ -106,7 +112,8 @@ func TestABusyReportNamesNoHeader(t *testing.T) {
 	p := open(t)
 	p.spray(t)
 	p.busy = true
-	if _, page := p.browser(t).get(t, "attacks"); !strings.Contains(page, "There is no report now.") || strings.Contains(page, "Retry-After") {
+	if _, page := p.browser(t).get(t, "attacks"); !strings.Contains(page, "There is no report now.") ||
+		strings.Contains(page, "Retry-After") {
 		t.Errorf("the page says:\n%s", page)
 	}
 }

@@ -36,8 +36,8 @@ type auditRow struct {
 func (v *visit) audit() error {
 	asked := v.r.URL.Query()
 	list := auditList{
-		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"), Within: asked.Get("within"),
-		Subjects: service.AuditSubjects(), Actions: service.AuditActions(),
+		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"),
+		Within: asked.Get("within"), Subjects: service.AuditSubjects(), Actions: service.AuditActions(),
 	}
 	query, err := list.query(asked, v.Now())
 	if err != nil {
@@ -98,7 +98,8 @@ func auditRowOf(e service.AuditEntry) auditRow {
 // deedInWords returns what an entry says was done.
 func deedInWords(e service.AuditEntry) string {
 	done := map[string]string{
-		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported", "erase": "erased",
+		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",
+		"erase": "erased",
 	}[e.Action]
 	switch e.Subject {
 	case "bucket":

@@ -31,7 +31,8 @@ func (p *place) AuditEntries(ctx context.Context, q service.AuditQuery) (service
 
 // state is a row of a zone as the audit has it.
 func state(rate int) json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`{"id":1,"description":"login","rate":%d,"window":60,"period":"none","period_offset":0,"period_anchor":1,
+	return json.RawMessage(
+		fmt.Sprintf(`{"id":1,"description":"login","rate":%d,"window":60,"period":"none","period_offset":0,"period_anchor":1,
 		"mode":"enforce","counts":"failures","reserve_ttl":null,"reset_on_success":1,"concurrent":0,"repeat_secret":"count","lockout":0,
 		"lockout_factor":2.00,"lockout_max":86400,"lockout_decay":86400,"key_kind":"username","key_form":"clear","ipv4_prefix":32,
 		"ipv6_prefix":64,"on_failure":"error","record_blocked":0,"keep_days":0,"totals":0,"revision":%d}`, rate, rate))
@@ -44,11 +45,15 @@ func audited(t *testing.T) *place {
 	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
 	at := time.Date(2020, 11, 27, 10, 0, 0, 0, time.UTC)
 	p.audit = []service.AuditEntry{
-		{ID: 9, At: service.At(at), Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1, Before: state(9), After: state(50)},
-		{ID: 8, At: service.At(at), Account: "root@localhost", Subject: "override", Action: "delete", ZoneID: 1, OverrideID: 3, Before: json.RawMessage(
-			`{"bucket_key":"alice","prefix":null,"action":"limit","rate":7,"window":null,"period_anchor":null,"expires_at":null,"reason":"VIP","created_by":"ann"}`)},
-		{ID: 7, At: service.At(at), Principal: "carol", Reason: "ticket 4711", Subject: "zone", Action: "update", ZoneID: 1, Before: state(5), After: state(9)},
-		{ID: 6, At: service.At(at), Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1, After: json.RawMessage(`{"bucket_key":"bob"}`)},
+		{ID: 9, At: service.At(at), Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1,
+			Before: state(9), After: state(50)},
+		{ID: 8, At: service.At(at), Account: "root@localhost", Subject: "override", Action: "delete", ZoneID: 1,
+			OverrideID: 3, Before: json.RawMessage(
+				`{"bucket_key":"alice","prefix":null,"action":"limit","rate":7,"window":null,"period_anchor":null,"expires_at":null,"reason":"VIP","created_by":"ann"}`)},
+		{ID: 7, At: service.At(at), Principal: "carol", Reason: "ticket 4711", Subject: "zone", Action: "update", ZoneID: 1,
+			Before: state(5), After: state(9)},
+		{ID: 6, At: service.At(at), Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1,
+			After: json.RawMessage(`{"bucket_key":"bob"}`)},
 		{ID: 5, At: service.At(at), Principal: "carol", Subject: "zone", Action: "insert", ZoneID: 1, After: state(5)},
 	}
 	return p
@@ -57,7 +62,8 @@ func audited(t *testing.T) *place {
 func TestTheAuditTellsWhoDidWhatAndWhy(t *testing.T) {
 	t.Parallel()
 	b := audited(t).browser(t)
-	page := b.gets(t, "audit", http.StatusOK, "carol", "ticket 4711", "changed a zone", "deleted override 3", "released a key", "&lt;img", "root@localhost", `<bdi class="key">9</bdi>`)
+	page := b.gets(t, "audit", http.StatusOK, "carol", "ticket 4711", "changed a zone", "deleted override 3",
+		"released a key", "&lt;img", "root@localhost", `<bdi class="key">9</bdi>`)
 	lacks(t, page, "<img", "keys/bob")
 	page = b.gets(t, "audit?by=carol&subject=bucket&action=release&zone=1", http.StatusOK, "released a key")
 	lacks(t, page, "changed a zone")
@@ -73,9 +79,11 @@ func TestZoneIsPutBackAsBeforeChange(t *testing.T) {
 	t.Parallel()
 	p := audited(t)
 	b := p.browser(t)
-	page := b.gets(t, "zones/1/versions", http.StatusOK, "Put back…", `/console/zones/1/versions/7"`, `<del>5</del>`, `<ins>9</ins>`)
+	page := b.gets(t, "zones/1/versions", http.StatusOK, "Put back…", `/console/zones/1/versions/7"`, `<del>5</del>`,
+		`<ins>9</ins>`)
 	lacks(t, page, "versions/5\"", "released")
-	b.gets(t, "zones/1/versions/7", http.StatusOK, "<del>50</del>", "<ins>5</ins>", "These overrides come back", "alice", "Limit 7", `name="revision" value="1"`)
+	b.gets(t, "zones/1/versions/7", http.StatusOK, "<del>50</del>", "<ins>5</ins>", "These overrides come back", "alice",
+		"Limit 7", `name="revision" value="1"`)
 	form := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
 	for field, wrong := range map[string]string{"revision": "2", "typed": "11", "reason": ""} {
 		tried := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
@@ -103,12 +111,14 @@ func TestDeletedZoneIsRestoredAbsentOneIsNot(t *testing.T) {
 	}
 	b := p.browser(t)
 	b.gets(t, "zones/1/versions/5", http.StatusConflict)
-	for path, status := range map[string]int{"zones/1/versions/4": 404, "zones/2/versions/9": 404, "zones/0/versions": 404, "zones/99999999999/versions": 404} {
+	for path, status := range map[string]int{"zones/1/versions/4": 404, "zones/2/versions/9": 404, "zones/0/versions": 404,
+		"zones/99999999999/versions": 404} {
 		if got, _ := b.get(t, path); got != status {
 			t.Errorf("%s is answered with %d", path, got)
 		}
 	}
-	b.posts(t, "zones/1/versions/9", url.Values{"revision": {"0"}, "typed": {"1"}, "reason": {"by mistake"}}, http.StatusOK, "The zone is as it was")
+	b.posts(t, "zones/1/versions/9", url.Values{"revision": {"0"}, "typed": {"1"}, "reason": {"by mistake"}},
+		http.StatusOK, "The zone is as it was")
 	if zone, err := p.Zone(t.Context(), 1); err != nil || zone.Rate != 9 {
 		t.Errorf("the zone is %+v, %v", zone, err)
 	}

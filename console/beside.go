@@ -59,7 +59,8 @@ func besideOf(page service.HistoryPage) beside {
 			if !isKnown {
 				place = len(found.All)
 				places[t.Bucket] = place
-				found.All = append(found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
+				found.All = append(
+					found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
 			}
 			n := &found.All[place]
 			n.Checks++
@@ -95,7 +96,8 @@ func (v *visit) besideKey() error {
 		return err
 	}
 	query, all := f.query, service.HistoryPage{}
-	query.Zones, query.Keys, query.Limit, query.WithOthers = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage, true
+	query.Zones, query.Keys, query.Limit, query.WithOthers = []int64{bucket.ZoneID}, []string{bucket.Key},
+		service.MaxHistoryPage, true
 	for {
 		page, err := v.api.History(v.r.Context(), query)
 		if err != nil {

@@ -65,7 +65,8 @@ func New(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"), origins: http.NewCrossOriginProtection()}
+	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
+		origins: http.NewCrossOriginProtection()}
 	c.spelling = newSpelling()
 	return c.onFirstUse(), nil
 }
@@ -77,7 +78,8 @@ func (c *console) onFirstUse() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pages, err := ready()
 		if err != nil {
-			http.Error(w, "The console has no pages. This is a fault of the program, which its log names.", http.StatusInternalServerError)
+			http.Error(w, "The console has no pages. This is a fault of the program, which its log names.",
+				http.StatusInternalServerError)
 			c.Logger.ErrorContext(r.Context(), "the console has no pages", slog.String("error", err.Error()))
 			return
 		}
@@ -158,5 +160,6 @@ func (c *console) visits() map[string]func(*visit) error {
 
 // unknown answers for a path that is not a page.
 func (v *visit) unknown() error {
-	return v.fail(http.StatusNotFound, "There is no such page.", "The address is wrong, or the page has moved. The menu above leads to all pages.")
+	return v.fail(http.StatusNotFound, "There is no such page.",
+		"The address is wrong, or the page has moved. The menu above leads to all pages.")
 }

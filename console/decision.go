@@ -33,13 +33,14 @@ type decision struct {
 func (v *visit) txn() error {
 	id, err := strconv.ParseUint(v.r.PathValue("id"), 10, 64)
 	if err != nil || id == 0 {
-		return v.fail(http.StatusNotFound, "This is no txn id.", "A txn id is a whole number. The search takes it in any spelling.")
+		return v.fail(http.StatusNotFound, "This is no txn id.",
+			"A txn id is a whole number. The search takes it in any spelling.")
 	}
 	d := decision{Names: map[int64]string{}}
 	if d.Explanation, err = v.api.Explain(v.r.Context(), id); errors.Is(err, service.ErrNotFound) {
 		return v.fail(http.StatusNotFound, "There is no such attempt.",
-			"The id is wrong, or the retention of its zone has removed the attempt, or its check named zones that are not yours, too. "+
-				"Search for the key: its page shows the attempts that are left.")
+			"The id is wrong, or the retention of its zone has removed the attempt, or its check named zones that are not "+
+				"yours, too. Search for the key: its page shows the attempts that are left.")
 	} else if err != nil {
 		return err
 	}

@@ -17,9 +17,11 @@ func TestADecisionSaysWhyAndWhatCounted(t *testing.T) {
 	if status != http.StatusOK {
 		t.Errorf("a decision is answered with %d", status)
 	}
-	contains(t, words(page), "Blocked: 1 of 1 attempts since", "The window, as it was", "Blocked · by another limit", "Login per address", "203.0.113.9",
+	contains(t, words(page), "Blocked: 1 of 1 attempts since", "The window, as it was", "Blocked · by another limit",
+		"Login per address", "203.0.113.9",
 		"login-2", "1 attempt in 1 h", "As JSON", "The key now", "Locked")
-	contains(t, page, `class="hit"`, `class="in"`, "1 attempts counted between", `href="/console/txns/1"`, `rel="prev"`, `data-copy="#json"`, "&#34;summary&#34;")
+	contains(t, page, `class="hit"`, `class="in"`, "1 attempts counted between", `href="/console/txns/1"`, `rel="prev"`,
+		`data-copy="#json"`, "&#34;summary&#34;")
 	p.browser(t).gets(t, "txns/1", http.StatusOK, "Allowed: it was attempt 1 of 1", "No earlier attempt counted")
 }
 

@@ -49,7 +49,8 @@ func (v *visit) deed() (ctx context.Context, bucket service.Bucket, reason strin
 	}
 	reason = v.r.PostForm.Get("reason")
 	if service.ValidateReason(reason) != nil {
-		return nil, bucket, "", wrong("Say why, in 1 to 255 characters on one line: the reason stands in the audit under your name.")
+		return nil, bucket, "",
+			wrong("Say why, in 1 to 255 characters on one line: the reason stands in the audit under your name.")
 	}
 	return service.WithReason(v.r.Context(), reason), bucket, reason, nil
 }

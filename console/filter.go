@@ -37,7 +37,8 @@ func decisions() map[string]func(*service.HistoryQuery) {
 
 // outcomes are the choices of the filter by outcome.
 func outcomes() map[string]service.Outcome {
-	return map[string]service.Outcome{"success": service.OutcomeSuccess, "failure": service.OutcomeFailure, api.OutcomeNone: ""}
+	return map[string]service.Outcome{"success": service.OutcomeSuccess, "failure": service.OutcomeFailure,
+		api.OutcomeNone: ""}
 }
 
 // lengths are the choices of the filter by age.
@@ -127,7 +128,8 @@ func parseTime(text string) (at time.Time, err error) {
 // badFilter is the problem of a filter that cannot be read.
 func badFilter(name string) error {
 	sentences := map[string]string{
-		"key":        "The key in this address was sealed by a console that has ended, or for another one. Search for the key again.",
+		"key": "The key in this address was sealed by a console that has ended, or for another one. Search for the " +
+			"key again.",
 		"until":      "The end of the time must be behind its begin, and both must be like 2026-08-24T09:15:00, in UTC.",
 		"since":      "The begin of the time must be like 2026-08-24T09:15:00, in UTC.",
 		"attempt_id": "An attempt id has 1 to 64 printable characters of ASCII.",

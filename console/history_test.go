@@ -17,7 +17,8 @@ import (
 // ask asks for attempts, one after the other.
 func (p *place) ask(t *testing.T, checks ...service.Check) []service.Decision {
 	t.Helper()
-	decisions, err := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}).CheckAll(t.Context(), checks)
+	decisions,
+		err := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}).CheckAll(t.Context(), checks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,8 @@ func (p *place) ask(t *testing.T, checks ...service.Check) []service.Decision {
 // of returns a check of buckets: a zone, a key, and so on.
 func of(zonesAndKeys ...any) (check service.Check) {
 	for i := 0; i < len(zonesAndKeys); i += 2 {
-		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: int64(zonesAndKeys[i].(int)), Key: zonesAndKeys[i+1].(string)})
+		check.Buckets = append(
+			check.Buckets, service.Bucket{ZoneID: int64(zonesAndKeys[i].(int)), Key: zonesAndKeys[i+1].(string)})
 	}
 	return check
 }
@@ -58,12 +60,14 @@ func TestTheFiltersInTheAddressChooseTheAttempts(t *testing.T) {
 	named := of(1, "carol")
 	named.AttemptID = "login-7"
 	decisions := p.ask(t, of(1, "alice"), of(1, "alice"), of(2, "bob"), named)
-	if _, err := p.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeFailure}}); err != nil {
+	if _, err := p.ReportAll(
+		t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeFailure}}); err != nil {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
 	for query, want := range map[string]int{
-		"": 4, "zone=1": 3, "zone=2": 1, "zone=": 4, "blocked=true": 1, "blocked=false": 3, "blocked=would_be": 1, "outcome=failure": 1,
+		"": 4, "zone=1": 3, "zone=2": 1, "zone=": 4, "blocked=true": 1, "blocked=false": 3, "blocked=would_be": 1,
+		"outcome=failure": 1,
 		"outcome=success": 0, "outcome=none": 3, "attempt_id=login-7": 1, "within=hour": 4, "since=2020-01-01T00:00": 4,
 		"until=2020-01-01T00:00:00": 0, "zone=1&blocked=false&within=day": 2, "live=on": 4,
 	} {
@@ -76,8 +80,8 @@ func TestTheFiltersInTheAddressChooseTheAttempts(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"zone=x", "zone=0", "blocked=maybe", "outcome=x", "within=x", "since=x", "key=x", "before=x", "block=true", "zone=1&zone=2",
-		"attempt_id=%00", "since=2026-01-02T00:00:00&until=2026-01-01T00:00:00",
+		"zone=x", "zone=0", "blocked=maybe", "outcome=x", "within=x", "since=x", "key=x", "before=x", "block=true",
+		"zone=1&zone=2", "attempt_id=%00", "since=2026-01-02T00:00:00&until=2026-01-01T00:00:00",
 	} {
 		if status, page := b.get(t, "history?"+query); status != http.StatusBadRequest || rows(page) != 0 {
 			t.Errorf("%q is answered with %d and %d attempts", query, status, rows(page))
@@ -103,7 +107,8 @@ func TestKeyFilterIsSealedAndKeepsItsZone(t *testing.T) {
 		t.Fatalf("the link to the attempts of an address is %s", path)
 	}
 	status, page := b.get(t, path)
-	if status != http.StatusOK || rows(page) != 16 || !strings.Contains(page, ">192.0.2.7</bdi>") || !strings.Contains(page, ">user-15</bdi>") {
+	if status != http.StatusOK || rows(page) != 16 || !strings.Contains(page, ">192.0.2.7</bdi>") ||
+		!strings.Contains(page, ">user-15</bdi>") {
 		t.Errorf("%s is answered with %d and %d attempts", path, status, rows(page))
 	}
 	if strings.Contains(page, `href="/console/history?key=192`) {
@@ -139,7 +144,8 @@ func TestExportHoldsFilteredTxnsAndIsAudited(t *testing.T) {
 	carol.logIn(t)
 	dave.logIn(t)
 	status, text := carol.get(t, "history.csv?blocked=true&live=on&before=1")
-	if lines := strings.Split(strings.TrimSpace(text), "\r\n"); status != http.StatusOK || len(lines) != 2 || !strings.Contains(lines[1], `"alice"`) {
+	if lines := strings.Split(strings.TrimSpace(text), "\r\n"); status != http.StatusOK || len(lines) != 2 ||
+		!strings.Contains(lines[1], `"alice"`) {
 		t.Errorf("the export is %d, %q", status, text)
 	}
 	answer, err := carol.http.Get(p.server.URL + console.Path + "history.ndjson?blocked=false")
@@ -147,7 +153,8 @@ func TestExportHoldsFilteredTxnsAndIsAudited(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	if kept := answer.Header.Get("Content-Disposition"); !strings.HasPrefix(kept, `attachment; filename="attempts-`) || answer.StatusCode != http.StatusOK {
+	if kept := answer.Header.Get("Content-Disposition"); !strings.HasPrefix(kept, `attachment; filename="attempts-`) ||
+		answer.StatusCode != http.StatusOK {
 		t.Errorf("NDJSON is answered with %d, as %q", answer.StatusCode, kept)
 	}
 	var names []string

@@ -86,12 +86,14 @@ func TestLoginShowsWithoutDatabaseAndPagesSaySo(t *testing.T) {
 	b := p.person(t, "carol", access.ScopeAdmin)
 	b.gets(t, "login", http.StatusOK, "<h1>Log in</h1>")
 	b.tryLogIn(t)
-	for _, path := range []string{"", "history", "history.csv", "locked", "zones", "overrides", "audit", "tokens", "health", "health/doctor", "txns/1"} {
+	for _, path := range []string{"", "history", "history.csv", "locked", "zones", "overrides", "audit", "tokens",
+		"health", "health/doctor", "txns/1"} {
 		status, page := b.get(t, path)
 		if path == "health/doctor" && status == http.StatusOK {
 			continue // it says that the examination is not over
 		}
-		if status != http.StatusServiceUnavailable || !strings.Contains(page, "<h1>This cannot be answered now.</h1>") || strings.Contains(page, "http://velocityd") {
+		if status != http.StatusServiceUnavailable || !strings.Contains(page, "<h1>This cannot be answered now.</h1>") ||
+			strings.Contains(page, "http://velocityd") {
 			t.Errorf("%q is answered with %d, %s", path, status, page)
 		}
 	}
@@ -108,7 +110,8 @@ func TestDeedLeadsToPathBelowConsole(t *testing.T) {
 	if bucket == nil {
 		t.Fatalf("the page is %s", page)
 	}
-	led := b.location(t, http.MethodPost, "keys/..%2f..%2f%0d%0aSet-Cookie:x/release", url.Values{"bucket": {bucket[1]}, "reason": {"x"}})
+	led := b.location(t, http.MethodPost, "keys/..%2f..%2f%0d%0aSet-Cookie:x/release",
+		url.Values{"bucket": {bucket[1]}, "reason": {"x"}})
 	if !strings.HasPrefix(led, console.Path+"keys/..%2F..%2F%0D%0ASet-Cookie:x?") {
 		t.Errorf("it leads to %q", led)
 	}
@@ -140,8 +143,10 @@ func TestOddPathsAndMethodsAreExplainedOrRefused(t *testing.T) {
 	p := open(t)
 	b := p.browser(t)
 	for path, wanted := range map[string]int{
-		"keys/garbage": 404, "keys/%00": 404, "keys/" + strings.Repeat("A", 5000): 404, "search?key=garbage": 404, "history?key=x": 400, "zones/99999999999999999999": 404,
-		"zones/0": 404, "zones/-1": 404, "txns/0": 404, "txns/18446744073709551616": 404, "overrides/1/x": 404, "nothing;x": 404, "a%2f..%2fb": 404,
+		"keys/garbage": 404, "keys/%00": 404, "keys/" + strings.Repeat("A", 5000): 404, "search?key=garbage": 404,
+		"history?key=x": 400, "zones/99999999999999999999": 404,
+		"zones/0": 404, "zones/-1": 404, "txns/0": 404, "txns/18446744073709551616": 404, "overrides/1/x": 404,
+		"nothing;x": 404, "a%2f..%2fb": 404,
 		"tokens?after=18446744073709551615": 200, "history?since=9999-99-99T00:00": 400, "static/..%2fconsole.go": 404,
 	} {
 		status, page := b.get(t, path)
@@ -149,7 +154,8 @@ func TestOddPathsAndMethodsAreExplainedOrRefused(t *testing.T) {
 			t.Errorf("%s is answered with %d, want %d: %.300s", path, status, wanted, page)
 		}
 	}
-	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions, http.MethodTrace} {
+	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions,
+		http.MethodTrace} {
 		if status, _ := b.ask(t, method, "zones", nil); status != http.StatusMethodNotAllowed {
 			t.Errorf("%s is answered with %d", method, status)
 		}
@@ -161,14 +167,17 @@ func TestKeysAndZoneNamesAreOnlyText(t *testing.T) {
 	const name, key = "users\u202e</script><b>", `"><img src=x onerror=alert(1)>'{{.}}` + "\u202e\u200b"
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Description: name, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Totals: true})
-	p.SetZone(t, service.Zone{ID: 2, Description: name, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	p.SetZone(
+		t, service.Zone{ID: 2, Description: name, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	p.attempt(t, "", user(key), host("192.0.2.1"))
 	p.attempt(t, "", user(key), host("192.0.2.1"))
 	b := p.browser(t)
 	found, _ := b.search(t, key)
-	for _, path := range []string{"", "history", "locked", "locked?zone=1", "attacks", "zones", "zones/1", "overrides", "audit", found, "txns/1", "search"} {
+	for _, path := range []string{"", "history", "locked", "locked?zone=1", "attacks", "zones", "zones/1", "overrides",
+		"audit", found, "txns/1", "search"} {
 		status, page := b.get(t, path)
-		if status != http.StatusOK || strings.ContainsAny(page, "\u202e\u200b") || strings.Contains(page, "</script><b>") || strings.Contains(page, "<img") {
+		if status != http.StatusOK || strings.ContainsAny(page, "\u202e\u200b") || strings.Contains(page, "</script><b>") ||
+			strings.Contains(page, "<img") {
 			t.Errorf("%s is answered with %d, %s", path, status, page)
 		}
 	}
@@ -177,7 +186,8 @@ func TestKeysAndZoneNamesAreOnlyText(t *testing.T) {
 func TestOlderBrowserNamesFormSourceByOrigin(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden, "https://evil.example": http.StatusForbidden} {
+	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden,
+		"https://evil.example": http.StatusForbidden} {
 		b := p.browser(t)
 		b.header = http.Header{"Sec-Fetch-Site": {}, "Origin": {origin}}
 		b.posts(t, "search", url.Values{"text": {""}}, wanted)

@@ -18,8 +18,9 @@ type spelling struct{ txn, uuid *regexp.Regexp }
 // thousands; a point there would make an IPv4 address an id. A UUID may lack its dashes.
 func newSpelling() spelling {
 	return spelling{
-		txn:  regexp.MustCompile(`^(?i:txn)?[ :]*#? ?(\d+|\d{1,3}(?:[ ,'’_]\d{3})+)$`),
-		uuid: regexp.MustCompile(`^(?i:urn:uuid:)?\{?([[:xdigit:]]{8})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{12})\}?$`),
+		txn: regexp.MustCompile(`^(?i:txn)?[ :]*#? ?(\d+|\d{1,3}(?:[ ,'’_]\d{3})+)$`),
+		uuid: regexp.MustCompile(
+			`^(?i:urn:uuid:)?\{?([[:xdigit:]]{8})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{12})\}?$`),
 	}
 }
 

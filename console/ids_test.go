@@ -12,8 +12,8 @@ func TestTxnIDsAreReadInPastedSpellings(t *testing.T) {
 	t.Parallel()
 	s := newSpelling()
 	for _, text := range []string{
-		"48213", "#48213", "  48213\n", "# 48213", "48 213", "48,213", "48'213", "48’213", "48_213", "48\u202f213", "48\u2009213", "48\u00a0213",
-		"４８２１３", "＃４８２１３", "txn 48213", "TXN #48213", "txn: 48,213", "048213",
+		"48213", "#48213", "  48213\n", "# 48213", "48 213", "48,213", "48'213", "48’213", "48_213", "48\u202f213",
+		"48\u2009213", "48\u00a0213", "４８２１３", "＃４８２１３", "txn 48213", "TXN #48213", "txn: 48,213", "048213",
 	} {
 		if id, ok := s.txnID(text); !ok || id != 48213 {
 			t.Errorf("%q is read as %d, %t", text, id, ok)
@@ -22,7 +22,8 @@ func TestTxnIDsAreReadInPastedSpellings(t *testing.T) {
 	if id, ok := s.txnID("18 446 744 073 709 551 615"); !ok || id != 18446744073709551615 {
 		t.Errorf("the highest id is read as %d, %t", id, ok)
 	}
-	for _, text := range []string{"", "0", "#", "-1", "1.5", "203.113.100.200", "1e3", "4 8213", "48,21", "18446744073709551616", "alice", "0x1f", "٤٢"} {
+	for _, text := range []string{"", "0", "#", "-1", "1.5", "203.113.100.200", "1e3", "4 8213", "48,21",
+		"18446744073709551616", "alice", "0x1f", "٤٢"} {
 		if id, ok := s.txnID(text); ok {
 			t.Errorf("%q is read as %d", text, id)
 		}

@@ -83,7 +83,8 @@ func (v *visit) tell(k *keyPage) (err error) {
 	if len(k.Txns) > 0 {
 		k.Spans = figure.Spans()
 		now := k.Zones[0].Peek.At.Time
-		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt.Time), now.Sub(k.Txns[len(k.Txns)-1].CreatedAt.Time))
+		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt.Time),
+			now.Sub(k.Txns[len(k.Txns)-1].CreatedAt.Time))
 		k.Line = figure.NewTimeline(now, k.Span, k.drawn())
 	}
 	k.Beside = k.beside()
@@ -104,7 +105,8 @@ func (k keyPage) beside() beside {
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []figure.Zone) {
 	for _, z := range k.Zones {
-		zones = append(zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
+		zones = append(
+			zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
 	}
 	return zones
 }
@@ -201,8 +203,8 @@ const mostLocks = 50
 func (v *visit) locks(s standing) (locks []figure.Span, err error) {
 	bucket := s.Peek.Bucket
 	page, err := v.api.Events(v.r.Context(), event.Query{
-		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key},
-		Order: service.NewestFirst, Limit: mostLocks,
+		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID},
+		Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: mostLocks,
 	})
 	slices.Reverse(page.Events)
 	for _, e := range page.Events {

@@ -22,9 +22,11 @@ func host(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key
 func (p *place) guardLogins(t *testing.T) {
 	t.Helper()
 	p.SetZone(t, service.Zone{
-		ID: 1, Description: "Login per user", Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}, Totals: true,
+		ID: 1, Description: "Login per user", Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername}, Totals: true,
 	})
-	p.SetZone(t, service.Zone{ID: 2, Description: "Login per address", Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	p.SetZone(t, service.Zone{ID: 2, Description: "Login per address", Rate: 9, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP}})
 }
 
 // attempt asks whether an attempt may pass, and returns its decision.
@@ -58,7 +60,8 @@ func TestSearchFindsDecisionByIDInAnySpelling(t *testing.T) {
 	p.guardLogins(t)
 	p.attempt(t, "5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f", user("alice"))
 	b := p.browser(t)
-	for _, text := range []string{"1", " #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F", "{5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f}"} {
+	for _, text := range []string{"1", " #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F",
+		"{5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f}"} {
 		if path, page := b.search(t, text); path != "txns/1" || !strings.Contains(page, "<h1>Decision") {
 			t.Errorf("%q leads to %s", text, path)
 		}
@@ -75,7 +78,8 @@ func TestSearchLeadsToKeyAndTellsItsFolding(t *testing.T) {
 	if !strings.HasPrefix(path, "keys/") || !strings.Contains(words(page), "kept as alice in Login per user") {
 		t.Errorf("%s: %s", path, page)
 	}
-	if path, page := b.search(t, "::ffff:203.0.113.9"); !strings.HasPrefix(path, "keys/") || !strings.Contains(page, `kept as <bdi class="key">203.0.113.9</bdi>`) {
+	if path, page := b.search(t, "::ffff:203.0.113.9"); !strings.HasPrefix(path, "keys/") ||
+		!strings.Contains(page, `kept as <bdi class="key">203.0.113.9</bdi>`) {
 		t.Errorf("%s: %s", path, page)
 	}
 }
@@ -86,7 +90,8 @@ func TestAmbiguousSearchShowsAllMeanings(t *testing.T) {
 	p.guardLogins(t)
 	p.attempt(t, "", user("1"))
 	path, page := p.browser(t).search(t, "1")
-	if !strings.HasPrefix(path, "search?key=") || !strings.Contains(page, "As a txn id") || !strings.Contains(page, "As a key") {
+	if !strings.HasPrefix(path, "search?key=") || !strings.Contains(page, "As a txn id") ||
+		!strings.Contains(page, "As a key") {
 		t.Errorf("%s: %s", path, page)
 	}
 }
@@ -96,7 +101,8 @@ func TestASearchWithoutAResultTeaches(t *testing.T) {
 	p := open(t)
 	p.guardLogins(t)
 	_, page := p.browser(t).search(t, "Nobody")
-	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "Login per address takes no such key", "remembered attempt")
+	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "Login per address takes no such key",
+		"remembered attempt")
 	far := regexp.MustCompile(`search\?key=[^"]*far=1`).FindString(page)
 	p.browser(t).gets(t, strings.ReplaceAll(far, "&amp;", "&"), http.StatusOK, "no recorded attempt either")
 	if _, page := p.browser(t).search(t, "x\x00"); !strings.Contains(page, "U+0000") {
@@ -112,7 +118,8 @@ func TestNoKeyStandsInAnAddress(t *testing.T) {
 	p.attempt(t, "", user("alice@example.org"), host("203.0.113.9"))
 	path, page := p.browser(t).search(t, "Alice@Example.org")
 	_, decision := p.browser(t).get(t, "txns/1")
-	for _, address := range append(regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllString(page+decision, -1), path) {
+	for _, address := range append(regexp.MustCompile(`(?:href|action|src)="([^"]*)"`).FindAllString(page+decision, -1),
+		path) {
 		if lower := strings.ToLower(address); strings.Contains(lower, "alice") || strings.Contains(lower, "203.0.113") {
 			t.Errorf("a key stands in %s", address)
 		}
@@ -123,14 +130,18 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
-	p.SetZone(t, service.Zone{ID: 3, Description: "Resets", Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-	p.SetZone(t, service.Zone{ID: 4, Description: "Unused", Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	p.SetZone(t, service.Zone{ID: 3, Description: "Resets", Rate: 3, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername}})
+	p.SetZone(t, service.Zone{ID: 4, Description: "Unused", Rate: 3, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername}})
 	p.attempt(t, "", user("alice"), host("203.0.113.9"))
 	p.attempt(t, "", user("alice"), host("192.0.2.1"))
 	p.attempt(t, "", service.Bucket{ZoneID: 3, Key: "alice"})
 	_, page := p.browser(t).search(t, "alice")
-	contains(t, words(page), "Locked in Login per user", "Lock ends", "1 of 1", "1 of 3", "Never seen in", "Unused", "3 checks, since", "Blocked · lock begins")
-	contains(t, page, "data-until", `>203.0.113.9</bdi></a>`, `>192.0.2.1</bdi></a>`, `class="lock"`, ">2</dd><dt>Allowed</dt><dd>1<",
+	contains(t, words(page), "Locked in Login per user", "Lock ends", "1 of 1", "1 of 3", "Never seen in", "Unused",
+		"3 checks, since", "Blocked · lock begins")
+	contains(t, page, "data-until", `>203.0.113.9</bdi></a>`, `>192.0.2.1</bdi></a>`, `class="lock"`,
+		">2</dd><dt>Allowed</dt><dd>1<",
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
@@ -149,22 +160,31 @@ func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		form.Set("bucket", bucket)
 		return b.post(t, path+"/"+deed, form)
 	}
-	if status, page := do("release", url.Values{"reason": {" "}}); status != http.StatusBadRequest || !strings.Contains(page, "Say why") {
+	if status, page := do("release", url.Values{"reason": {" "}}); status != http.StatusBadRequest ||
+		!strings.Contains(page, "Say why") {
 		t.Errorf("without a reason: %d, %s", status, page)
 	}
-	if status, page := do("release", url.Values{"reason": {"T-1"}}); status != http.StatusOK || !strings.Contains(page, "The buckets are released") {
+	if status, page := do("release", url.Values{"reason": {"T-1"}}); status != http.StatusOK ||
+		!strings.Contains(page, "The buckets are released") {
 		t.Errorf("release: %d, %s", status, page)
 	}
-	if _, page := do("override", url.Values{"action": {"limit"}, "rate": {"7"}, "lasts": {"3600"}, "reason": {"T-2"}}); !strings.Contains(page, "Limit 7<") {
+	if _,
+		page := do("override", url.Values{"action": {"limit"}, "rate": {"7"}, "lasts": {"3600"},
+		"reason": {"T-2"}}); !strings.Contains(page, "Limit 7<") {
 		t.Errorf("limit: %s", page)
 	}
-	if status, _ := do("override", url.Values{"action": {"allow"}, "lasts": {"never"}, "reason": {"T-3"}}); status != http.StatusConflict {
+	if status,
+		_ := do(
+		"override", url.Values{"action": {"allow"}, "lasts": {"never"}, "reason": {"T-3"}}); status != http.StatusConflict {
 		t.Errorf("a second override is answered with %d", status)
 	}
-	if _, page := do("override", url.Values{"override": {"1"}, "action": {"deny"}, "lasts": {"until"}, "until": {"2190-01-01T00:00"}, "reason": {"T-3"}}); !strings.Contains(page, "Always deny</span>") {
+	if _,
+		page := do("override", url.Values{"override": {"1"}, "action": {"deny"}, "lasts": {"until"},
+		"until": {"2190-01-01T00:00"}, "reason": {"T-3"}}); !strings.Contains(page, "Always deny</span>") {
 		t.Errorf("deny: %s", page)
 	}
-	if _, page := do("drop", url.Values{"override": {"1"}, "reason": {"T-4"}}); !strings.Contains(page, "The override was deleted") {
+	if _, page := do("drop", url.Values{"override": {"1"}, "reason": {"T-4"}}); !strings.Contains(
+		page, "The override was deleted") {
 		t.Errorf("drop: %s", page)
 	}
 	var stands []string
@@ -213,7 +233,8 @@ func TestReaderIsShownDeedsOfOwnScopesAlone(t *testing.T) {
 	desk := p.person(t, "hal", access.ScopePeek, access.ScopeHistory, access.ScopeRelease)
 	looker := p.person(t, "lou", access.ScopePeek)
 	caller := p.person(t, "cal", access.ScopeCheck)
-	for b, want := range map[*browser][]bool{analyst: {false, false, true}, desk: {true, false, true}, looker: {false, false, false}} {
+	for b, want := range map[*browser][]bool{analyst: {false, false, true}, desk: {true, false, true},
+		looker: {false, false, false}} {
 		b.logIn(t)
 		path, page := b.search(t, "alice")
 		for i, text := range []string{"Release…", "Allow, deny or limit…", "Newest attempts"} {
@@ -222,12 +243,14 @@ func TestReaderIsShownDeedsOfOwnScopesAlone(t *testing.T) {
 			}
 		}
 		bucket := regexp.MustCompile(`keys/([^/"]+)`).FindStringSubmatch(path)[1]
-		if status, _ := b.post(t, path+"/override", url.Values{"bucket": {bucket}, "action": {"allow"}, "lasts": {"never"}, "reason": {"x"}}); status == http.StatusOK {
+		if status, _ := b.post(t, path+"/override",
+			url.Values{"bucket": {bucket}, "action": {"allow"}, "lasts": {"never"}, "reason": {"x"}}); status == http.StatusOK {
 			t.Error("an override was made without the scope")
 		}
 	}
 	caller.logIn(t)
-	if _, page := caller.search(t, "alice"); strings.Contains(page, "never seen") || !strings.Contains(page, "takes the scope <code>peek</code>") {
+	if _, page := caller.search(t, "alice"); strings.Contains(page, "never seen") ||
+		!strings.Contains(page, "takes the scope <code>peek</code>") {
 		t.Errorf("a caller is shown %s", page)
 	}
 	caller.gets(t, "txns/1", http.StatusForbidden)

@@ -94,7 +94,8 @@ func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedLis
 		return lockedList{}, err
 	}
 	list := lockedList{
-		Zone: zone, Lockouts: page.Lockouts, Count: len(page.Lockouts), IsMore: page.Next != 0, Next: page.Next, IsOlder: after != 0,
+		Zone: zone, Lockouts: page.Lockouts, Count: len(page.Lockouts), IsMore: page.Next != 0, Next: page.Next,
+		IsOlder: after != 0,
 	}
 	if len(list.Lockouts) > most {
 		list.Lockouts = list.Lockouts[:most]
@@ -127,7 +128,8 @@ func zoneOf(zones []service.Zone, id string) (*service.Zone, error) {
 			return &zone, nil
 		}
 	}
-	return nil, &api.Problem{Title: "No such zone", Status: http.StatusNotFound, Detail: "There is no zone of this id, or it is not one of yours."}
+	return nil, &api.Problem{Title: "No such zone", Status: http.StatusNotFound,
+		Detail: "There is no zone of this id, or it is not one of yours."}
 }
 
 // IsWhole reports whether the list has a page for itself.

@@ -44,7 +44,8 @@ func fields(t *testing.T, page, action string) url.Values {
 		t.Fatalf("there is no form %s in %s", action, page)
 	}
 	values := url.Values{}
-	for _, field := range regexp.MustCompile(`<input type="hidden" name="([a-z]*)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+	for _, field := range regexp.MustCompile(`<input type="hidden" name="([a-z]*)" value="([^"]*)"`).FindAllStringSubmatch(
+		form, -1) {
 		values.Add(field[1], field[2])
 	}
 	return values
@@ -110,13 +111,15 @@ func TestTypingZoneReleasesAllItsLockoutsInParts(t *testing.T) {
 	form.Set("reason", "a botnet has locked everybody out")
 	for _, typed := range []string{"", "1", "user"} {
 		form.Set("confirm", typed)
-		if status, _ := b.post(t, "locked/release-all", form); status != http.StatusBadRequest || len(p.lockedKeys(t, 7)) != 250 {
+		if status, _ := b.post(t, "locked/release-all", form); status != http.StatusBadRequest ||
+			len(p.lockedKeys(t, 7)) != 250 {
 			t.Fatalf("%q confirms: %d, %d are locked out", typed, status, len(p.lockedKeys(t, 7)))
 		}
 	}
 	form.Set("confirm", "users")
 	p.locking(t, 7, "later") // than the page
-	for _, want := range []string{"Released 100 of 250, 150 left.", "Released 200 of 250, 50 left.", "Done: 250 buckets are released."} {
+	for _, want := range []string{"Released 100 of 250, 150 left.", "Released 200 of 250, 50 left.",
+		"Done: 250 buckets are released."} {
 		status, page := b.post(t, "locked/release-all", form)
 		if status != http.StatusOK || !strings.Contains(page, want) {
 			t.Fatalf("want %q, got %d, %s", want, status, page)
@@ -145,7 +148,8 @@ func TestAPageOfLockoutsCountsAndGoesOn(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 	b := p.browser(t)
 	_, all := b.get(t, "locked")
-	if n := strings.Count(all, "data-until"); n != 10 || !strings.Contains(all, "120</span>") || strings.Contains(all, "zone-2") {
+	if n := strings.Count(all, "data-until"); n != 10 || !strings.Contains(all, "120</span>") ||
+		strings.Contains(all, "zone-2") {
 		t.Errorf("the page of all zones shows %d lockouts: %s", n, all)
 	}
 	_, first := b.get(t, link(t, all, "All of this zone"))

@@ -36,7 +36,8 @@ func (c *console) showLogin(w http.ResponseWriter, r *http.Request) {
 // logIn begins a session for a token that holds. It asks the zone of log-ins before it looks at the token.
 func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 	if err := c.readForm(w, r); err != nil {
-		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.", err)
+		c.refuse(w, r, http.StatusForbidden, "This form was not sent by this page. Load the page again, and log in there.",
+			err)
 		return
 	}
 	report, refusal, err := c.mayLogIn(r)
@@ -77,8 +78,9 @@ func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal 
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
 	address, ok := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
 	if !ok { // whoever logs in could choose one of the two, and so the bucket
-		return nil, &api.Problem{Status: http.StatusBadRequest, Detail: "The headers X-Forwarded-For and Forwarded lead to different addresses. " +
-			"Let the proxy remove the one that it does not write."}, fmt.Errorf("%w: X-Forwarded-For and Forwarded differ", service.ErrInvalid)
+		return nil, &api.Problem{Status: http.StatusBadRequest, Detail: "The headers X-Forwarded-For and Forwarded lead to " +
+				"different addresses. Let the proxy remove the one that it does not write."},
+			fmt.Errorf("%w: X-Forwarded-For and Forwarded differ", service.ErrInvalid)
 	}
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.LoginZone, Key: address.String()}}}
 	decisions, err := c.Limiter.CheckAll(r.Context(), []service.Check{check})
@@ -89,12 +91,14 @@ func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal 
 	case err != nil:
 		return nil, &api.Problem{
 			Status: http.StatusServiceUnavailable,
-			Detail: fmt.Sprintf("Zone %d, in which --console-zone checks log-ins, does not decide now. %s", c.LoginZone, sentenceOf(err)),
+			Detail: fmt.Sprintf("Zone %d, in which --console-zone checks log-ins, does not decide now. %s", c.LoginZone,
+				sentenceOf(err)),
 		}, err
 	case decisions[0].Blocked:
 		return nil, &api.Problem{
 			Status: http.StatusTooManyRequests,
-			Detail: fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.", service.WholeSeconds(decisions[0].RetryAfter())),
+			Detail: fmt.Sprintf("Too many log-ins came from your address. Try again in %d s.",
+				service.WholeSeconds(decisions[0].RetryAfter())),
 		}, nil
 	case decisions[0].Degraded: // it is recorded nowhere, so nothing can be reported
 		return func(bool) {}, nil, nil

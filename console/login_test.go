@@ -69,7 +69,8 @@ func TestUndecidedLogInIsNotOneTooMany(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, func(o *console.Options) { o.LoginZone = 77 })
 	status, page := p.browser(t).post(t, "login", url.Values{"token": {"x"}})
-	if status != http.StatusServiceUnavailable || !strings.Contains(page, "Zone 77, in which --console-zone checks log-ins, does not decide now.") {
+	if status != http.StatusServiceUnavailable ||
+		!strings.Contains(page, "Zone 77, in which --console-zone checks log-ins, does not decide now.") {
 		t.Errorf("without the zone: %d, %s", status, page)
 	}
 }

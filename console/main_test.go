@@ -58,8 +58,8 @@ func newPlace(t *testing.T, asksWho bool, change ...func(*console.Options)) *pla
 func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Options)) {
 	t.Helper()
 	o := handlers.Options{
-		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p, Exports: p, Retention: p,
-		Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
+		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p,
+		Exports: p, Retention: p, Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
@@ -125,7 +125,8 @@ func (p *place) person(t *testing.T, name string, scopes ...access.Scope) *brows
 // logIn logs the person in.
 func (b *browser) logIn(t *testing.T) *browser {
 	t.Helper()
-	if status, page := b.post(t, "login", url.Values{"token": {b.token}}); status != http.StatusOK || strings.Contains(page, "<h1>Log in</h1>") {
+	if status, page := b.post(t, "login", url.Values{"token": {b.token}}); status != http.StatusOK ||
+		strings.Contains(page, "<h1>Log in</h1>") {
 		t.Fatalf("log in: %d, %s", status, page)
 	}
 	return b
@@ -167,7 +168,8 @@ func (b *browser) wants(t *testing.T, method, path string, form url.Values, want
 
 func (b *browser) ask(t *testing.T, method, path string, form url.Values) (status int, page string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, b.server.URL+console.Path+path, strings.NewReader(form.Encode()))
+	r, err := http.NewRequestWithContext(t.Context(), method, b.server.URL+console.Path+path,
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}

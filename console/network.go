@@ -46,7 +46,8 @@ func networksOf(report service.ZoneReport) []network {
 	for _, n := range byName {
 		all = append(all, *n)
 	}
-	slices.SortFunc(all, func(a, b network) int { return cmp.Or(cmp.Compare(b.Stopped, a.Stopped), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(
+		all, func(a, b network) int { return cmp.Or(cmp.Compare(b.Stopped, a.Stopped), cmp.Compare(a.Name, b.Name)) })
 	return all[:min(len(all), mostNetworks)]
 }
 

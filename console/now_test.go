@@ -41,7 +41,8 @@ func TestALivePartIsAnsweredWithoutTheDay(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	b := p.browser(t)
 	b.header = http.Header{"X-Live": {"1"}}
-	if status, page := b.get(t, ""); status != http.StatusOK || !strings.Contains(page, `id="tiles"`) || strings.Contains(page, "The last 24 hours") {
+	if status, page := b.get(t, ""); status != http.StatusOK || !strings.Contains(page, `id="tiles"`) ||
+		strings.Contains(page, "The last 24 hours") {
 		t.Errorf("a live part is answered with %d, %s", status, page)
 	}
 }

@@ -66,7 +66,8 @@ func menu() []entry {
 // notices are the sentences of deeds, by the word in the address of the page that they lead to.
 func notices() map[string]string {
 	return map[string]string{
-		"released":     "The buckets are released: nothing counts in them, and no lockout holds. Each release stands in the audit.",
+		"released": "The buckets are released: nothing counts in them, and no lockout holds. Each release stands in " +
+			"the audit.",
 		"zone":         "The zone was changed. All instances know it within a second.",
 		"newzone":      "The zone was made.",
 		"dropzone":     "The zone was deleted, with its overrides. Its attempts stay.",
@@ -114,8 +115,10 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 		err = parsed.ExecuteTemplate(&text, "frame", p)
 	}
 	if err != nil {
-		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.", http.StatusInternalServerError)
-		c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", p.Name), slog.String("error", err.Error()))
+		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.",
+			http.StatusInternalServerError)
+		c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", p.Name),
+			slog.String("error", err.Error()))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -209,7 +212,8 @@ func protected(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if isEmbedded(r) {
-			admission.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: a page of another origin asks for a part of itself", api.ErrForeignOrigin))
+			admission.NoteOf(r.Context()).Refuse(
+				fmt.Errorf("%w: a page of another origin asks for a part of itself", api.ErrForeignOrigin))
 			http.Error(w, "This is not for pages of other origins.", http.StatusForbidden)
 			return
 		}
@@ -226,4 +230,5 @@ func isEmbedded(r *http.Request) bool {
 
 // policy lets pages load scripts, styles and pictures of this origin alone, and no script make markup of text.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types velocityd"
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types " +
+	"velocityd"

@@ -46,7 +46,10 @@ func previewed(t *testing.T) (*place, *studio, *browser) {
 func TestPreviewAsksNearbyRatesAndRefindsItsJob(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
-	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"}, "do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>", "<ins>5 min</ins>")
+	b.posts(t, "zones/1/edit",
+		url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"},
+			"do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>",
+		"<ins>5 min</ins>")
 	grid := s.asked.Grid
 	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0].Duration != 5*time.Minute ||
 		grid.Counts[0] != service.CountsFailures || len(grid.Periods) != 0 {
@@ -55,14 +58,16 @@ func TestPreviewAsksNearbyRatesAndRefindsItsJob(t *testing.T) {
 	if length := s.asked.Until.Sub(s.asked.Since.Time); length < 29*24*time.Hour {
 		t.Errorf("it is about %s", length)
 	}
-	b.posts(t, "zones/1/preview/job1/cancel", url.Values{"query": {"rate=8"}}, http.StatusOK, "This preview was cancelled", `zones/1/edit?rate=8"`)
+	b.posts(t, "zones/1/preview/job1/cancel", url.Values{"query": {"rate=8"}}, http.StatusOK, "This preview was cancelled",
+		`zones/1/edit?rate=8"`)
 }
 
 // result is that of a back-test with two rates.
 func result() *backtest.Result {
 	numbers := func(rate int, people int64) backtest.Proposal {
 		return backtest.Proposal{
-			Rate: rate, Window: service.Lasting(time.Minute), Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
+			Rate: rate, Window: service.Lasting(time.Minute),
+			Numbers: backtest.Numbers{People: people, Blocked: 40, Failures: 30, Successes: 2},
 		}
 	}
 	strict := numbers(5, 17)
@@ -72,7 +77,8 @@ func result() *backtest.Result {
 	return &backtest.Result{
 		ZoneID: 1, Attempts: 1000, Failures: 300, Proposals: []backtest.Proposal{strict, numbers(8, 0)},
 		Demands: []backtest.Demand{{Window: service.Lasting(time.Minute), Bursts: 90, Succeeded: 80, Bins: []backtest.Bin{
-			{Least: 1, Most: 1, Bursts: 80, Succeeded: 79}, {Least: 7, Most: 7, Bursts: 9, Succeeded: 1}, {Least: 21, Most: 50, Bursts: 1},
+			{Least: 1, Most: 1, Bursts: 80, Succeeded: 79}, {Least: 7, Most: 7, Bursts: 9, Succeeded: 1},
+			{Least: 21, Most: 50, Bursts: 1},
 		}}},
 		Assumptions: []string{"Nobody knows more."},
 	}
@@ -81,8 +87,11 @@ func result() *backtest.Result {
 func TestPreviewShowsHarmPerRateAndSavesChoice(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
-	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now()), Result: result()}
-	page := b.gets(t, "zones/1/preview/job1?rate=8", http.StatusOK, "data-preview", `data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17", "21–50", "Nobody knows more.", "10 %")
+	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
+		Until: service.At(time.Now()), Result: result()}
+	page := b.gets(t, "zones/1/preview/job1?rate=8", http.StatusOK, "data-preview",
+		`data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17",
+		"21–50", "Nobody knows more.", "10 %")
 	lacks(t, page, "data-live", "<img")
 	form := url.Values{"do": {"shadow:8"}, "reason": {"tried"}}
 	for _, field := range []string{"revision", "rate", "window", "mode", "lockout"} {
@@ -102,5 +111,6 @@ func TestSecondPreviewTellsOfFirstAndKeepsForm(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
 	s.err = service.ErrBusy
-	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"77"}, "do": {"preview"}}, http.StatusServiceUnavailable, "The preview was not begun", `value="77"`)
+	b.posts(t, "zones/1/edit", url.Values{"revision": {"1"}, "rate": {"77"}, "do": {"preview"}},
+		http.StatusServiceUnavailable, "The preview was not begun", `value="77"`)
 }

@@ -22,13 +22,15 @@ func TestPseudonymIsLabelledWhereverKeyIsDrawn(t *testing.T) {
 	bucket := service.Bucket{ZoneID: 1, Key: pseudonym}
 	p.attempt(t, "", bucket)
 	p.attempt(t, "", bucket)
-	if _, err := p.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: pseudonym, Action: service.OverrideDeny, Reason: "r"}, "carol"); err != nil {
+	if _, err := p.AddOverride(t.Context(),
+		service.Override{ZoneID: 1, Key: pseudonym, Action: service.OverrideDeny, Reason: "r"}, "carol"); err != nil {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
 	_, history := b.get(t, "history")
 	pages := map[string]string{"history": history}
-	for _, path := range []string{"locked", "attacks", "overrides", "overrides/1/1", "txns/1", regexp.MustCompile(`keys/[\w-]+`).FindString(history)} {
+	for _, path := range []string{"locked", "attacks", "overrides", "overrides/1/1", "txns/1",
+		regexp.MustCompile(`keys/[\w-]+`).FindString(history)} {
 		_, pages[path] = b.get(t, path)
 	}
 	for path, page := range pages {

@@ -20,7 +20,8 @@ func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 3, Rate: 3, Window: time.Hour})
 	p.attempt(t, "", user("alice"))
 	p.attempt(t, "", user("alice")) // txn 2 begins a lockout
-	if _, err := p.AddOverride(t.Context(), service.Override{ZoneID: 2, Key: "192.0.2.1", Action: service.OverrideDeny, Reason: "r"}, "carol"); err != nil {
+	if _, err := p.AddOverride(t.Context(),
+		service.Override{ZoneID: 2, Key: "192.0.2.1", Action: service.OverrideDeny, Reason: "r"}, "carol"); err != nil {
 		t.Fatal(err)
 	}
 	var people []*browser
@@ -42,7 +43,8 @@ func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
 			may := one.needs == free || slices.Contains(scopes, one.needs) || slices.Contains(scopes, access.ScopeAdmin)
 			status, page := people[i].ask(t, method, one.path, one.form)
 			if (status == http.StatusForbidden) == may || !may && strings.Contains(page, `name="reason"`) {
-				t.Errorf("%s %s of a reader with the preset %s is answered with %d, %s", method, one.path, preset, status, words(page))
+				t.Errorf("%s %s of a reader with the preset %s is answered with %d, %s", method, one.path, preset, status,
+					words(page))
 			}
 		}
 	}
@@ -132,7 +134,8 @@ func TestReaderOfOneScopeGetsEachMenuPage(t *testing.T) {
 			t.Errorf("a reader with %s has the menu %v", scope, entries)
 		}
 		for _, entry := range entries {
-			if status, page := b.get(t, entry[1]); status != http.StatusOK || strings.Contains(page, "shows nothing of this page") {
+			if status, page := b.get(t, entry[1]); status != http.StatusOK ||
+				strings.Contains(page, "shows nothing of this page") {
 				t.Errorf("%q of the menu of a reader with %s is answered with %d, %s", entry[1], scope, status, words(page))
 			}
 		}

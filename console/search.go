@@ -66,7 +66,8 @@ func (v *visit) search() error {
 // failSealed says that a link with a key is not one of this console.
 func (v *visit) failSealed() error {
 	return v.fail(http.StatusNotFound, "This link does not name a key any more.",
-		"The keys in links are sealed, and this one was sealed by another console or before the last start. Search for the key again.")
+		"The keys in links are sealed, and this one was sealed by another console or before the last start. Search for the "+
+			"key again.")
 }
 
 // find looks for all that a text may mean.
@@ -125,7 +126,8 @@ func (v *visit) findForgotten(text string) (txns []service.Txn, scannedUntil tim
 	if len(ids) == 0 {
 		return nil, time.Time{}, nil
 	}
-	page, err := v.api.History(v.r.Context(), service.HistoryQuery{AttemptID: ids[0], Order: service.NewestFirst, Limit: service.MaxBuckets})
+	page, err := v.api.History(
+		v.r.Context(), service.HistoryQuery{AttemptID: ids[0], Order: service.NewestFirst, Limit: service.MaxBuckets})
 	if err == nil && page.Next != 0 && len(page.Txns) == 0 {
 		scannedUntil = page.ScannedUntil.Time
 	}

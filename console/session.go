@@ -55,6 +55,7 @@ func (c *console) setCookie(w http.ResponseWriter, value string, lasts time.Dura
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -108,9 +108,11 @@ func (s standing) whyFolded() string {
 	case rule.Kind == service.KeyUsernameAI:
 		return "capital letters, accents and blanks around a name do not matter there."
 	case rule.Kind == service.KeyUsernameGeneral:
-		return "capital letters and accents do not matter there, and characters beyond the basic plane of Unicode are one, as in a database."
+		return "capital letters and accents do not matter there, and characters beyond the basic plane of Unicode are one, " +
+			"as in a database."
 	case rule.Kind == service.KeyIP:
-		return fmt.Sprintf("IPv4 addresses count by their /%d and IPv6 addresses by their /%d, in one spelling.", rule.IPv4Prefix, rule.IPv6Prefix)
+		return fmt.Sprintf("IPv4 addresses count by their /%d and IPv6 addresses by their /%d, in one spelling.",
+			rule.IPv4Prefix, rule.IPv6Prefix)
 	}
 	return "the service keeps it so."
 }

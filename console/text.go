@@ -14,9 +14,10 @@ import (
 // funcs returns the functions of templates. Those that return HTML escape all text that they are given.
 func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
-		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath, "historyPath": c.historyPath,
-		"besidePath": c.besidePath,
-		"bucket":     bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords,
+		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath,
+		"historyPath": c.historyPath,
+		"besidePath":  c.besidePath,
+		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords,
 	}
 	maps.Copy(all, words.Funcs())
 	return all

@@ -109,7 +109,8 @@ func (v *visit) restoration() (r restoration, err error) {
 	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now}
 	before, madeBy := undo.Zone(edits)
 	if madeBy != 0 {
-		return r, &api.Problem{Status: http.StatusConflict, Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
+		return r, &api.Problem{Status: http.StatusConflict,
+			Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
 	}
 	if before != nil {
 		r.Wanted = *before
@@ -148,12 +149,14 @@ func (v *visit) entriesSince(zone int64, change uint64) (entries []service.Audit
 		if q.Cursor = page.Next; q.Cursor <= change {
 			slices.Reverse(entries)
 			if len(entries) == 0 || entries[0].ID != change {
-				return nil, &api.Problem{Status: http.StatusNotFound, Detail: "The audit has no such change of this zone or its overrides any more."}
+				return nil, &api.Problem{Status: http.StatusNotFound,
+					Detail: "The audit has no such change of this zone or its overrides any more."}
 			}
 			return entries, nil
 		}
 	}
-	return nil, &api.Problem{Status: http.StatusConflict, Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
+	return nil, &api.Problem{Status: http.StatusConflict,
+		Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
 }
 
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.
@@ -167,7 +170,8 @@ func (v *visit) putBack() error {
 	case fault != "":
 		return v.fail(http.StatusBadRequest, "The zone was not put back.", fault)
 	case v.r.PostForm.Get("revision") != strconv.FormatInt(plan.Revision, 10):
-		return v.fail(http.StatusConflict, "The zone was not put back.", "Somebody has changed it meanwhile. Look at its versions again.")
+		return v.fail(http.StatusConflict, "The zone was not put back.",
+			"Somebody has changed it meanwhile. Look at its versions again.")
 	}
 	if len(plan.Changes) > 0 || plan.Revision == 0 {
 		match := service.Match{Absent: plan.Revision == 0, Revision: uint64(plan.Revision)}
@@ -177,7 +181,8 @@ func (v *visit) putBack() error {
 	}
 	for i, o := range plan.Overrides {
 		if _, err := v.api.AddOverride(why, o, ""); err != nil {
-			return v.fail(http.StatusConflict, "Not all overrides came back.", fmt.Sprintf("%d of %d came back. %s", i, len(plan.Overrides), sentenceOf(err)))
+			return v.fail(http.StatusConflict, "Not all overrides came back.",
+				fmt.Sprintf("%d of %d came back. %s", i, len(plan.Overrides), sentenceOf(err)))
 		}
 	}
 	return v.goTo(fmt.Sprintf("zones/%d?done=back", plan.ID))

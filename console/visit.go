@@ -33,7 +33,8 @@ type visit struct {
 // HTTP interface, and wraps access.ErrUnauthenticated for a reader who is not known.
 func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
 	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
-		client.WithUserAgent("velocityd-console"), client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: c.API, Caller: r}}))
+		client.WithUserAgent("velocityd-console"),
+		client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: c.API, Caller: r}}))
 	if err != nil {
 		return nil, access.ErrUnauthenticated // text that no header can hold is no token
 	}
@@ -97,7 +98,8 @@ func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) f
 func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
-			return &api.Problem{Status: http.StatusForbidden, Code: "missing_scope", Detail: fmt.Sprintf("It takes the scope %s.", scope)}
+			return &api.Problem{Status: http.StatusForbidden, Code: "missing_scope",
+				Detail: fmt.Sprintf("It takes the scope %s.", scope)}
 		}
 		return handle(v)
 	}

@@ -160,7 +160,8 @@ func (v *visit) makeZone() error {
 	}
 	_, err = v.api.PutZone(why, wanted, service.Match{Absent: true}, "")
 	if errors.Is(err, service.ErrPrecondition) {
-		return v.showForm(http.StatusConflict, zoneForm{Fault: fmt.Sprintf("There is a zone %d already. Take another number.", id)}, form)
+		return v.showForm(http.StatusConflict,
+			zoneForm{Fault: fmt.Sprintf("There is a zone %d already. Take another number.", id)}, form)
 	}
 	if err != nil {
 		return err

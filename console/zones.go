@@ -74,7 +74,8 @@ func (v *visit) lastChange(zone int64) (last *service.AuditEntry, err error) {
 	if !v.may(access.ScopeHistory) {
 		return last, nil
 	}
-	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone"}, Limit: 1})
+	page, err := v.api.AuditEntries(v.r.Context(),
+		service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone"}, Limit: 1})
 	if len(page.Entries) > 0 {
 		last = &page.Entries[0]
 	}

@@ -152,7 +152,8 @@ func TestAttemptIDNamesTxnsBeyondFloats(t *testing.T) {
 			t.Error(err)
 		}
 		found, err := store.History.Attempt(t.Context(), "id")
-		if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Txns[1].ID != decision.Verdicts[1].TxnID ||
+		if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 ||
+			found.Txns[1].ID != decision.Verdicts[1].TxnID ||
 			found.Outcome != service.OutcomeSuccess {
 			t.Errorf("recalled %+v, %v, want txn %d", found, err, decision.TxnID())
 		}
@@ -161,7 +162,8 @@ func TestAttemptIDNamesTxnsBeyondFloats(t *testing.T) {
 		}
 		var id, outcome string
 		var txnID uint64
-		if err := d.SQL.QueryRow("CALL report_attempt('id', 'success')").Scan(&id, &outcome, &txnID); err != nil || txnID != decision.TxnID() {
+		if err := d.SQL.QueryRow("CALL report_attempt('id', 'success')").Scan(&id, &outcome, &txnID); err != nil ||
+			txnID != decision.TxnID() {
 			t.Errorf("CALL report_attempt: txn %d, %v, want %d", txnID, err, decision.TxnID())
 		}
 	})
@@ -174,7 +176,8 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		decideOne(t, store, attempt("id", user("a"), user("b")))
 		d.LeaveUnaudited()
 		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE bucket_key = 'b'")
-		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
+		if found, err := store.History.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 ||
+			len(found.Decision.Verdicts) != 2 {
 			t.Errorf("recalled %+v, %v, want one of two txns", found, err)
 		}
 		if err := reportByID(t, store); err != nil {
@@ -227,7 +230,8 @@ func TestAForgottenAttemptStaysForgottenAtAnyClock(t *testing.T) {
 		decideOne(t, store, attempt("id", user("a")))
 		enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
 		conn := sqlSession(t, d, "SET SESSION timestamp = 1000000000")
-		if _, err := conn.ExecContext(t.Context(), "CALL report_attempt('id', 'success')"); !session.IsNumber(err, session.NumberUnknown) {
+		if _, err := conn.ExecContext(t.Context(), "CALL report_attempt('id', 'success')"); !session.IsNumber(
+			err, session.NumberUnknown) {
 			t.Errorf("got %v, want error %d", err, session.NumberUnknown)
 		}
 	})

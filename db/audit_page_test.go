@@ -26,7 +26,8 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 		store := f.connect(t, d.RoleAccount(t, roles.Editor), session.Options{})
 		ctx := t.Context()
 		put(t, store, zone(1, 5, time.Minute), "ann")
-		if _, err := store.Records.PutZone(service.WithReason(ctx, "too strict"), zone(1, 9, time.Minute), service.Match{}, "ann via helpdesk"); err != nil {
+		if _, err := store.Records.PutZone(service.WithReason(ctx, "too strict"), zone(1, 9, time.Minute), service.Match{},
+			"ann via helpdesk"); err != nil {
 			t.Fatal(err)
 		}
 		add(t, owner, callerOf("shop"))
@@ -53,12 +54,15 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 			query service.AuditQuery
 			want  []string
 		}{
-			"all": {service.AuditQuery{Limit: 9}, all}, "of a zone": {service.AuditQuery{Zones: []int64{1}, Limit: 9}, []string{all[0], all[2], all[3]}},
+			"all":          {service.AuditQuery{Limit: 9}, all},
+			"of a zone":    {service.AuditQuery{Zones: []int64{1}, Limit: 9}, []string{all[0], all[2], all[3]}},
 			"of two zones": {service.AuditQuery{Zones: []int64{1, 2}, Limit: 9}, []string{all[0], all[2], all[3]}},
-			"by a person":  {service.AuditQuery{By: "ann", Limit: 9}, all[2:]}, "of tokens": {service.AuditQuery{Subjects: []string{"token"}, Limit: 9}, all[1:2]},
-			"updates":  {service.AuditQuery{Actions: []string{"update"}, Limit: 9}, all[2:3]},
-			"so far":   {service.AuditQuery{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), Limit: 9}, all},
-			"long ago": {service.AuditQuery{Until: now.Add(-time.Hour), Limit: 9}, nil}, "later": {service.AuditQuery{Since: now.Add(time.Hour), Limit: 9}, nil},
+			"by a person":  {service.AuditQuery{By: "ann", Limit: 9}, all[2:]},
+			"of tokens":    {service.AuditQuery{Subjects: []string{"token"}, Limit: 9}, all[1:2]},
+			"updates":      {service.AuditQuery{Actions: []string{"update"}, Limit: 9}, all[2:3]},
+			"so far":       {service.AuditQuery{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), Limit: 9}, all},
+			"long ago":     {service.AuditQuery{Until: now.Add(-time.Hour), Limit: 9}, nil},
+			"later":        {service.AuditQuery{Since: now.Add(time.Hour), Limit: 9}, nil},
 		} {
 			if got, next := read(c.query); !slices.Equal(got, c.want) || next != 0 {
 				t.Errorf("%s: %q, and on from %d, want %q", name, got, next, c.want)
@@ -88,7 +92,8 @@ func (f form) holdsStates(ctx context.Context, t *testing.T, store *Store) {
 	}
 	e := page.Entries[0]
 	var before, after struct{ Rate int }
-	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil || before.Rate != 5 || after.Rate != 9 ||
+	if json.Unmarshal(e.Before, &before) != nil || json.Unmarshal(e.After, &after) != nil || before.Rate != 5 ||
+		after.Rate != 9 ||
 		e.Principal != "ann via helpdesk" || e.Reason != "too strict" || e.Account == "" || e.ZoneID != 1 {
 		t.Errorf("the update is %+v, from %s to %s", e, e.Before, e.After)
 	}
@@ -102,9 +107,11 @@ func TestAnExportIsARowOfTheAudit(t *testing.T) {
 		yes, none := true, service.Outcome("")
 		full := service.HistoryQuery{
 			Zones: []int64{7}, Keys: []string{"alice", `é"`}, Blocked: &yes, WouldBlock: &yes, Outcome: &none, AttemptID: "a",
-			Since: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Until: time.Date(2026, 8, 25, 0, 0, 0, 0, time.UTC), Cursor: 1<<63 + 1,
+			Since: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Until: time.Date(2026, 8, 25, 0, 0, 0, 0, time.UTC),
+			Cursor: 1<<63 + 1,
 		}
-		for _, export := range []service.Export{{Format: "csv", Query: full}, {Format: "ndjson", Query: service.HistoryQuery{Zones: []int64{1, 2}}}} {
+		for _, export := range []service.Export{{Format: "csv", Query: full},
+			{Format: "ndjson", Query: service.HistoryQuery{Zones: []int64{1, 2}}}} {
 			if err := store.Records.NoteExport(context.Background(), export, "ann"); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +147,8 @@ SELECT zone_id, state_after
 				t.Errorf("zone %d: %s, want %s", rows[i].Zone, rows[i].Filter, want)
 			}
 		}
-		if err := store.Records.NoteExport(context.Background(), service.Export{}, strings.Repeat("x", service.MaxNameLength)); err != nil {
+		if err := store.Records.NoteExport(context.Background(), service.Export{},
+			strings.Repeat("x", service.MaxNameLength)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -196,7 +204,8 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 		"DELETE FROM zone_override WHERE zone_id = 3",
 		"DELETE FROM zone_master WHERE id = 3",
 		"INSERT INTO zone_master (id, rate, `window`) VALUES (4, 1, 1), (5, 1, 1)",
-		"INSERT INTO zone_override (id, zone_id, bucket_key, action, created_at) VALUES (99, 5, 'x', 'deny', UTC_TIMESTAMP(6))",
+		"INSERT INTO zone_override (id, zone_id, bucket_key, action, created_at) VALUES (99, 5, 'x', 'deny', " +
+			"UTC_TIMESTAMP(6))",
 	} {
 		enginetest.Exec(t, d.SQL, beside)
 	}
@@ -208,13 +217,15 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, every(1), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
-		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(time.Hour))})
+		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny,
+			ExpiresAt: service.At(time.Now().Add(time.Hour))})
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 		enginetest.Exec(t, d.SQL, "DELETE FROM zone_master WHERE id = 3")
 		if got, err := store.Records.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		if _, err := connect(t, d.Account(t, "SELECT ON zone_master", "SELECT ON zone_override"), session.Options{}).Records.CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
+		if _, err := connect(t, d.Account(t, "SELECT ON zone_master", "SELECT ON zone_override"),
+			session.Options{}).Records.CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("without a right to zone_audit: %v", err)
 		}
 	})
@@ -224,8 +235,8 @@ func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	t.Parallel()
 	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
 	put(t, store, zone(2, 5, time.Minute), "")
-	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 " +
-		"UNION SELECT 8 UNION SELECT 9)"
+	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION " +
+		"SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 	enginetest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id, state_after) "+
 		"SELECT UTC_TIMESTAMP(6), 'x', 'bucket', 'release', 1, '{}' FROM "+
 		digit+" AS a, "+digit+" AS b, "+digit+" AS c, "+digit+" AS d, (SELECT 1 UNION SELECT 2) AS e")

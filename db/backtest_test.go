@@ -37,9 +37,12 @@ func TestBacktestIsLostWithInstanceForgottenAfterWeek(t *testing.T) {
 		for _, id := range []string{"dead", "alive", "done", "cancelled"} {
 			must(store.Records.AddJob(ctx, backtest.Job{ID: id, Query: query, By: "ann"}))
 		}
-		must(store.Records.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(
+			store.Records.EndJob(ctx, backtest.Job{ID: "done", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
 		must(store.Records.CancelJob(ctx, "cancelled"))
-		must(store.Records.EndJob(ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
+		must(
+			store.Records.EndJob(
+				ctx, backtest.Job{ID: "cancelled", State: backtest.JobDone, Result: &backtest.Result{ZoneID: 1}}))
 		enginetest.Exec(t, d.SQL, "UPDATE zone_backtest SET seen_at = seen_at - INTERVAL 2 MINUTE WHERE id <> 'alive'")
 		want("dead", backtest.JobLost)
 		want("alive", backtest.JobRunning)
@@ -83,7 +86,8 @@ func TestInterruptedBacktestHasResultSoFar(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		got, err := backtest.Run(ctx, store.Replays(), query, func(backtest.Progress) { cancel() })
-		if !errors.Is(err, context.Canceled) || !got.IsCut || got.Attempts == 0 || got.Attempts >= rows || got.Attempts != got.Rows {
+		if !errors.Is(err, context.Canceled) || !got.IsCut || got.Attempts == 0 || got.Attempts >= rows ||
+			got.Attempts != got.Rows {
 			t.Errorf("interrupted: %+v, %v", got, err)
 		}
 		got, err = backtest.Run(t.Context(), store.Replays(), query, func(backtest.Progress) {})

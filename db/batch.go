@@ -82,8 +82,8 @@ func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks, noWait: call.NoWait,
-		buckets: make([]service.Bucket, 0, n), of: make([]share, 0, n),
+		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks,
+		noWait: call.NoWait, buckets: make([]service.Bucket, 0, n), of: make([]share, 0, n),
 		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
 		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}

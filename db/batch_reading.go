@@ -80,7 +80,8 @@ func (b *batch) readOverrides(r *session.Reading) {
 		inZones()
 		r.SQL(";")
 		r.Each(3, func(row []driver.Value) error {
-			b.known.lengths = append(b.known.lengths, prefixLength{session.AsInt(row[0]), int(session.AsInt(row[1])), int(session.AsInt(row[2]))})
+			b.known.lengths = append(b.known.lengths,
+				prefixLength{session.AsInt(row[0]), int(session.AsInt(row[1])), int(session.AsInt(row[2]))})
 			return nil
 		})
 	}
@@ -139,14 +140,16 @@ func (b *batch) addOverride(row []driver.Value) error {
 const (
 	overrideColumns     = 9
 	selectLengths       = "SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE "
-	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, period_anchor, expires_at FROM zone_override "
+	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, period_anchor, expires_at " +
+		"FROM zone_override "
 )
 
 // limitOverrideOf returns the override of a row, without its reason and its maker.
 func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	o = service.Override{
-		ID: uint64(session.AsInt(row[0])), ZoneID: session.AsInt(row[1]), Action: service.OverrideAction(session.Text(row[4])),
-		Rate: int(session.AsInt(row[5])), Window: service.Lasting(service.Seconds(session.AsInt(row[6]))),
+		ID: uint64(session.AsInt(row[0])), ZoneID: session.AsInt(row[1]),
+		Action: service.OverrideAction(session.Text(row[4])),
+		Rate:   int(session.AsInt(row[5])), Window: service.Lasting(service.Seconds(session.AsInt(row[6]))),
 		PeriodAnchor: int(session.AsInt(row[7])),
 	}
 	if row[2] != nil {

@@ -88,7 +88,8 @@ func TestSilentBatchLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			wantSilence(t, inner)
 			enginetest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
 			err := silent.commit(context.Background(), ruling)
-			if kind := session.FaultOf(err).Kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
+			if kind := session.FaultOf(err).Kind; err == nil || !errors.Is(kind, service.ErrBusy) &&
+				!errors.Is(kind, service.ErrUndecided) {
 				t.Errorf("after its locks were gone: %v, and its caller is told %v", err, kind)
 			}
 			wantNothing(t, d)
@@ -166,7 +167,8 @@ func TestCutConnectionInstantlyFreesBucketsAndTellsTruth(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
 			}
-			if decisions, err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil ||
+			if decisions,
+				err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil ||
 				decisions[0].Blocked {
 				t.Errorf("%s, the next check: %+v, %v", name, decisions, err)
 			}

@@ -13,7 +13,8 @@ import (
 const seriesColumns = "blocked_began, blocked_txns, blocked_txn_id, blocked_txn_at, blocked_reason, blocked_override_id"
 
 // selectSeries reads them, without the condition.
-const selectSeries = "SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
+const selectSeries = "SELECT zone_id, bucket_key, " + seriesColumns +
+	" FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
 
 // readSeries reads the series of buckets whose zones do not record all blocked attempts.
 func (b *batch) readSeries(r *session.Reading) {

@@ -18,10 +18,11 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, err
 	}
 	var peek service.Peek
-	err := s.onBuckets(ctx, "peek", session.LookupError, []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) (err error) {
-		peek, err = e.look(ctx, bucket)
-		return session.Unrecorded(err)
-	})
+	err := s.onBuckets(ctx, "peek", session.LookupError, []service.Bucket{bucket},
+		func(ctx context.Context, e bucketWork) (err error) {
+			peek, err = e.look(ctx, bucket)
+			return session.Unrecorded(err)
+		})
 	if err != nil {
 		return service.Peek{}, err
 	}

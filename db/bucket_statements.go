@@ -43,7 +43,8 @@ func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen b
 	}
 	r.SQL("SELECT 1 FROM zone_bucket_lock").WhereBucket(bucket).SQL(" LIMIT 1;")
 	r.Each(1, note)
-	r.SQL("SELECT 1 FROM zone_txn").WhereBucket(bucket).SQL(" AND counted = TRUE AND created_at > UTC_TIMESTAMP(6) - INTERVAL ").
+	r.SQL("SELECT 1 FROM zone_txn").WhereBucket(bucket).SQL(
+		" AND counted = TRUE AND created_at > UTC_TIMESTAMP(6) - INTERVAL ").
 		Int(int64(service.MaxWindow / time.Second)).SQL(" SECOND LIMIT 1;")
 	r.Each(1, note)
 	return isSeen, r.Send(ctx, e.conn)
@@ -52,7 +53,9 @@ func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen b
 // prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its overrides, its lockout
 // in zone_lockout and the account of the session. The error wraps service.ErrNotFound for an unknown zone, and
 // service.ErrInvalid for a clear key in a zone with key_form hmac.
-func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, ended standing, err error) {
+func (e bucketWork) prepareRelease(
+	ctx context.Context, bucket service.Bucket, isSeen bool,
+) (account string, ended standing, err error) {
 	var r session.Reading
 	e.open(&r)
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends

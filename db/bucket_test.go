@@ -55,7 +55,8 @@ func TestPeekWithoutAnAnswerInTimeIsBusy(t *testing.T) {
 		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
-		if _, err := store.Peek(ctx, user("alice")); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+		if _, err := store.Peek(ctx, user("alice")); !errors.Is(err, service.ErrBusy) ||
+			errors.Is(err, service.ErrUndecided) {
 			t.Errorf("%v, want ErrBusy alone", err)
 		}
 	})
@@ -74,19 +75,23 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 			if err := store.Release(t.Context(), user(step.key), step.who, step.why); err != nil {
 				t.Errorf("%.10s: %v", step.why, err)
 			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket' AND action = 'release' AND zone_id = 1 "+
-				"AND COALESCE(principal, '') = ? AND changed_by = SESSION_USER() AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.bucket_key')) = ? "+
-				"AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.reason')) = ?", step.who, step.key, step.why); n != 1 {
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket' AND action = 'release' AND zone_id = "+
+				"1 AND COALESCE(principal, '') = ? AND changed_by = SESSION_USER() AND JSON_UNQUOTE(JSON_EXTRACT(state_after, "+
+				"'$.bucket_key')) = ? AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.reason')) = ?", step.who, step.key,
+				step.why); n != 1 {
 				t.Errorf("%.10s: %d rows of audit tell so, want 1", step.why, n)
 			}
 		}
 		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'")
-		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil || decisions[0].Blocked {
+		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil ||
+			decisions[0].Blocked {
 			t.Errorf("after the release: %+v, %v", decisions, err)
 		}
 		for want, release := range map[error]func() error{
-			service.ErrNotFound: func() error { return store.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "a"}, "ann", "x") },
-			service.ErrInvalid:  func() error { return store.Release(t.Context(), user("a"), "ann", strings.Repeat("x", 256)) },
+			service.ErrNotFound: func() error {
+				return store.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "a"}, "ann", "x")
+			},
+			service.ErrInvalid: func() error { return store.Release(t.Context(), user("a"), "ann", strings.Repeat("x", 256)) },
 		} {
 			if err := release(); !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
@@ -124,8 +129,8 @@ func TestReleaseOfHeldBucketIsBusyAndUnaudited(t *testing.T) {
 
 func TestProceduresAnswerInTheColumnsOfTheDocs(t *testing.T) {
 	t.Parallel()
-	const checked = "blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason " +
-		"override_id reset_after"
+	const checked = "blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block " +
+		"velocity reason override_id reset_after"
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		enginetest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")

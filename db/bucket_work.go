@@ -20,12 +20,14 @@ type bucketWork struct{ *batch }
 // onBuckets calls do with a bucketWork in these buckets, until ctx ends. It calls again as long as the
 // engine's error says that nothing was recorded and that another try may help. The last error is as classify has it.
 func (s *Store) onBuckets(
-	ctx context.Context, what string, classify func(error) error, buckets []service.Bucket, do func(context.Context, bucketWork) error,
+	ctx context.Context, what string, classify func(error) error, buckets []service.Bucket,
+	do func(context.Context, bucketWork) error,
 ) error {
 	return s.again(ctx, what, classify, func() error {
-		return s.withBatch(ctx, service.Call{Checks: []service.Check{{Buckets: buckets}}}, func(ctx context.Context, b *batch) error {
-			return do(ctx, bucketWork{b})
-		})
+		return s.withBatch(ctx, service.Call{Checks: []service.Check{{Buckets: buckets}}},
+			func(ctx context.Context, b *batch) error {
+				return do(ctx, bucketWork{b})
+			})
 	})
 }
 
@@ -108,7 +110,8 @@ func (e bucketWork) commit(ctx context.Context, write func(*session.Packet)) err
 
 // uncount writes that the txns of a bucket which came after since do not count any more.
 func (e bucketWork) uncount(p *session.Packet, bucket service.Bucket, since time.Time) {
-	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE, uncounted_at = ").Instant(e.now).WhereBucket(bucket).
+	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE, uncounted_at = ").Instant(e.now).WhereBucket(
+		bucket).
 		SQL(" AND counted = TRUE AND created_at > ").Instant(since).SQL(";")
 }
 

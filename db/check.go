@@ -66,7 +66,8 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	// It would also count all txns of a bucket. Those of a month may be many, and a batch knows them by a tally.
 	isQuota := s.hints.plan(check.Buckets[0].ZoneID).isQuota
-	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota && s.database.MayHaveRoutines() {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota &&
+		s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:

@@ -25,9 +25,11 @@ func TestStoreKeepsTheContract(t *testing.T) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
 			return explainedBench{newBench(t, engine.Rows(t)), t}
 		}, []string{
-			"AdmitsExactlyRateUnderContention", "ChargesAllBucketsOrNone", "OppositeOrderNeverDeadlocks", "UnknownZoneIsRefusedAlone",
+			"AdmitsExactlyRateUnderContention", "ChargesAllBucketsOrNone", "OppositeOrderNeverDeadlocks",
+			"UnknownZoneIsRefusedAlone",
 			"BatchMixesAllowedDeniedAndBad", "RetriedCheckIsCountedOnce", "ASecretIsChargedOnceUnderContention",
-			"EditedKeyKindTakesEffectAtTheNextCheck", "BlockedAttemptsAreCountedExactlyUnderContention", "AgreesWithTheOracleOnRandomTimelines",
+			"EditedKeyKindTakesEffectAtTheNextCheck", "BlockedAttemptsAreCountedExactlyUnderContention",
+			"AgreesWithTheOracleOnRandomTimelines",
 		})
 	})
 }
@@ -137,10 +139,13 @@ func TestZoneComingAndGoingNeverExceedsItsRate(t *testing.T) {
 	const buckets, callers, rate = 30, 24, 3
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, change := range map[string][]string{
-			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
-			"zone":     {"DELETE FROM zone_master WHERE id = 1", fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
+			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1",
+				"UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
+			"zone": {"DELETE FROM zone_master WHERE id = 1",
+				fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
 		} {
-			d, store := stand(t, engine, session.Options{MaxConns: callers, LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
+			d, store := stand(t, engine, session.Options{MaxConns: callers, LockWait: 20 * time.Second},
+				zone(1, rate, time.Hour))
 			stop := meanwhile(func() {
 				for _, statement := range change {
 					if _, err := d.SQL.ExecContext(context.Background(), statement); err != nil {
@@ -207,9 +212,10 @@ func TestCoalescedStoreKeepsTheContract(t *testing.T) {
 			b := newBench(t, engine.Rows(t))
 			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
 		}, []string{
-			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce", "LargeBatchIsAnsweredInFull",
-			"BatchIsDecidedInOrder", "BatchMixesAllowedDeniedAndBad", "ParallelRetriesGetOneAnswer", "ASecretIsChargedOnceUnderContention",
-			"KeyKindEditedBesideChecksFailsNone", "ReleaseRacesWithChecks",
+			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce",
+			"LargeBatchIsAnsweredInFull",
+			"BatchIsDecidedInOrder", "BatchMixesAllowedDeniedAndBad", "ParallelRetriesGetOneAnswer",
+			"ASecretIsChargedOnceUnderContention", "KeyKindEditedBesideChecksFailsNone", "ReleaseRacesWithChecks",
 		})
 	})
 }

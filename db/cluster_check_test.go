@@ -28,7 +28,8 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	e.Lock()
 	t.Cleanup(e.Unlock)
 	d, store := clusterStand(t)
-	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit", "zone_event", "zone_lockout"} {
+	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length",
+		"zone_audit", "zone_event", "zone_lockout"} {
 		deleteRows(t, d.SQL, table+" WHERE zone_id < 1000")
 	}
 	deleteRows(t, d.SQL, "zone_master WHERE id < 1000")
@@ -44,9 +45,10 @@ func TestClusterStoreKeepsTheContract(t *testing.T) {
 // awkwardKeys lie on shards, too.
 func awkwardKeys() []string {
 	keys := []string{
-		"a", "A", "é", "e\u0301", "😀", "it's", `"`, `\`, `\'`, "`", "a ", " a", "a  ", "%", "_", "0x41", "NULL", "null", "1", "01", "1.0",
-		"ß", "ss", "ﬁ", "\u00a0", "日本語", "a;b", "--", "/*x*/", "{", "}", ":v1", "?", "@x", "$1", strings.Repeat("é", 255), strings.Repeat("x", 255),
-		"2001:db8::/64", "203.0.113.7", "-80", "80-",
+		"a", "A", "é", "e\u0301", "😀", "it's", `"`, `\`, `\'`, "`", "a ", " a", "a  ", "%", "_", "0x41", "NULL", "null", "1",
+		"01", "1.0",
+		"ß", "ss", "ﬁ", "\u00a0", "日本語", "a;b", "--", "/*x*/", "{", "}", ":v1", "?", "@x", "$1", strings.Repeat("é", 255),
+		strings.Repeat("x", 255), "2001:db8::/64", "203.0.113.7", "-80", "80-",
 	}
 	for i := range 60 {
 		keys = append(keys, fmt.Sprintf("user%d@example.org", i))
@@ -65,7 +67,8 @@ func TestClusterKeyShardIsThatOfVindex(t *testing.T) {
 	for _, key := range awkwardKeys() {
 		var shard, id string
 		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(key) + "'"
-		if err := vindex.QueryRowContext(t.Context(), "SELECT shard, hex_keyspace_id FROM xxhash WHERE id = "+quoted).Scan(&shard, &id); err != nil {
+		if err := vindex.QueryRowContext(t.Context(), "SELECT shard, hex_keyspace_id FROM xxhash WHERE id = "+quoted).Scan(
+			&shard, &id); err != nil {
 			t.Fatalf("%q: %v", key, err)
 		}
 		place, shards := store.ShardOf(service.Bucket{ZoneID: zone.ID, Key: key})
@@ -119,7 +122,8 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+keys[0]+"' FOR UPDATE", zone.ID); err != nil {
+	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+keys[0]+
+		"' FOR UPDATE", zone.ID); err != nil {
 		t.Fatal(err)
 	}
 	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: all, NoWait: true})
@@ -141,7 +145,8 @@ func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 	var checks []service.Check
 	for _, zoneID := range []int64{1006, 1007} {
 		for _, key := range keysOfBothShards("plan", 4) {
-			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
+			checks = append(checks,
+				service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
 		}
 	}
 	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
@@ -150,7 +155,8 @@ func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 		}
 		for _, statement := range statementsOf(store, conn, checks) {
 			plan := new(strings.Builder)
-			err := conn.Each(ctx, 1, "VEXPLAIN PLAN "+statement, func(row []driver.Value) error { plan.WriteString(session.Text(row[0])); return nil })
+			err := conn.Each(ctx, 1, "VEXPLAIN PLAN "+statement,
+				func(row []driver.Value) error { plan.WriteString(session.Text(row[0])); return nil })
 			if err != nil {
 				return false, fmt.Errorf("%.300s: %w", statement, err)
 			}

@@ -104,7 +104,8 @@ func insertTxns(zoneID int64, keys []string) string {
 	for i, key := range keys {
 		rows[i] = fmt.Sprintf("(UTC_TIMESTAMP(6), %d, '%s', FALSE, FALSE, TRUE)", zoneID, key)
 	}
-	return "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " + strings.Join(rows, ", ")
+	return "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " +
+		strings.Join(rows, ", ")
 }
 
 func TestClusterInsertHasConsecutiveIDsOverShards(t *testing.T) {
@@ -139,7 +140,8 @@ func TestClusterInsertHasConsecutiveIDsOverShards(t *testing.T) {
 	}
 	slices.Sort(all)
 	if total := len(all); total != writers*inserts*rows || len(slices.Compact(all)) != total {
-		t.Errorf("%d txns, of them %d with an id of their own; want %d of both", total, len(slices.Compact(all)), writers*inserts*rows)
+		t.Errorf("%d txns, of them %d with an id of their own; want %d of both", total, len(slices.Compact(all)),
+			writers*inserts*rows)
 	}
 	for _, first := range firsts {
 		for i, key := range keys {
@@ -190,7 +192,8 @@ func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 		Key string `db:"bucket_key"`
 		ID  int64
 	}
-	if err := sqlx.NewDb(pool, "mysql").Select(&rows, "SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID); err != nil {
+	if err := sqlx.NewDb(pool, "mysql").Select(&rows, "SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id",
+		zoneID); err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string][]int64{}

@@ -53,7 +53,8 @@ func TestClusterHoldsTokenLimitsInRace(t *testing.T) {
 	name := fmt.Sprint("racer", time.Now().UnixNano())
 	made, refused := make(chan access.Credential, 6), make(chan error, 6)
 	atOnce(cap(made), func(int) {
-		c, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
+		c, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)),
+			"dba")
 		if err != nil {
 			refused <- err
 			return
@@ -96,9 +97,11 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2026-01-01', '2199-01-01', 1)", zoneID, key))
 	}
-	enginetest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+strings.Join(rows, ",")+
+	enginetest.Exec(t, d.SQL, "INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES "+
+		strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
-	if _, err := store.Records.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: fmt.Sprint(time.Now().UnixNano()), Action: service.OverrideDeny},
+	if _, err := store.Records.AddOverride(
+		t.Context(), service.Override{ZoneID: zoneID, Key: fmt.Sprint(time.Now().UnixNano()), Action: service.OverrideDeny},
 		"ann"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +132,8 @@ func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 		t.Fatal(receipts, err)
 	}
 	// As if the second shard had been lost between the two COMMITs.
-	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID,
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?",
+		buckets[1].ZoneID,
 		buckets[1].Key)
 	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
 		t.Fatal(receipts, err)
@@ -162,7 +166,8 @@ func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
 		}
 	}
 	found, err := store.History.Attempt(t.Context(), pair)
-	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome != service.OutcomeSuccess {
+	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 ||
+		found.Outcome != service.OutcomeSuccess {
 		t.Errorf("recalled %+v, %v", found, err)
 	}
 	twice := fmt.Sprintf("%x", rand.Uint64())

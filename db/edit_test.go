@@ -52,7 +52,8 @@ func (e *editor) clear(t *testing.T) {
 func clearZones(t *testing.T, pool *sql.DB, first, last int64) {
 	t.Helper()
 	for _, where := range []string{
-		"zone_override WHERE zone_id", "zone_override_prefix_length WHERE zone_id", "zone_master WHERE id", "zone_audit WHERE zone_id",
+		"zone_override WHERE zone_id", "zone_override_prefix_length WHERE zone_id", "zone_master WHERE id",
+		"zone_audit WHERE zone_id",
 		"zone_txn WHERE zone_id", "zone_bucket_lock WHERE zone_id", "zone_event WHERE zone_id", "zone_lockout WHERE zone_id",
 	} {
 		deleteRows(t, pool, where+" BETWEEN ? AND ?", first, last)
@@ -117,7 +118,8 @@ func drawOverride(r *rand.Rand) service.Override {
 	o := service.Override{
 		ZoneID: oneOf[int64](r, firstEdited, firstEdited+1, firstEdited, firstEdited+1, lastEdited),
 		Action: oneOf(r, service.OverrideAllow, service.OverrideLimit), Reason: oneOf(r, "", "é 🔑 ' \" \\"),
-		CreatedBy: oneOf(r, "", "carol"), ExpiresAt: service.At(oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
+		CreatedBy: oneOf(r, "", "carol"),
+		ExpiresAt: service.At(oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
 			time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC))),
 	}
 	if o.Action == service.OverrideLimit {
@@ -127,11 +129,13 @@ func drawOverride(r *rand.Rand) service.Override {
 		}
 	}
 	if r.IntN(2) == 0 {
-		o.Prefix = netip.MustParsePrefix(oneOf(r, "10.0.0.0/8", "192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::/64",
-			"::/0"))
+		o.Prefix = netip.MustParsePrefix(
+			oneOf(r, "10.0.0.0/8", "192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::/64",
+				"::/0"))
 		return o
 	}
-	o.Key = oneOf(r, "bob", "Bob", " bob", "192.0.2.1", "192.0.2.0/24", "2001:db8::/64", "2001:DB8::1", "::1.2.3.4", pseudonym)
+	o.Key = oneOf(r, "bob", "Bob", " bob", "192.0.2.1", "192.0.2.0/24", "2001:db8::/64", "2001:DB8::1", "::1.2.3.4",
+		pseudonym)
 	return o
 }
 
@@ -139,7 +143,8 @@ func drawOverride(r *rand.Rand) service.Override {
 func drawEdit(r *rand.Rand) drawnEdit {
 	ctx, who := context.Background(), oneOf(r, "", "ann", strings.Repeat("é", 200))
 	z, o, n := drawZone(r), drawOverride(r), r.IntN(1000)
-	match := oneOf(r, service.Match{}, service.Match{}, service.Match{Absent: true}, service.Match{Present: true}, service.Match{Revision: 2})
+	match := oneOf(r, service.Match{}, service.Match{}, service.Match{Absent: true}, service.Match{Present: true},
+		service.Match{Revision: 2})
 	switch r.IntN(40) {
 	case 0:
 		return func(e *editor) string { return answer(nil, e.store.Records.DeleteZone(ctx, z.ID, match, who)) }
@@ -177,11 +182,12 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()
 	const instant = " BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"
 	for _, query := range []string{
-		"SELECT 0, id, " + zonerow.Settings.List("") + ", key_rule, whole_rule, overridden, revision FROM zone_master WHERE id BETWEEN ? AND ? ORDER BY id",
-		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, period_anchor, CAST(expires_at AS CHAR), reason, created_by, " +
-			"created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",
-		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, family, " +
-			"prefix_length",
+		"SELECT 0, id, " + zonerow.Settings.List("") +
+			", key_rule, whole_rule, overridden, revision FROM zone_master WHERE id BETWEEN ? AND ? ORDER BY id",
+		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, period_anchor, CAST(expires_at AS CHAR), " +
+			"reason, created_by, created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",
+		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY " +
+			"zone_id, family, prefix_length",
 		"SELECT COALESCE(override_id, 0), subject, action, zone_id, principal, changed_by, changed_at" + instant +
 			", state_before, state_after " +
 			"FROM zone_audit WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, override_id, id",
@@ -233,7 +239,8 @@ func (e *editor) each(t *testing.T, query string, read func(id uint64, values []
 func (e *editor) narrowed(t *testing.T) map[uint64]string {
 	t.Helper()
 	at := map[uint64]string{}
-	e.each(t, "SELECT id, narrowed_at FROM zone_master WHERE id BETWEEN ? AND ?", func(id uint64, values []string) { at[id] = values[0] })
+	e.each(t, "SELECT id, narrowed_at FROM zone_master WHERE id BETWEEN ? AND ?",
+		func(id uint64, values []string) { at[id] = values[0] })
 	return at
 }
 
@@ -262,7 +269,8 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 			narrowed = append(narrowed, moved(before, twin.narrowed(t)))
 		}
 		if answers[0] != answers[1] || narrowed[0] != narrowed[1] {
-			t.Fatalf("edit %d: triggers answer %s and narrow%s, statements answer %s and narrow%s", i, answers[0], narrowed[0], answers[1],
+			t.Fatalf("edit %d: triggers answer %s and narrow%s, statements answer %s and narrow%s", i, answers[0], narrowed[0],
+				answers[1],
 				narrowed[1])
 		}
 		kind, _, _ := strings.Cut(answers[0], "{")
@@ -328,10 +336,12 @@ func TestZoneWithOverridesMayChangeItsKeys(t *testing.T) {
 		for _, o := range []service.Override{within("198.51.100.0/24"), deny("Bob")} {
 			o.ID = old.ID
 			var field *service.FieldError
-			if _, err := store.Records.SetOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+			if _, err := store.Records.SetOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) ||
+				!errors.As(err, &field) {
 				t.Errorf("set to %+v: %v, want a field that is invalid", o, err)
 			}
-			if _, err := store.Records.AddOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+			if _, err := store.Records.AddOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) ||
+				!errors.As(err, &field) {
 				t.Errorf("add %+v: %v, want a field that is invalid", o, err)
 			}
 		}
@@ -351,7 +361,8 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := func() int {
-			return d.Count(t, "SELECT COUNT(*) FROM zone_audit") + d.Count(t, "SELECT COUNT(*) FROM zone_override_prefix_length") +
+			return d.Count(t, "SELECT COUNT(*) FROM zone_audit") +
+				d.Count(t, "SELECT COUNT(*) FROM zone_override_prefix_length") +
 				d.Count(t, "SELECT SUM(revision) FROM zone_master")
 		}
 		d.SetZone(t, zone(2, 5, time.Minute))
@@ -361,9 +372,10 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 		moved.ZoneID, unknown.ZoneID, never.ID = 2, 9, second.ID+1
 		ctx, in := t.Context(), store.Records
 		for name, c := range map[string]struct{ got, want error }{
-			"add of the same network":  {errorOf(in.AddOverride(ctx, within("203.0.113.0/24"), "bob")), service.ErrConflict},
-			"set to the same network":  {errorOf(in.SetOverride(ctx, second, "bob")), service.ErrConflict},
-			"put of another revision":  {errorOf(in.PutZone(ctx, zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")), service.ErrPrecondition},
+			"add of the same network": {errorOf(in.AddOverride(ctx, within("203.0.113.0/24"), "bob")), service.ErrConflict},
+			"set to the same network": {errorOf(in.SetOverride(ctx, second, "bob")), service.ErrConflict},
+			"put of another revision": {errorOf(in.PutZone(ctx, zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
+				service.ErrPrecondition},
 			"deletion of another zone": {in.DeleteZone(ctx, 9, service.Match{}, "bob"), service.ErrNotFound},
 			"list of an unknown zone":  {errorOf(in.Overrides(ctx, 9, 0, 10)), service.ErrNotFound},
 			"read in another zone":     {errorOf(in.Override(ctx, 2, first.ID)), service.ErrNotFound},
@@ -399,7 +411,8 @@ func TestEditIsRecordedWithItsCallersReasonAlone(t *testing.T) {
 		if _, err := store.Records.PutZone(because, zone, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Records.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny}, ann); err != nil {
+		if _, err := store.Records.AddOverride(because, service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny},
+			ann); err != nil {
 			t.Fatal(err)
 		}
 		for _, who := range []string{"bob", "", "bob", ""} {
@@ -412,7 +425,8 @@ func TestEditIsRecordedWithItsCallersReasonAlone(t *testing.T) {
 		if err := store.Records.DeleteZone(because, 1, service.Match{}, ann); err != nil {
 			t.Fatal(err)
 		}
-		got, err := enginetest.Texts(d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
+		got, err := enginetest.Texts(
+			d.SQL, "SELECT COALESCE(principal, '-'), COALESCE(reason, '-'), COUNT(*) FROM zone_audit GROUP BY 1, 2 ORDER BY 1")
 		if want := fmt.Sprintf("[[- - 3] [bob - 2] [%s %s 4]]", ann, reason); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("recorded %v, %v, want %s", got, err, want)
 		}

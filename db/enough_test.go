@@ -104,7 +104,8 @@ func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
 			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
 			wantBlocked(t, store, false, bucket, other)
-			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2, Window: service.Lasting(2 * time.Hour)})
+			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2,
+				Window: service.Lasting(2 * time.Hour)})
 			wantBlocked(t, store, true, other, bucket)
 		}
 	})
@@ -194,16 +195,19 @@ func TestRowHidingSessionIsCorrected(t *testing.T) {
 		settings := []string{"sql_select_limit=1", "character_set_results=latin1", "NAMES latin1", "completion_type=1"}
 		if nightly.Is() {
 			settings = append(settings,
-				"sql_mode='ANSI,NO_BACKSLASH_ESCAPES'", "sql_mode=''", "sql_mode='PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
+				"sql_mode='ANSI,NO_BACKSLASH_ESCAPES'", "sql_mode=''",
+				"sql_mode='PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
 				"time_zone='+13:00'", "time_zone='-12:00'", "completion_type=2", "NAMES latin1 COLLATE latin1_swedish_ci",
-				"NAMES utf8mb4 COLLATE utf8mb4_bin", "sql_safe_updates=1", "unique_checks=0", "foreign_key_checks=0", "lock_wait_timeout=1")
+				"NAMES utf8mb4 COLLATE utf8mb4_bin", "sql_safe_updates=1", "unique_checks=0", "foreign_key_checks=0",
+				"lock_wait_timeout=1")
 		}
 		for i, name := range settings {
 			begin("SET " + name)
 			anna, jürgen, zoë := user(fmt.Sprint("Æ'\\\"|%_", i)), user(fmt.Sprint("jürgen, ", i)), user(fmt.Sprint("zoë, ", i))
 			store := connect(t, account, session.Options{})
 			for range 5 {
-				if _, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
+				if _,
+					err := store.CheckAll(t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

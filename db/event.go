@@ -23,17 +23,20 @@ func (b *batch) tell(p *session.Packet, ruling *service.Ruling) bool {
 	}
 	p.SQL("INSERT INTO zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES ")
 	for i, l := range begun {
-		p.SQL(","[:min(i, 1)] + "(").Int(l.Bucket.ZoneID).SQL(",").Quote(l.Bucket.Key).SQL(",").Instant(b.now).SQL(",").Instant(l.Until).SQL(",")
+		p.SQL(","[:min(i, 1)] + "(").Int(l.Bucket.ZoneID).SQL(",").Quote(l.Bucket.Key).SQL(",").Instant(b.now).SQL(
+			",").Instant(l.Until).SQL(",")
 		b.txnID(p, l.TxnID)
 		p.SQL(")")
 	}
 	// The clock may have been set back to the very microsecond.
 	p.SQL(" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until);" + insertEvents)
 	for i, l := range begun {
-		p.SQL(","[:min(i, 1)] + "(").Instant(b.now).SQL(",'" + string(event.BucketLocked) + "',").Int(l.Bucket.ZoneID).SQL(",").
+		p.SQL(","[:min(i, 1)] + "(").Instant(b.now).SQL(",'" + string(event.BucketLocked) + "',").Int(l.Bucket.ZoneID).SQL(
+			",").
 			Quote(l.Bucket.Key).SQL(",")
 		b.txnID(p, l.TxnID)
-		p.SQL(",JSON_OBJECT('locked_until','" + l.Until.UTC().Format(eventInstant) + "','reason','" + string(service.ReasonLockout) + "'))")
+		p.SQL(",JSON_OBJECT('locked_until','" + l.Until.UTC().Format(eventInstant) + "','reason','" +
+			string(service.ReasonLockout) + "'))")
 	}
 	p.SQL(";")
 	return true
@@ -47,7 +50,8 @@ type standing struct {
 
 // readStanding reads and locks the row of a bucket whose lockout ends after the engine's present time, if there is one.
 func (e bucketWork) readStanding(r *session.Reading, bucket service.Bucket, into *standing) {
-	r.SQL("SELECT locked_at, txn_id FROM zone_lockout").WhereBucket(bucket).SQL(" AND locked_until > UTC_TIMESTAMP(6) FOR UPDATE;")
+	r.SQL("SELECT locked_at, txn_id FROM zone_lockout").WhereBucket(bucket).SQL(
+		" AND locked_until > UTC_TIMESTAMP(6) FOR UPDATE;")
 	r.Each(2, func(row []driver.Value) (err error) {
 		into.txnID = uint64(session.AsInt(row[1]))
 		into.lockedAt, err = session.AsInstant(row[0])
@@ -57,15 +61,21 @@ func (e bucketWork) readStanding(r *session.Reading, bucket service.Bucket, into
 
 // tellRelease writes the events of a release, as the trigger zone_audit_after_insert and the procedure release_lockout
 // do, and ends a lockout that stands.
-func (e bucketWork) tellRelease(p *session.Packet, bucket service.Bucket, ended standing, account, principal, reason string) {
+func (e bucketWork) tellRelease(
+	p *session.Packet, bucket service.Bucket, ended standing, account, principal, reason string,
+) {
 	now := e.now.UTC().Format(eventInstant)
-	p.SQL(insertEvents + "(").Instant(e.now).SQL(",'" + string(event.BucketReleased) + "',").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).
-		SQL(",NULL,JSON_OBJECT('by',").OrNull(principal).SQL(",'account',").Quote(account).SQL(",'reason',").Quote(reason).SQL("))")
+	p.SQL(insertEvents + "(").Instant(e.now).SQL(",'" + string(event.BucketReleased) + "',").Int(bucket.ZoneID).SQL(
+		",").Quote(bucket.Key).
+		SQL(",NULL,JSON_OBJECT('by',").OrNull(principal).SQL(",'account',").Quote(account).SQL(",'reason',").Quote(
+		reason).SQL("))")
 	if ended.lockedAt.IsZero() {
 		p.SQL(";")
 		return
 	}
-	p.SQL(",(").Instant(e.now).SQL(",'" + string(event.BucketLockEnded) + "',").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",").
-		IDOrNull(ended.txnID).SQL(",JSON_OBJECT('locked_at','" + ended.lockedAt.Format(eventInstant) + "','ended_at','" + now + "','cause','release'));")
+	p.SQL(",(").Instant(e.now).SQL(",'" + string(event.BucketLockEnded) + "',").Int(bucket.ZoneID).SQL(",").Quote(
+		bucket.Key).SQL(",").
+		IDOrNull(ended.txnID).SQL(",JSON_OBJECT('locked_at','" + ended.lockedAt.Format(eventInstant) + "','ended_at','" +
+		now + "','cause','release'));")
 	p.SQL("DELETE FROM zone_lockout").WhereBucket(bucket).SQL(" AND locked_at = ").Instant(ended.lockedAt).SQL(";")
 }

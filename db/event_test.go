@@ -91,7 +91,8 @@ func TestLockoutEndByTimeIsToldOnce(t *testing.T) {
 			Cause    string
 		}
 		last := eventsOf(t, d, buckets[0])[1]
-		if err := json.Unmarshal(last.Data, &data); err != nil || data.Cause != "time" || data.EndedAt.Sub(data.LockedAt) != time.Hour || last.TxnID == 0 {
+		if err := json.Unmarshal(last.Data, &data); err != nil || data.Cause != "time" ||
+			data.EndedAt.Sub(data.LockedAt) != time.Hour || last.TxnID == 0 {
 			t.Errorf("the end says txn %d, %s, %v", last.TxnID, last.Data, err)
 		}
 		for _, e := range eventsOf(t, d, buckets[2]) {
@@ -127,7 +128,8 @@ func TestEachEditIsEventWithPrincipalAndStates(t *testing.T) {
 			_, err := store.Records.PutZone(ctx, zone(7, 5+rate, time.Minute), service.Match{}, "ann")
 			must(err)
 		}
-		exact, err := store.Records.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny}, "ann")
+		exact, err := store.Records.AddOverride(ctx, service.Override{ZoneID: 7, Key: "null", Action: service.OverrideDeny},
+			"ann")
 		must(err)
 		if f.engine != nil { // by SQL: neither the service nor the portable tables have such an edit
 			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'guessing' WHERE id = ?", exact.ID)
@@ -142,11 +144,13 @@ func TestEachEditIsEventWithPrincipalAndStates(t *testing.T) {
 		_, err = store.Records.RevokeCredential(ctx, made.ID, "ann")
 		must(err)
 
-		got, want := typesOf(t, d, service.Bucket{ZoneID: 7}), []event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}
+		got, want := typesOf(t, d, service.Bucket{ZoneID: 7}),
+			[]event.Type{event.ZoneCreated, event.ZoneUpdated, event.ZoneDeleted}
 		if !slices.Equal(got, want) {
 			t.Errorf("of the zone: %v, want %v", got, want)
 		}
-		overrides, tokens := []event.Type{event.OverrideCreated, event.OverrideDeleted}, []event.Type{event.TokenCreated, event.TokenRevoked}
+		overrides, tokens := []event.Type{event.OverrideCreated, event.OverrideDeleted},
+			[]event.Type{event.TokenCreated, event.TokenRevoked}
 		if f.engine != nil {
 			overrides, tokens = slices.Insert(overrides, 1, event.OverrideUpdated), slices.Insert(tokens, 1, event.TokenUpdated)
 		}
@@ -157,7 +161,8 @@ func TestEachEditIsEventWithPrincipalAndStates(t *testing.T) {
 			t.Errorf("of the token: %v, want %v", got, tokens)
 		}
 		override := service.Bucket{ZoneID: 7, Key: "null"}
-		ofZone, ofOverride, ofToken := eventsOf(t, d, (service.Bucket{ZoneID: 7})), eventsOf(t, d, override), eventsOf(t, d, (service.Bucket{}))
+		ofZone, ofOverride, ofToken := eventsOf(t, d, (service.Bucket{ZoneID: 7})), eventsOf(t, d, override),
+			eventsOf(t, d, (service.Bucket{}))
 		for _, e := range slices.Concat(ofZone, ofOverride, ofToken) {
 			var data editedData
 			isNew, isGone := strings.HasSuffix(string(e.Type), ".created"), strings.HasSuffix(string(e.Type), ".deleted")
@@ -251,7 +256,8 @@ func TestListHasLockoutsOnceAndMatchesCensus(t *testing.T) {
 				t.Fatalf("%+v, %v", page, err)
 			}
 			for _, l := range page.Lockouts {
-				if seen[l.Key] || l.Until.Sub(l.Since.Time) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 && l.TxnID >= q.Cursor {
+				if seen[l.Key] || l.Until.Sub(l.Since.Time) != time.Hour || l.Reason != service.ReasonLockout || q.Cursor != 0 &&
+					l.TxnID >= q.Cursor {
 					t.Errorf("lockout %+v behind %d", l, q.Cursor)
 				}
 				seen[l.Key] = true

@@ -43,7 +43,8 @@ func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		users := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute, LockoutFactor: 2}
+		users := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
+			LockoutFactor: 2}
 		nets := zone(2, 2, time.Hour)
 		nets.Keys.Kind = service.KeyIP
 		d, store := stand(t, engine, session.Options{}, users, nets)
@@ -60,7 +61,8 @@ func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 		report(t, store, first, service.OutcomeSuccess)
 		must(store.Release(ctx, alice, "ann", "called us"))
 		var succeeded, released time.Time // the outcome and the release came in this order, after all attempts
-		must(d.SQL.QueryRow("SELECT MIN(uncounted_at), MAX(uncounted_at) FROM zone_txn WHERE zone_id = 1").Scan(&succeeded, &released))
+		must(d.SQL.QueryRow("SELECT MIN(uncounted_at), MAX(uncounted_at) FROM zone_txn WHERE zone_id = 1").Scan(
+			&succeeded, &released))
 		if !succeeded.After(instantOf(t, d, locked)) || !released.After(succeeded) {
 			t.Errorf("places were given back at %s and %s", succeeded, released)
 		}
@@ -81,7 +83,8 @@ func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 			}
 			wantExplained(t, by, locked, "Blocked: locked out since ")
 			wantExplained(t, by, elsewhere, "Blocked by another bucket of the check: in zone 1 ")
-			if x := wantExplained(t, by, denied, "Blocked: override "); x.Override == nil || x.Zone.Rate != 2 || x.Previous.ID != elsewhere {
+			if x := wantExplained(t, by, denied, "Blocked: override "); x.Override == nil || x.Zone.Rate != 2 ||
+				x.Previous.ID != elsewhere {
 				t.Errorf("got %+v", x)
 			}
 		}
@@ -161,7 +164,8 @@ func TestExplainTxnHasASentenceForEachReason(t *testing.T) {
 			id   uint64
 			want string
 		}{
-			{times(2, in(2)), "Blocked: 1 of 1 attempts since .* UTC; the next place opens at .*" + instant + "; so a lockout began"},
+			{times(2, in(2)), "Blocked: 1 of 1 attempts since .* UTC; the next place opens at .*" + instant +
+				"; so a lockout began"},
 			{times(1, in(2)), "Blocked, locked by a lockout that began before"},
 			{times(2, in(3)), "Blocked, because too many attempts were under way"},
 			{elsewhere, "Blocked by another bucket of its check"},

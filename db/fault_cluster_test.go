@@ -192,8 +192,8 @@ func (l *load) recorded(t *testing.T) map[string]int {
 		Key string `db:"bucket_key"`
 		N   int
 	}
-	if err := sqlx.NewDb(l.pool, "mysql").Select(&rows, "SELECT bucket_key, COUNT(*) AS n FROM zone_txn WHERE zone_id = ? AND counted "+
-		"GROUP BY bucket_key", l.zone.ID); err != nil {
+	if err := sqlx.NewDb(l.pool, "mysql").Select(&rows, "SELECT bucket_key, COUNT(*) AS n FROM zone_txn WHERE zone_id = "+
+		"? AND counted GROUP BY bucket_key", l.zone.ID); err != nil {
 		t.Fatal(err)
 	}
 	counted := map[string]int{}
@@ -273,7 +273,8 @@ func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
 	}
 	reshard := func(args ...string) {
 		t.Helper()
-		if _, err := c.Vtctldclient(ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets},
+		if _,
+			err := c.Vtctldclient(ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets},
 			args...)...); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +282,8 @@ func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
 	}
 	reshard("create", "--source-shards=-80,80-", "--target-shards=-40,40-80,80-c0,c0-")
 	enginetest.Eventually(t, "the copy to end, so that traffic is switched", func() bool {
-		_, err := c.Vtctldclient(ctx, "Reshard", "--workflow=split", "--target-keyspace="+vitess.Buckets, "switchtraffic", "--timeout=1m")
+		_, err := c.Vtctldclient(ctx, "Reshard", "--workflow=split", "--target-keyspace="+vitess.Buckets, "switchtraffic",
+			"--timeout=1m")
 		return err == nil
 	})
 	l.await(t, "after the switch")

@@ -36,7 +36,8 @@ func holdCommits(t *testing.T, mysqld *sql.DB) (waits func() int, release func()
 	enginetest.Exec(t, mysqld, "SET GLOBAL rpl_semi_sync_source_enabled = ON")
 	waits = func() (n int) {
 		t.Helper()
-		err := mysqld.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for semi-sync ACK%'").Scan(&n)
+		err := mysqld.QueryRow(
+			"SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for semi-sync ACK%'").Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,8 +101,10 @@ func halfwayFaults() []halfwayFault {
 			release()
 			return err
 		}, nothing},
-		{"the first shard is lost in its COMMIT", 0, func(h *halfway, _ func()) error { return h.tablets[0].KillMysqld() }, nothing},
-		{"the second shard is lost in its COMMIT", 1, func(h *halfway, _ func()) error { return h.tablets[1].KillMysqld() }, nothing},
+		{"the first shard is lost in its COMMIT", 0, func(h *halfway, _ func()) error { return h.tablets[0].KillMysqld() },
+			nothing},
+		{"the second shard is lost in its COMMIT", 1, func(h *halfway, _ func()) error { return h.tablets[1].KillMysqld() },
+			nothing},
 		{"the second shard hangs before its COMMIT", 0, func(h *halfway, release func()) error {
 			err := h.tablets[1].FreezeMysqld()
 			release()
@@ -133,7 +136,8 @@ func (h *halfway) insist(t *testing.T, attemptID string) (decision service.Decis
 func (h *halfway) counted(t *testing.T, attemptID string) (n [2]int) {
 	t.Helper()
 	for i, bucket := range h.buckets {
-		query, args := "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ? AND counted", []any{bucket.ZoneID, bucket.Key}
+		query, args := "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ? AND counted",
+			[]any{bucket.ZoneID, bucket.Key}
 		if attemptID != "" {
 			query, args = query+" AND attempt_id = ?", append(args, attemptID)
 		}
@@ -149,7 +153,8 @@ func (h *halfway) wantRecorded(t *testing.T, decision service.Decision) {
 	t.Helper()
 	for _, v := range decision.Verdicts {
 		var key string
-		err := h.load.pool.QueryRow("SELECT bucket_key FROM zone_txn WHERE id = ? AND bucket_key = ?", v.TxnID, v.Bucket.Key).Scan(&key)
+		err := h.load.pool.QueryRow("SELECT bucket_key FROM zone_txn WHERE id = ? AND bucket_key = ?", v.TxnID,
+			v.Bucket.Key).Scan(&key)
 		if err != nil {
 			t.Errorf("txn %d of %s was told and is not recorded: %v", v.TxnID, v.Bucket.Key, err)
 		}
@@ -195,7 +200,8 @@ func (h *halfway) round(t *testing.T, attemptID string, fault halfwayFault) (rec
 		want = [2]int{recorded[0] + 1, 1}
 	}
 	if retried := h.counted(t, attemptID); again.Blocked || retried != want {
-		t.Errorf("%s: asked again: blocked %v, %v are recorded, want that it passes and %v", fault.name, again.Blocked, retried, want)
+		t.Errorf("%s: asked again: blocked %v, %v are recorded, want that it passes and %v", fault.name, again.Blocked,
+			retried, want)
 	}
 	h.wantRecorded(t, again)
 	passed := 3
@@ -208,7 +214,8 @@ func (h *halfway) round(t *testing.T, attemptID string, fault halfwayFault) (rec
 	if passed > min(all[0], all[1]) || max(all[0], all[1]) > h.load.zone.Rate {
 		t.Errorf("%s: %d passed and %v are counted, the rate is %d", fault.name, passed, all, h.load.zone.Rate)
 	}
-	t.Logf("%s: recorded %v; of a rate of %d passed %d, counted %v; told %v", fault.name, recorded, h.load.zone.Rate, passed, all, err)
+	t.Logf("%s: recorded %v; of a rate of %d passed %d, counted %v; told %v", fault.name, recorded, h.load.zone.Rate,
+		passed, all, err)
 	return recorded, true
 }
 
@@ -231,8 +238,10 @@ func TestFaultHalfCommitIsUndecidedAndNeverOveradmits(t *testing.T) {
 		}
 	}
 	// What is on the second shard is on the first, which is committed before.
-	if ended[[2]int{1, 0}] == 0 || ended[[2]int{1, 0}]+ended[[2]int{1, 1}]+ended[[2]int{0, 0}] != rounds*len(halfwayFaults()) {
-		t.Errorf("txns of an attempt on the two shards, and how often: %v; want some with one txn, and none on the second shard alone", ended)
+	if ended[[2]int{1, 0}] == 0 || ended[[2]int{1, 0}]+ended[[2]int{1, 1}]+
+		ended[[2]int{0, 0}] != rounds*len(halfwayFaults()) {
+		t.Errorf(
+			"txns of an attempt on the two shards, and how often: %v; want some with one txn, and none on the second shard alone", ended)
 	}
 	t.Logf("txns of an attempt on the two shards, and how often: %v; missed %d", ended, missed)
 }

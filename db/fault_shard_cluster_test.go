@@ -90,7 +90,8 @@ type pace struct {
 
 // String implements fmt.Stringer.
 func (p pace) String() string {
-	return fmt.Sprintf("%d decided, %.0f a second, p50 %s, p99 %s, longest %s", p.decided, time.Second.Seconds()/p.each.Seconds(),
+	return fmt.Sprintf("%d decided, %.0f a second, p50 %s, p99 %s, longest %s", p.decided,
+		time.Second.Seconds()/p.each.Seconds(),
 		p.p50.Round(100*time.Microsecond), p.p99.Round(100*time.Microsecond), p.max.Round(100*time.Microsecond))
 }
 
@@ -176,7 +177,8 @@ func (s *side) logFault(t *testing.T, number int, away span) {
 		}
 		longest = max(longest, a.took)
 	}
-	t.Logf("kill %d: the first of %d refusals came after %s, the slowest of them took %s; decided again after %s", number, refused,
+	t.Logf("kill %d: the first of %d refusals came after %s, the slowest of them took %s; decided again after %s", number,
+		refused,
 		first.Round(time.Millisecond), longest.Round(time.Millisecond), away.end.Sub(away.begin).Round(time.Millisecond))
 }
 

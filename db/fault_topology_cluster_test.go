@@ -111,7 +111,8 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 		}
 		back := time.Now()
 		enginetest.Eventually(t, "the newcomer is ready", func() bool { return newcomer.prove(t) == nil })
-		t.Logf("etcd was %s: an instance that had waited was ready %s after it was back", fault.name, time.Since(back).Round(time.Millisecond))
+		t.Logf("etcd was %s: an instance that had waited was ready %s after it was back", fault.name,
+			time.Since(back).Round(time.Millisecond))
 		newcomer.awaitServed(t, "an instance that had waited")
 		l.await(t, "with etcd again")
 	}

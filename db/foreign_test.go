@@ -30,17 +30,20 @@ func foreignSettings() []string {
 		return seen
 	}
 	settings := append(seen,
-		"collation_connection = utf8mb4_bin", "collation_connection = latin1_swedish_ci", "collation_connection = ucs2_general_ci",
+		"collation_connection = utf8mb4_bin", "collation_connection = latin1_swedish_ci",
+		"collation_connection = ucs2_general_ci",
 		"collation_connection = binary", "character_set_client = gbk", "character_set_results = latin1",
 		"character_set_collations = 'utf8mb4=utf8mb4_uca1400_as_cs'", "collation_server = utf8mb4_bin",
-		"div_precision_increment = 30", "time_zone = '+13:00'", "lc_time_names = 'de_DE'", "default_week_format = 7", "old_mode = ''",
-		"old_mode = 'NO_PROGRESS_INFO,UTF8_IS_UTF8MB3,IGNORE_INDEX_ONLY_FOR_JOIN,COMPAT_5_1_CHECKSUM'",
-		"explicit_defaults_for_timestamp = 0", "sql_auto_is_null = 1", "regexp_time_limit = 0", "default_regex_flags = 'IGNORE_CASE,EXTENDED'",
+		"div_precision_increment = 30", "time_zone = '+13:00'", "lc_time_names = 'de_DE'", "default_week_format = 7",
+		"old_mode = ''", "old_mode = 'NO_PROGRESS_INFO,UTF8_IS_UTF8MB3,IGNORE_INDEX_ONLY_FOR_JOIN,COMPAT_5_1_CHECKSUM'",
+		"explicit_defaults_for_timestamp = 0", "sql_auto_is_null = 1", "regexp_time_limit = 0",
+		"default_regex_flags = 'IGNORE_CASE,EXTENDED'",
 	)
 	for _, mode := range []string{
-		"TRADITIONAL", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "PAD_CHAR_TO_FULL_LENGTH", "REAL_AS_FLOAT", "NO_UNSIGNED_SUBTRACTION",
-		"ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO", "TIME_TRUNCATE_FRACTIONAL", "SIMULTANEOUS_ASSIGNMENT", "TIME_ROUND_FRACTIONAL",
-		"ORACLE", "MSSQL",
+		"TRADITIONAL", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "PAD_CHAR_TO_FULL_LENGTH", "REAL_AS_FLOAT",
+		"NO_UNSIGNED_SUBTRACTION",
+		"ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO", "TIME_TRUNCATE_FRACTIONAL", "SIMULTANEOUS_ASSIGNMENT",
+		"TIME_ROUND_FRACTIONAL", "ORACLE", "MSSQL",
 	} {
 		settings = append(settings, "sql_mode = '"+mode+"'")
 	}
@@ -71,13 +74,15 @@ func TestForeignSessionSettingsNeverChangeTheSchema(t *testing.T) {
 			}
 			tried++
 			d.SetZone(t, zone(1, 1, time.Hour))
-			d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
+			d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Counts: service.CountsFailures,
+				ResetOnSuccess: true})
 			enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 1, 60, 'ip')")
 			enginetest.Exec(t, d.SQL, "FLUSH TABLES")
 			openAll(t, foreign)
 			wantRules(t, d, setting)
 			wantService(t, d, setting)
-			for _, table := range []string{"zone_override", "zone_master", "zone_bucket_lock", "zone_txn", "zone_attempt", "access_token"} {
+			for _, table := range []string{"zone_override", "zone_master", "zone_bucket_lock", "zone_txn", "zone_attempt",
+				"access_token"} {
 				enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
 			}
 			if globally == nil {
@@ -99,7 +104,8 @@ func openAll(t *testing.T, foreign *sql.Conn) {
 	} {
 		enginetest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
 	}
-	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt", "read_audit"} {
+	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt",
+		"read_audit"} {
 		enginetest.Exec(t, foreign, "SELECT COUNT(*) FROM "+view)
 	}
 	enginetest.Exec(t, foreign, "UPDATE zone_master SET rate = rate + 1 WHERE id = 3")
@@ -133,17 +139,19 @@ func wantRules(t *testing.T, d *enginetest.Database, setting string) {
 		"INSERT INTO zone_override (zone_id, bucket_key, action, rate) VALUES (1, 'b', 'deny', 5)":                           false,
 		"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'c', 'deny', '2200-01-01')":          false,
 		"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'd', 'deny', '2199-12-31 23:59:59')": true,
-		token + "('token', 'auth-1', REPEAT('a', 32), 'abc', NULL, 'check', '1,2', 'me')":                                    true,
-		token + "('certificate', 'auth-2', REPEAT('b', 32), NULL, 'CN=a', 'check', NULL, 'me')":                              true,
-		token + "('token', '1auth', REPEAT('c', 32), 'abc', NULL, 'check', NULL, 'me')":                                      false,
-		token + "('token', _utf8mb4 0x610A, REPEAT('c', 32), 'abc', NULL, 'check', NULL, 'me')":                              false,
-		token + "('token', 'auth-3', REPEAT('c', 32), 'abc', 'CN=a', 'check', NULL, 'me')":                                   false,
-		token + "('token', 'auth-4', REPEAT('c', 32), 'abc', NULL, '', NULL, 'me')":                                          false,
-		token + "('token', 'auth-5', REPEAT('c', 32), 'abc', NULL, 'check', '1,,2', 'me')":                                   false,
+		token +
+			"('token', 'auth-1', REPEAT('a', 32), 'abc', NULL, 'check', '1,2', 'me')": true,
+		token + "('certificate', 'auth-2', REPEAT('b', 32), NULL, 'CN=a', 'check', NULL, 'me')": true,
+		token + "('token', '1auth', REPEAT('c', 32), 'abc', NULL, 'check', NULL, 'me')":         false,
+		token + "('token', _utf8mb4 0x610A, REPEAT('c', 32), 'abc', NULL, 'check', NULL, 'me')": false,
+		token + "('token', 'auth-3', REPEAT('c', 32), 'abc', 'CN=a', 'check', NULL, 'me')":      false,
+		token + "('token', 'auth-4', REPEAT('c', 32), 'abc', NULL, '', NULL, 'me')":             false,
+		token + "('token', 'auth-5', REPEAT('c', 32), 'abc', NULL, 'check', '1,,2', 'me')":      false,
 	} {
 		_, err := conn.ExecContext(t.Context(), statement)
 		var refused *mysql.MySQLError
-		if err == nil != isTaken || errors.As(err, &refused) && refused.Number != 3819 && refused.Number != 4025 && refused.Number != 45400 {
+		if err == nil != isTaken || errors.As(err, &refused) && refused.Number != 3819 && refused.Number != 4025 &&
+			refused.Number != 45400 {
 			t.Errorf("%s: %s: %v", setting, statement, err)
 		}
 	}
@@ -183,7 +191,8 @@ func wantService(t *testing.T, d *enginetest.Database, setting string) {
 		t.Errorf("%s: an edit: %v", setting, err)
 	}
 	for _, call := range []string{
-		"CALL check_velocity(4, 'ä')", "CALL peek_velocity(4, 'ä')", `CALL check_velocity_buckets('[{"zone_id":4,"bucket_key":"a"}]', 'b')`,
+		"CALL check_velocity(4, 'ä')", "CALL peek_velocity(4, 'ä')",
+		`CALL check_velocity_buckets('[{"zone_id":4,"bucket_key":"a"}]', 'b')`,
 		fmt.Sprintf("CALL report_outcome(%d, 'success')", pair.TxnID()), "CALL release_bucket(4, 'ä', NULL, 'why')",
 	} {
 		if rows, err := d.SQL.QueryContext(context.Background(), call); err != nil {

@@ -72,7 +72,8 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		for _, store := range []*Store{byBatch, byCall} {
 			wantErrs(t, "before", store, false, each("known", "other"), nil, nil)
 		}
-		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'missing' FOR UPDATE")
+		end := holdOpen(t, d, "REPEATABLE READ",
+			"SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'missing' FOR UPDATE")
 		wantErrs(t, "a batch", byBatch, false, each("known", "missing", "other"), nil, service.ErrHeld, nil)
 		wantErrs(t, "a lone check", byCall, false, each("missing"), service.ErrHeld)
 		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
@@ -117,8 +118,10 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 			wantErrs(t, "before", store, false, each("deleted", "deletee", "known", "other"), nil, nil, nil, nil)
 		}
 		end := holdOpen(t, d, "REPEATABLE READ",
-			"SELECT 1 FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = 1 AND bucket_key = 'deleted' AND counted = TRUE FOR UPDATE")
-		wantErrs(t, "a batch", byBatch, false, each("known", "deleted", "other"), service.ErrHeld, service.ErrHeld, service.ErrHeld)
+			"SELECT 1 FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = 1 AND bucket_key = 'deleted' AND counted = "+
+				"TRUE FOR UPDATE")
+		wantErrs(t, "a batch", byBatch, false, each("known", "deleted", "other"), service.ErrHeld, service.ErrHeld,
+			service.ErrHeld)
 		wantErrs(t, "a lone check", byCall, false, each("deleted"), service.ErrHeld)
 		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
@@ -165,7 +168,8 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		if store.hints.stuck.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 			t.Error("nobody remembers that the attempts waited")
 		}
-		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld, nil,
+		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld,
+			nil,
 			service.ErrHeld)
 		wantErrs(t, "a retry", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
 		wantErrs(t, "without an id", store, false, each("known"), nil)
@@ -226,8 +230,10 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 			"(1, 'alice', '2026-01-01', '2199-01-01', 1), (1, 'bob', '2026-01-01', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 2), "+
 			"(1, 'carol', '2026-01-01', UTC_TIMESTAMP(6), 3), (2, 'x', '2026-01-01', '2199-01-01', 4)")
 		for key, o := range map[string]service.Override{
-			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(time.Hour))},
-			"c": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(-time.Hour))}, "d": {Action: service.OverrideAllow},
+			"a": {Action: service.OverrideDeny},
+			"b": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(time.Hour))},
+			"c": {Action: service.OverrideDeny, ExpiresAt: service.At(time.Now().Add(-time.Hour))},
+			"d": {Action: service.OverrideAllow},
 		} {
 			o.ZoneID, o.Key = 2, key
 			d.SetOverride(t, o)
@@ -239,7 +245,8 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		if err != nil || len(census) != 3 {
 			t.Fatalf("got %v, %v", census, err)
 		}
-		if census[0].ZoneID != 1 || census[0].Locked != 2 || census[1].Locked != 0 || len(census[0].Overrides)+len(census[2].Overrides) > 0 ||
+		if census[0].ZoneID != 1 || census[0].Locked != 2 || census[1].Locked != 0 ||
+			len(census[0].Overrides)+len(census[2].Overrides) > 0 ||
 			census[1].Overrides[service.OverrideDeny] != 2 || census[1].Overrides[service.OverrideAllow] != 1 {
 			t.Errorf("got %+v", census)
 		}

@@ -162,7 +162,8 @@ func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 			})
 		}
 		d.AwaitWaiting(t, len(calls))
-		migration := sqlSession(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
+		migration := sqlSession(t, d, "SET SESSION lock_wait_timeout = 1",
+			"LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
 		enginetest.Exec(t, migration, "UNLOCK TABLES")
 		release()
 		group.Wait()
@@ -182,7 +183,8 @@ func TestHeldCheckOfDeletedZoneIsUnknown(t *testing.T) {
 		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })
 		checks := append(check(held), check(user("a"))...)
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: true})
-		if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) || decisions[1].Err != nil || decisions[1].TxnID() == 0 {
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) || decisions[1].Err != nil ||
+			decisions[1].TxnID() == 0 {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
 	})

@@ -43,7 +43,8 @@ func TestClusterHistoryPagesHaveTxnsOfAllShards(t *testing.T) {
 		}
 		return now.Add(-service.HistoryLag - time.Second).After(all[len(all)-1].CreatedAt.Time)
 	})
-	enginetest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID, all[20].CreatedAt.Time)
+	enginetest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", all[20].ID,
+		all[20].CreatedAt.Time)
 	isBlocked := true
 	for name, q := range map[string]service.HistoryQuery{
 		"zone":    {},
@@ -86,8 +87,8 @@ func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	const old, perKey = 8, 3
 	keys := keysOfBothShards("retained", old)
 	for i, key := range keys {
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-			"VALUES (?, UTC_TIMESTAMP(6) - INTERVAL 500 DAY, ?, ?, FALSE, FALSE, TRUE)", i+1, z.ID, key)
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, "+
+			"counted) VALUES (?, UTC_TIMESTAMP(6) - INTERVAL 500 DAY, ?, ?, FALSE, FALSE, TRUE)", i+1, z.ID, key)
 		for range perKey {
 			decided(t, store, service.Bucket{ZoneID: z.ID, Key: key})
 		}
@@ -104,7 +105,8 @@ func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 		if err != nil && !errors.Is(err, retention.ErrElsewhere) {
 			t.Fatal(err)
 		}
-		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND created_at < UTC_TIMESTAMP() - INTERVAL 490 DAY", z.ID) == 0
+		return d.Count(
+			t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND created_at < UTC_TIMESTAMP() - INTERVAL 490 DAY", z.ID) == 0
 	})
 	d.WantCount(t, old*perKey, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ?", z.ID)
 	totals, err := store.Totals.ZoneTotals(t.Context(), z.ID, service.TotalsQuery{By: service.SpanDay})

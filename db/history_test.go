@@ -44,11 +44,13 @@ func past(t *testing.T, d *enginetest.Database) (begin time.Time, instant func(i
 	const step = 500 * time.Second // so that the last of them are older than a day
 	partitions := ""
 	for day := range pastDays - 1 {
-		partitions += fmt.Sprintf("PARTITION d%d VALUES LESS THAN ('%s'), ", day, begin.AddDate(0, 0, day+1).Format(time.DateOnly))
+		partitions += fmt.Sprintf("PARTITION d%d VALUES LESS THAN ('%s'), ", day,
+			begin.AddDate(0, 0, day+1).Format(time.DateOnly))
 	}
 	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+partitions+
 		"PARTITION later VALUES LESS THAN (MAXVALUE))")
-	digits := "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	digits := "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 " +
+		"UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 	enginetest.Exec(t, d.SQL, fmt.Sprintf(`
 INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
 SELECT 3 * (n + 1), '%s' + INTERVAL n * %d SECOND, 1 + n %% 2, CONCAT('user', n %% 100), n %% 5 = 0, n %% 5 = 0, n %% 5 <> 0
@@ -211,7 +213,8 @@ func TestListTxnsLocksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback()
-		for _, call := range []string{"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)", "(NULL, NULL, NULL, NULL, NULL)"} {
+		for _, call := range []string{"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)",
+			"(NULL, NULL, NULL, NULL, NULL)"} {
 			enginetest.Exec(t, tx, "CALL list_txns"+call)
 		}
 		enginetest.Exec(t, tx, "CALL first_txn_since(UTC_TIMESTAMP(6), @first)")
@@ -233,7 +236,8 @@ func TestListTxnsLocksNothing(t *testing.T) {
 		}
 		defer conn.Close()
 		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
-		if _, err := conn.ExecContext(t.Context(), "CALL list_txns(1, NULL, NULL, NULL, 9)"); err == nil || !strings.Contains(err.Error(), "READ COMMITTED") {
+		if _, err := conn.ExecContext(t.Context(), "CALL list_txns(1, NULL, NULL, NULL, 9)"); err == nil ||
+			!strings.Contains(err.Error(), "READ COMMITTED") {
 			t.Errorf("a serializable session: %v", err)
 		}
 		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -300,9 +304,13 @@ func TestManyTxnsOfOneInstantArePagedThrough(t *testing.T) {
 		d.LeaveUnaudited()
 		var rows []string
 		for id := range txns {
-			rows = append(rows, fmt.Sprintf("(%d, TIMESTAMP'2026-01-01 00:00:00' + INTERVAL %d MICROSECOND, 1, 'alice', TRUE, TRUE, FALSE)", id+1, id/(txns/2)))
+			rows = append(
+				rows, fmt.Sprintf("(%d, TIMESTAMP'2026-01-01 00:00:00' + INTERVAL %d MICROSECOND, 1, 'alice', TRUE, TRUE, FALSE)",
+					id+1, id/(txns/2)))
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(rows, ","))
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+				strings.Join(rows, ","))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for id := uint64(1); id < txns; id += txns/4 - 1 {

@@ -94,11 +94,12 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 // clock of the unsharded keyspace, and not vtgate's own.
 func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 	asked := time.Now()
-	if err := conn.Each(ctx, 2, "SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations", func(row []driver.Value) (err error) {
-		i.Database = session.Text(row[1])
-		i.Now, err = session.AsInstant(row[0])
-		return err
-	}); err != nil {
+	if err := conn.Each(ctx, 2, "SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations",
+		func(row []driver.Value) (err error) {
+			i.Database = session.Text(row[1])
+			i.Now, err = session.AsInstant(row[0])
+			return err
+		}); err != nil {
 		return err
 	}
 	if i.Now.IsZero() {
@@ -140,21 +141,26 @@ func (i *Inspection) readings() []reading {
 			i.FirstTxn, err = session.AsInstant(row[0])
 			return err
 		}, true},
-		{1, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
-			MostExpired), func(row []driver.Value) error {
-			i.ExpiredAttempts = session.AsInt(row[0])
-			return nil
-		}, true},
+		{1,
+			fmt.Sprintf(
+				"SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) "+
+					"AS old",
+				MostExpired), func(row []driver.Value) error {
+				i.ExpiredAttempts = session.AsInt(row[0])
+				return nil
+			}, true},
 		{2, "SELECT keep_days, minimum_days FROM retention_policy WHERE id = 1", func(row []driver.Value) error {
 			i.KeepDays, i.MinimumDays = session.AsInt(row[0]), session.AsInt(row[1])
 			return nil
 		}, true},
-		{4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name", func(row []driver.Value) (err error) {
-			task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]), Backlog: session.AsInt(row[2]) != 0}
-			task.SucceededAt.Time, err = session.AsInstant(row[3])
-			i.Tasks = append(i.Tasks, task)
-			return err
-		}, true},
+		{4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name",
+			func(row []driver.Value) (err error) {
+				task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]),
+					Backlog: session.AsInt(row[2]) != 0}
+				task.SucceededAt.Time, err = session.AsInstant(row[3])
+				i.Tasks = append(i.Tasks, task)
+				return err
+			}, true},
 		{1, "SELECT COUNT(*) FROM zone_override AS o " +
 			"JOIN zone_master AS z ON z.id = o.zone_id " +
 			"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
@@ -170,9 +176,10 @@ func (i *Inspection) readings() []reading {
 func (i *Inspection) serverReadings() []reading {
 	i.Variables, i.Rows = map[string]string{}, map[string]int64{}
 	return []reading{
-		{2, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
-			"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
-			"'max_connections', 'max_allowed_packet', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')", func(row []driver.Value) error {
+		{2, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', " +
+			"'tx_isolation', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', " +
+			"'innodb_rollback_on_timeout', 'read_only', 'max_connections', 'max_allowed_packet', 'wsrep_on', " +
+			"'tidb_enable_check_constraint', 'tidb_txn_mode')", func(row []driver.Value) error {
 			name, value := session.Variable(row)
 			i.Variables[name] = value
 			if name == "version" {
@@ -195,8 +202,8 @@ func (i *Inspection) serverReadings() []reading {
 			}, false,
 		},
 		{
-			1, "SELECT partition_description FROM information_schema.partitions " +
-				"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
+			1, "SELECT partition_description FROM information_schema.partitions WHERE table_schema = DATABASE() AND " +
+				"table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position",
 			func(row []driver.Value) error {
 				var end time.Time
 				bound := strings.Trim(session.Text(row[0]), "'")

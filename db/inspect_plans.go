@@ -78,14 +78,17 @@ func explainPlan(ctx context.Context, conn *session.Conn, plan Plan, statement s
 			return "", nil
 		case isIndex && index == "":
 			index = name
-		case index == "" && (strings.Contains(line[operator], "Point_Get") || strings.Contains(line[operator], "TableRangeScan")):
+		case index == "" &&
+			(strings.Contains(line[operator], "Point_Get") || strings.Contains(line[operator], "TableRangeScan")):
 			index = plan.Want
 		}
 	}
 	return index, nil
 }
 
-func explainRows(ctx context.Context, conn *session.Conn, statement string) (columns []string, lines [][]string, err error) {
+func explainRows(
+	ctx context.Context, conn *session.Conn, statement string,
+) (columns []string, lines [][]string, err error) {
 	rows, err := conn.QueryContext(ctx, statement, nil)
 	if err != nil {
 		return nil, nil, err

@@ -16,7 +16,8 @@ import (
 // keyedZones are zones of all kinds of keys, with networks of several lengths.
 func keyedZones() (zones []service.Zone) {
 	rules := []service.KeyRule{
-		{Kind: service.KeyOpaque}, {Kind: service.KeyUsername}, {Kind: service.KeyUsernameAI}, {Kind: service.KeyUsernameGeneral},
+		{Kind: service.KeyOpaque}, {Kind: service.KeyUsername}, {Kind: service.KeyUsernameAI},
+		{Kind: service.KeyUsernameGeneral},
 	}
 	for _, length := range [][2]int{{32, 64}, {24, 56}, {32, 128}, {16, 46}, {8, 47}, {1, 1}, {31, 97}, {9, 12}} {
 		rules = append(rules, service.KeyRule{Kind: service.KeyIP, IPv4Prefix: length[0], IPv6Prefix: length[1]})
@@ -34,15 +35,22 @@ func keyedZones() (zones []service.Zone) {
 // otherwise or refuses.
 func FuzzProceduresTakeNormalKeys(f *testing.F) {
 	for _, key := range []string{
-		"mallory", "Mallory", "MALLORY", "mallory ", " mallory", "\u00a0mallory", "mallory\u3000", "mallory\u2028", "\u1680mallory",
-		"mal lory", "straße", "İ", "ı", "ǅ", "\u13a0", "\uab70", "émile", "e\u0301", "\ufb03", "Ａ", "σς", "日本", "bob😀", "\u200bbob",
-		"\u0345", "_", "%", "a\\", "'", "[a-z]", "$", "^", "hmac:", "hmac:a:b", "erased:0123456789abcdef0123456789abcdef", "erased:", "Erased:a",
-		"203.0.113.9", "203.0.113.0/24", "203.0.113.009", "203.0.113.9 ", "203.0.113.9/32", "203.0.113.9/24", "203.0.0.0/16", "1.2.3", "0x1.2.3.4",
-		"128.0.0.0/1", "0.0.0.0/1", "0.0.0.0", "255.255.255.254/31", "2001:db8::1", "2001:DB8::1", "2001:db8::/64", "2001:db8::/56",
-		"2001:db8:0::/64", "2001:db8::1/128", "2001:db8:0:0:0:0:0:1", "1:0:2:3:4:5:6:7", "1::2:3:4:5:6:7", "0:2:3:4:5:6:7:8", "::2:3:4:5:6:7:8",
-		"::", "::/64", "::1", "::1.2.3.4", "::102:304", "::ffff:1.2.3.4", "::ffff:0:1.2.3.4", "64:ff9b::cb00:7109", "64:ff9b:1::1",
-		"64:ff9b::/47", "64:ff9b::/46", "64:ff9b::/64", "64:ff9b:2::/64", "2002:cb00:7109::/48", "2002::/12", "2000::/12", "2001::/32", "2001::/12",
-		"8000::/1", "fe80::1%eth0", "fe80::/64", "[::1]", "1.2.3.4:80",
+		"mallory", "Mallory", "MALLORY", "mallory ", " mallory", "\u00a0mallory", "mallory\u3000", "mallory\u2028",
+		"\u1680mallory",
+		"mal lory", "straße", "İ", "ı", "ǅ", "\u13a0", "\uab70", "émile", "e\u0301", "\ufb03", "Ａ", "σς", "日本", "bob😀",
+		"\u200bbob",
+		"\u0345", "_", "%", "a\\", "'", "[a-z]", "$", "^", "hmac:", "hmac:a:b", "erased:0123456789abcdef0123456789abcdef",
+		"erased:", "Erased:a",
+		"203.0.113.9", "203.0.113.0/24", "203.0.113.009", "203.0.113.9 ", "203.0.113.9/32", "203.0.113.9/24", "203.0.0.0/16",
+		"1.2.3", "0x1.2.3.4",
+		"128.0.0.0/1", "0.0.0.0/1", "0.0.0.0", "255.255.255.254/31", "2001:db8::1", "2001:DB8::1", "2001:db8::/64",
+		"2001:db8::/56",
+		"2001:db8:0::/64", "2001:db8::1/128", "2001:db8:0:0:0:0:0:1", "1:0:2:3:4:5:6:7", "1::2:3:4:5:6:7", "0:2:3:4:5:6:7:8",
+		"::2:3:4:5:6:7:8",
+		"::", "::/64", "::1", "::1.2.3.4", "::102:304", "::ffff:1.2.3.4", "::ffff:0:1.2.3.4", "64:ff9b::cb00:7109",
+		"64:ff9b:1::1",
+		"64:ff9b::/47", "64:ff9b::/46", "64:ff9b::/64", "64:ff9b:2::/64", "2002:cb00:7109::/48", "2002::/12", "2000::/12",
+		"2001::/32", "2001::/12", "8000::/1", "fe80::1%eth0", "fe80::/64", "[::1]", "1.2.3.4:80",
 	} {
 		f.Add(key)
 	}
@@ -106,7 +114,8 @@ func callBySQL(t *testing.T, d *enginetest.Database, statement string, args ...a
 func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 	t.Parallel()
 	bad := map[string]int64{
-		"Mallory": 2, "MALLORY": 3, "mallory ": 4, "\u00a0mallory": 2, "203.0.113.09": 5, "2001:db8::1": 5, "2001:DB8::/64": 5, "not an address": 5,
+		"Mallory": 2, "MALLORY": 3, "mallory ": 4, "\u00a0mallory": 2, "203.0.113.09": 5, "2001:db8::1": 5,
+		"2001:DB8::/64": 5, "not an address": 5,
 	}
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, keyedZones()...)
@@ -116,11 +125,13 @@ func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 					enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", id, key)
 				}
 				for _, statement := range []string{
-					"CALL check_velocity(?, ?)", "CALL check_velocity_buckets(JSON_ARRAY(JSON_OBJECT('zone_id', ?, 'bucket_key', ?)), NULL)",
+					"CALL check_velocity(?, ?)",
+					"CALL check_velocity_buckets(JSON_ARRAY(JSON_OBJECT('zone_id', ?, 'bucket_key', ?)), NULL)",
 					"CALL peek_velocity(?, ?)", "CALL release_bucket(?, ?, 'ann', 'she called')",
 				} {
 					err := callBySQL(t, d, statement, id, key)
-					if !session.IsNumber(err, session.NumberBadArgument) || !strings.Contains(fmt.Sprint(err), "bucket_key must be a") ||
+					if !session.IsNumber(err, session.NumberBadArgument) ||
+						!strings.Contains(fmt.Sprint(err), "bucket_key must be a") ||
 						strings.Contains(fmt.Sprint(err), key) {
 						t.Errorf("%s of %q, with a row %v: %v", statement, key, hasRow, err)
 					}
@@ -135,7 +146,8 @@ func TestKeysBySQLAreInTheirZonesForm(t *testing.T) {
 		// Rows of before are found by their key.
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (UTC_TIMESTAMP(6), 2, 'Mallory', 0, 0, 1)")
-		if found, err := enginetest.Texts(d.SQL, "CALL list_txns(2, 'Mallory', NULL, NULL, 9)"); err != nil || len(found) != 1 {
+		if found, err := enginetest.Texts(d.SQL, "CALL list_txns(2, 'Mallory', NULL, NULL, 9)"); err != nil ||
+			len(found) != 1 {
 			t.Errorf("a list of an old key: %v, %v", found, err)
 		}
 		// The service's own rule is not looked at again, and a key in the place of an erased one is none of a check.

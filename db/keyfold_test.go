@@ -188,7 +188,8 @@ func TestNamesEqualInCollationAreOneBucket(t *testing.T) {
 				{"z\u0335e", "ze"},
 				{"\ufdfa", "صلى الله عليه وسلم"},
 			} {
-				equal := d.Count(t, "SELECT _utf8mb4 ? COLLATE "+collation+" = _utf8mb4 ? COLLATE "+collation, pair[0], pair[1]) == 1
+				equal := d.Count(t, "SELECT _utf8mb4 ? COLLATE "+collation+" = _utf8mb4 ? COLLATE "+collation, pair[0],
+					pair[1]) == 1
 				if equal && normalize(pair[0]) != normalize(pair[1]) {
 					t.Errorf("%s takes %+q for %+q", collation, pair[0], pair[1])
 				}

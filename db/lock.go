@@ -163,8 +163,8 @@ func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
 }
 
 // selectLock is what a decision reads of the rows that it locks, without the condition.
-const selectLock = "SELECT zone_id, bucket_key, " + history.LockoutColumns + ", tally, tally_from, tally_until, tallied_at " +
-	"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
+const selectLock = "SELECT zone_id, bucket_key, " + history.LockoutColumns + ", tally, tally_from, tally_until, " +
+	"tallied_at FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *session.Reading, buckets []service.Bucket, how string) {

@@ -30,7 +30,8 @@ func holdOpen(t *testing.T, as *enginetest.Database, isolation string, statement
 	enginetest.Exec(t, conn, "BEGIN")
 	for _, statement := range statements {
 		// Refused for want of a right, or MariaDB does not know FOR SHARE.
-		if _, err := conn.ExecContext(context.Background(), statement); err != nil && !session.IsOneOf(err, []uint16{1142, 1064}) {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil &&
+			!session.IsOneOf(err, []uint16{1142, 1064}) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
@@ -71,12 +72,14 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 			"SELECT a.id FROM read_txn AS a JOIN read_zone AS z ON z.id = a.zone_id LOCK IN SHARE MODE",
 			"SELECT COUNT(*) FROM (SELECT id FROM read_txn LOCK IN SHARE MODE) AS inside")
 		defer holdOpen(t, d.RoleAccount(t, roles.Analyst), "REPEATABLE READ", statements...)()
-		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")), check(user("alice"), user("dave"))} {
+		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")),
+			check(user("alice"), user("dave"))} {
 			if _, err := ask(t.Context(), store, question); err != nil {
 				t.Errorf("%+v: %v", question, err)
 			}
 		}
-		_, err = store.ReportAll(t.Context(), []service.Report{{TxnID: decided.Verdicts[0].TxnID, Outcome: service.OutcomeSuccess}})
+		_, err = store.ReportAll(
+			t.Context(), []service.Report{{TxnID: decided.Verdicts[0].TxnID, Outcome: service.OutcomeSuccess}})
 		if err != nil {
 			t.Error(err)
 		}

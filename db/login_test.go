@@ -127,7 +127,8 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 		serverCert, serverKey := ours.sign(t, "server")
 		clientCert, clientKey := ours.sign(t, "velocity")
 		port := enginetest.FreePort(t)
-		server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1",
+		server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port),
+			"--bind-address=127.0.0.1",
 			"--ssl-ca="+ours.file, "--ssl-cert="+serverCert, "--ssl-key="+serverKey)
 		d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
 		cfg, err := mysql.ParseDSN(d.DSN)
@@ -168,9 +169,10 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 			files      session.TLSFiles
 			want       string
 		}{
-			"by TLS":                       {"by_tls", "127.0.0.1", session.TLSFiles{CA: ours.file}, ""},
-			"without TLS":                  {"by_tls", "127.0.0.1", session.TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
-			"another authority":            {"by_tls", "127.0.0.1", session.TLSFiles{CA: stranger.file}, "certificate signed by unknown authority"},
+			"by TLS":      {"by_tls", "127.0.0.1", session.TLSFiles{CA: ours.file}, ""},
+			"without TLS": {"by_tls", "127.0.0.1", session.TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
+			"another authority": {"by_tls", "127.0.0.1", session.TLSFiles{CA: stranger.file},
+				"certificate signed by unknown authority"},
 			"another host":                 {"by_tls", "localhost", session.TLSFiles{CA: ours.file}, "certificate is"},
 			"by a certificate":             {"by_cert", "127.0.0.1", withCert, ""},
 			"a certificate that is absent": {"by_cert", "127.0.0.1", session.TLSFiles{CA: ours.file}, "1045"},
@@ -246,7 +248,8 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		if _, err := store.Records.Zones(t.Context()); !errors.Is(err, service.ErrAway) {
 			t.Errorf("a look-up at another database: %v", err)
 		}
-		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") || told.Load() < 3 {
+		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") ||
+			told.Load() < 3 {
 			t.Errorf("readiness says %v, %d refusals were told", err, told.Load())
 		}
 		enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = ? WHERE name = 'database'", identity)

@@ -86,7 +86,8 @@ func decided(t *testing.T, store service.CheckStore, buckets ...service.Bucket) 
 // report reports an outcome, which must be taken.
 func report(t *testing.T, store service.OutcomeStore, txnID uint64, outcome service.Outcome) {
 	t.Helper()
-	if receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: outcome}}); err != nil || receipts[0] != nil {
+	if receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: outcome}}); err != nil ||
+		receipts[0] != nil {
 		t.Errorf("report of txn %d: %v, %v", txnID, receipts, err)
 	}
 }
@@ -135,14 +136,17 @@ type explainedBench struct {
 }
 
 func (e explainedBench) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	return enginetest.Consistently(e.tb, e.Database, func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
+	return enginetest.Consistently(e.tb, e.Database,
+		func() (explain.Explanation, error) { return e.store.Explain(ctx, txnID) })
 }
 
 func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	return b.store.History.History(ctx, query)
 }
 
-func (b bench) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (b bench) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	return b.store.ZoneReport(ctx, zone, query)
 }
 
@@ -161,7 +165,9 @@ func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.D
 
 // stand sets up what most tests need: a fresh database with these zones, and a
 // store on it.
-func stand(tb testing.TB, engine *enginetest.Engine, o session.Options, zones ...service.Zone) (*enginetest.Database, *Store) {
+func stand(
+	tb testing.TB, engine *enginetest.Engine, o session.Options, zones ...service.Zone,
+) (*enginetest.Database, *Store) {
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)

@@ -72,9 +72,11 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 			}
 			ask(store, append(checks, check(user(name), user(name+" with it"))[0]), 0, others+1)
 			end(name == "old")
-			ask(store, []service.Check{{Buckets: []service.Bucket{user(name + " after")}}, {Buckets: []service.Bucket{user(name + " again")}}})
+			ask(store, []service.Check{{Buckets: []service.Bucket{user(name + " after")}},
+				{Buckets: []service.Bucket{user(name + " again")}}})
 			checks = check(user(name), user(name+" with it"))
-			if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); err != nil || decisions[0].Err != nil {
+			if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); err != nil ||
+				decisions[0].Err != nil {
 				t.Errorf("%s, once it is there or not: %+v, %v", name, decisions, err)
 			}
 		}
@@ -232,7 +234,8 @@ func TestDirtyReadDoesNotAffectNextTransaction(t *testing.T) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		decide(t, store, check(user("there")))
 		making(t, d, user("in the making"))
-		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
+		b := newBatch(store.hints, laneOf(t, store),
+			service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
 		seen := func() int {
 			var r session.Reading
 			n := 0
@@ -244,14 +247,16 @@ func TestDirtyReadDoesNotAffectNextTransaction(t *testing.T) {
 			return n
 		}
 		all := []int{0, 1, 2}
-		if lacking, err := b.dialect.lacking(t.Context(), b, all); err != nil || len(lacking) != 1 || b.buckets[lacking[0]] != user("missing") {
+		if lacking, err := b.dialect.lacking(t.Context(), b, all); err != nil || len(lacking) != 1 ||
+			b.buckets[lacking[0]] != user("missing") {
 			t.Errorf("lacking %v, %v, want the missing row alone", b.named(lacking), err)
 		}
 		if n := seen(); n != 1 {
 			t.Errorf("the next statement sees %d rows, want the one that is committed", n)
 		}
 		_, err := b.conn.ExecContext(t.Context(), "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "+
-			"INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'in the making') ON DUPLICATE KEY UPDATE zone_id = 1", nil)
+			"INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'in the making') ON DUPLICATE KEY UPDATE zone_id = 1",
+			nil)
 		if !session.IsNumber(err, session.NumberLockWait) {
 			t.Fatalf("got %v, want the lock wait to be over", err)
 		}

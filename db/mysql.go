@@ -100,7 +100,9 @@ func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Repo
 }
 
 // decideAlone is CALL check_velocity_by_rule.
-func (mysqlDialect) decideAlone(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {
+func (mysqlDialect) decideAlone(
+	ctx context.Context, conn *session.Conn, check service.Check, waits bool,
+) (d service.Decision, err error) {
 	v := service.Verdict{Bucket: check.Buckets[0]}
 	var r session.Reading
 	r.SQL("CALL check_velocity_by_rule(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).SQL(",")

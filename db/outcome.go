@@ -39,7 +39,9 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 
 // byTxn returns the reports with a txn of the check in the place of each attempt id, and their places in reports.
 // A report whose attempt is not remembered is left out, and its error is in receipts.
-func (s *Store) byTxn(ctx context.Context, reports []service.Report, receipts []error) (named []service.Report, places []int, err error) {
+func (s *Store) byTxn(
+	ctx context.Context, reports []service.Report, receipts []error,
+) (named []service.Report, places []int, err error) {
 	var ids []string
 	for _, r := range reports {
 		if r.AttemptID != "" {

@@ -123,7 +123,9 @@ func (s *Store) settle(
 
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
 // reports on the checks.
-func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]history.Row) (service.Settlement, error) {
+func (e bucketWork) settle(
+	ctx context.Context, reports []service.Report, checks [][]history.Row,
+) (service.Settlement, error) {
 	var r session.Reading
 	e.open(&r)
 	e.makeRows(&r, e.buckets)
@@ -179,7 +181,8 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]history.Row) map[txn
 			of = append(of, ids[place]...)
 		}
 		r.SQL("SELECT "+history.Columns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
-			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
+			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(
+			newest).
 			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
 		r.Each(history.NumColumns, func(row []driver.Value) error {
 			txn, err := history.RowOf(row)

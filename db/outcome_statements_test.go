@@ -30,7 +30,8 @@ func TestReportFinishesHalfDoneEarlierReport(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d, store := form{}.stand(t, session.Options{}, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
+			d, store := form{}.stand(t, session.Options{}, failures(),
+				service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
 			reset := service.Bucket{ZoneID: 2, Key: "203.0.113.9"}
 			decision := decided(t, store, user("alice"), reset)
 			d.LeaveUnaudited()
@@ -74,13 +75,15 @@ func TestCallEndingHalfWayIsUndecidedAndRepeatable(t *testing.T) {
 		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted")
 	}
 	release := d.Hold(t, checks[0].Buckets[1])
-	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
+	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) ||
+		errors.Is(err, service.ErrUndecided) ||
 		successes() != 0 {
 		t.Errorf("the first bucket is held: %v, want ErrBusy and nothing recorded", err)
 	}
 	release()
 	release = d.Hold(t, checks[len(checks)-1].Buckets[0])
-	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrBusy) {
+	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrUndecided) ||
+		errors.Is(err, service.ErrBusy) {
 		t.Errorf("the last bucket is held: %v, want ErrUndecided", err)
 	}
 	if n := successes(); n == 0 || n == 2*len(reports) {

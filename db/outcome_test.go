@@ -29,9 +29,11 @@ func TestReportOnHeldBucketIsBusyAndUnrecorded(t *testing.T) {
 		release := d.Hold(t, user("bob"))
 		asked := time.Now()
 		reports := []service.Report{
-			{TxnID: decisions[1].TxnID(), Outcome: service.OutcomeSuccess}, {TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess},
+			{TxnID: decisions[1].TxnID(), Outcome: service.OutcomeSuccess},
+			{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess},
 		}
-		if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
+		if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) ||
+			time.Since(asked) > 15*time.Second {
 			t.Errorf("got %v after %v, want ErrBusy", err, time.Since(asked))
 		}
 		d.WantCount(t, 0, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted")
@@ -56,7 +58,8 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 			// As if others had been given the ids between.
 			first := decisions[0].Verdicts[0].TxnID
 			for i := len(buckets) - 1; i > 0; i-- {
-				enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET id = ? WHERE id = ?", first+uint64(i*apart), decisions[0].Verdicts[i].TxnID)
+				enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET id = ? WHERE id = ?", first+uint64(i*apart),
+					decisions[0].Verdicts[i].TxnID)
 			}
 			enginetest.Exec(t, d.SQL, fmt.Sprint("ALTER TABLE zone_txn AUTO_INCREMENT = ", first+uint64(3*apart)+10))
 			for i := range buckets { // whichever is named
@@ -64,7 +67,8 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 				if receipts, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
 					t.Fatalf("%d apart, txn %d: %v, %v", apart, i, receipts, err)
 				}
-				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure' AND id >= ?", first); n != len(buckets) {
+				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure' AND id >= ?", first); n != len(
+					buckets) {
 					t.Errorf("%d apart, txn %d: the outcome speaks for %d of %d", apart, i, n, len(buckets))
 				}
 				enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL")
@@ -119,7 +123,8 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 			"WITH RECURSIVE other AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM other WHERE i < 900) "+
 			"SELECT UTC_TIMESTAMP(6), 1, CONCAT('k', i), 0, 0, 1 FROM other")
 		end := holdOpen(t, d, "READ COMMITTED",
-			"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (UTC_TIMESTAMP(6), 1, 'n', 0, 0, 1)")
+			"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (UTC_TIMESTAMP(6), "+
+				"1, 'n', 0, 0, 1)")
 		report(t, store, last.TxnID(), service.OutcomeSuccess)
 		if err := store.Release(t.Context(), user("m"), "ann", "a test"); err != nil {
 			t.Errorf("a release: %v", err)

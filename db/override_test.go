@@ -46,7 +46,8 @@ func TestOverridesAreAddedSetReadListedAndDeleted(t *testing.T) {
 		for _, o := range []service.Override{
 			{
 				ZoneID: 1, Key: "192.0.2.1", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(service.MaxWindow),
-				ExpiresAt: service.At(time.Date(2199, 12, 31, 23, 59, 59, 999999000, time.UTC)), Reason: strings.Repeat("é", 255), CreatedBy: "bob",
+				ExpiresAt: service.At(time.Date(2199, 12, 31, 23, 59, 59, 999999000, time.UTC)), Reason: strings.Repeat("é", 255),
+				CreatedBy: "bob",
 			},
 			within("203.0.113.0/24"), within("2001:db8::/32"), within("0.0.0.0/0"), within("::/0"), deny("10.0.0.1"),
 		} {
@@ -112,7 +113,8 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
-		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"), "all": within("::/0")} {
+		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"),
+			"all": within("::/0")} {
 			first, err := store.Records.AddOverride(t.Context(), o, "ann")
 			if err != nil {
 				t.Fatal(err)
@@ -187,7 +189,8 @@ func TestOfTwoBansTheLaterEndStays(t *testing.T) {
 				t.Errorf("%s, allowed: %v, want ErrConflict", name, err)
 			}
 			enginetest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6)")
-			if got, err := store.Records.ExtendOverride(t.Context(), other, ""); err != nil || got.Action != service.OverrideAllow {
+			if got, err := store.Records.ExtendOverride(t.Context(), other, ""); err != nil ||
+				got.Action != service.OverrideAllow {
 				t.Errorf("%s, when the ban has expired: %+v, %v", name, got, err)
 			}
 		}
@@ -226,13 +229,15 @@ func TestOfBansAtOnceTheLatestStays(t *testing.T) {
 		var all sync.WaitGroup
 		for hour := 1; hour <= 12; hour++ {
 			all.Go(func() {
-				if _, err := store.Records.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), fmt.Sprint(hour), hour), ""); err != nil {
+				if _, err := store.Records.ExtendOverride(t.Context(), ban(deny("192.0.2.1"), fmt.Sprint(hour), hour),
+					""); err != nil {
 					t.Errorf("ban until %d: %v", hour, err)
 				}
 			})
 		}
 		all.Wait()
-		if left, err := store.Records.Overrides(t.Context(), 1, 0, 10); err != nil || len(left) != 1 || left[0].Reason != "12" {
+		if left, err := store.Records.Overrides(t.Context(), 1, 0, 10); err != nil || len(left) != 1 ||
+			left[0].Reason != "12" {
 			t.Errorf("left are %+v, %v; want the one until 12", left, err)
 		}
 	})
@@ -310,7 +315,8 @@ func TestOverrideComingAndGoingNeverSplitsCheck(t *testing.T) {
 			toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
 		})
 		for range 300 {
-			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), service.Bucket{ZoneID: 2, Key: "b"})})
+			decisions,
+				err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), service.Bucket{ZoneID: 2, Key: "b"})})
 			if err != nil {
 				t.Error(err)
 				break
@@ -335,7 +341,8 @@ func TestSQLCallersNameAddressesAlone(t *testing.T) {
 		addresses := zone(1, 5, time.Hour)
 		addresses.Keys = service.KeyRule{Kind: service.KeyIP}
 		d.SetZone(t, addresses)
-		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("0.0.0.0/0"), Action: service.OverrideDeny})
+		d.SetOverride(
+			t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("0.0.0.0/0"), Action: service.OverrideDeny})
 		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("::/0"), Action: service.OverrideDeny})
 		conn := sqlSession(t, d)
 		for _, key := range []string{

@@ -41,7 +41,8 @@ func TestAPartitionedHistoryIsPruned(t *testing.T) {
 func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]int {
 	t.Helper()
 	d := migrated(t, server)
-	for _, z := range []service.Zone{zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour), zone(3, 2*mostListed, time.Hour)} {
+	for _, z := range []service.Zone{zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour),
+		zone(3, 2*mostListed, time.Hour)} {
 		d.SetZone(t, z)
 	}
 	var days []string

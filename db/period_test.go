@@ -33,9 +33,11 @@ func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
 	var queries []string
 	for i := range most {
 		c := service.Calendar{
-			Period: pick(random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay, service.PeriodWeek,
+			Period: pick(random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay,
+				service.PeriodWeek,
 				service.PeriodMonth, service.PeriodMonth, service.PeriodMonth),
-			Offset: random.IntN(2*service.MaxPeriodOffset+1) - service.MaxPeriodOffset, Anchor: 1 + random.IntN(service.MaxPeriodAnchor),
+			Offset: random.IntN(2*service.MaxPeriodOffset+1) - service.MaxPeriodOffset,
+			Anchor: 1 + random.IntN(service.MaxPeriodAnchor),
 		}
 		at := time.Unix(86400+random.Int64N(230*365*86400), 1000*random.Int64N(1_000_000)).UTC()
 		if random.IntN(2) == 0 {
@@ -43,9 +45,11 @@ func comparePeriods(t *testing.T, conn *sql.DB, random *rand.Rand) {
 			at = end.Add(time.Duration(random.IntN(3)-1) * time.Microsecond)
 		}
 		calendars[i], instants[i] = c, at
-		begin := fmt.Sprintf("period_begin('%s', '%s', %d, %d)", at.Format(session.InstantFormat), c.Period, c.Offset, c.Anchor)
-		queries = append(queries, fmt.Sprintf("SELECT %d AS i, %s AS b, period_begin(%s + INTERVAL period_length('%s') SECOND, '%s', %d, %d) AS e",
-			i, begin, begin, c.Period, c.Period, c.Offset, c.Anchor))
+		begin := fmt.Sprintf("period_begin('%s', '%s', %d, %d)", at.Format(session.InstantFormat), c.Period, c.Offset,
+			c.Anchor)
+		queries = append(queries,
+			fmt.Sprintf("SELECT %d AS i, %s AS b, period_begin(%s + INTERVAL period_length('%s') SECOND, '%s', %d, %d) AS e",
+				i, begin, begin, c.Period, c.Period, c.Offset, c.Anchor))
 	}
 	rows, err := conn.Query(strings.Join(queries, " UNION ALL "))
 	if err != nil {

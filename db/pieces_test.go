@@ -110,7 +110,8 @@ func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
 		for name, checks := range map[string][]service.Check{
-			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
+			"lone": check(user("a")), "pair": check(user("a"), user("b")),
+			"two checks": append(check(user("a")), check(user("b"))...),
 		} {
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !session.IsNumber(err, 1467) ||
 				!errors.Is(err, service.ErrBusy) {

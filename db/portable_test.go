@@ -31,7 +31,8 @@ func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
 		tb.Fatal(err)
 	}
-	enginetest.Exec(tb, b.SQL, "UPDATE zone_master SET narrowed_at = UTC_TIMESTAMP(6), revision = revision + 1 WHERE id = ?", zone.ID)
+	enginetest.Exec(
+		tb, b.SQL, "UPDATE zone_master SET narrowed_at = UTC_TIMESTAMP(6), revision = revision + 1 WHERE id = ?", zone.ID)
 }
 
 func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
@@ -47,7 +48,8 @@ func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
 		}
 		enginetest.Exec(tb, b.SQL, "UPDATE zone_override SET network = ? WHERE zone_id = ? AND prefix = ?",
 			records.Network(netip.PrefixFrom(o.Prefix.Addr(), o.Prefix.Bits())), o.ZoneID, o.Prefix.String())
-		enginetest.Exec(tb, b.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, ?, ?)",
+		enginetest.Exec(
+			tb, b.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, ?, ?)",
 			o.ZoneID, family, o.Prefix.Bits())
 	}
 	enginetest.Exec(tb, b.SQL, "UPDATE zone_master SET overridden = TRUE, revision = revision + 1 WHERE id = ?", o.ZoneID)
@@ -66,7 +68,8 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 	us := by.Microseconds()
 	b.AgeRows(tb, bucket, us)
 	for id := range attempts {
-		enginetest.Exec(tb, b.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND WHERE attempt_id = ?", us, id)
+		enginetest.Exec(
+			tb, b.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND WHERE attempt_id = ?", us, id)
 	}
 }
 
@@ -80,9 +83,10 @@ func TestPortableStoreKeepsTheContract(t *testing.T) {
 		return
 	}
 	servicetest.ExerciseSome(t, open, []string{
-		"AdmitsExactlyRateUnderContention", "FirstUseOfManyKeysAtOnce", "ReleaseGivesAllPlacesBack", "OutcomeSpeaksForTheWholeCheck",
-		"AnotherReasonHasItsOwnTxn", "EveryVerdictAndItsTxnTellWhy", "LongestPrefixWinsAndTheExactKeyOverIt", "LockoutsGrowAreCappedAndDecay",
-		"RetriedCheckIsCountedOnce", "AgreesWithTheOracleOnRandomTimelines",
+		"AdmitsExactlyRateUnderContention", "FirstUseOfManyKeysAtOnce", "ReleaseGivesAllPlacesBack",
+		"OutcomeSpeaksForTheWholeCheck",
+		"AnotherReasonHasItsOwnTxn", "EveryVerdictAndItsTxnTellWhy", "LongestPrefixWinsAndTheExactKeyOverIt",
+		"LockoutsGrowAreCappedAndDecay", "RetriedCheckIsCountedOnce", "AgreesWithTheOracleOnRandomTimelines",
 	})
 }
 
@@ -96,17 +100,18 @@ func TestPortableSessionsLockUnchangedRows(t *testing.T) {
 	}
 	enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
 	t.Cleanup(func() { enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
-	err := form{}.connect(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
-		var r session.Reading
-		r.SQL("SELECT @@tidb_lock_unchanged_keys")
-		r.Each(1, func(row []driver.Value) error {
-			if session.AsInt(row[0]) != 1 {
-				t.Errorf("tidb_lock_unchanged_keys is %s, want 1", session.Text(row[0]))
-			}
-			return nil
+	err := form{}.connect(t, d, session.Options{}).onLane(
+		t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+			var r session.Reading
+			r.SQL("SELECT @@tidb_lock_unchanged_keys")
+			r.Each(1, func(row []driver.Value) error {
+				if session.AsInt(row[0]) != 1 {
+					t.Errorf("tidb_lock_unchanged_keys is %s, want 1", session.Text(row[0]))
+				}
+				return nil
+			})
+			return true, r.Send(ctx, conn)
 		})
-		return true, r.Send(ctx, conn)
-	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,9 @@ import (
 // Prove reads all that is recorded, and calls found with each place where it breaks the limits. It waits for no lock,
 // and checks go on beside it. An error says that it did not come to its end; it wraps service.ErrForbidden for an
 // account that may not read a table, and service.ErrBusy if the engine is away.
-func (s *Store) Prove(ctx context.Context, o prover.Options, found func(limits.Finding)) (result prover.Result, err error) {
+func (s *Store) Prove(
+	ctx context.Context, o prover.Options, found func(limits.Finding),
+) (result prover.Result, err error) {
 	o.Lag = service.HistoryLag
 	o.FirstID = func(ctx context.Context, since time.Time) (low uint64, err error) {
 		low, _, err = idsOn(s.database, s.History)(ctx, since, time.Time{})

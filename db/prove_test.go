@@ -74,20 +74,25 @@ func TestEachBadRowIsFound(t *testing.T) {
 			{"as it was recorded", "DO 1", nil},
 			{
 				"one more attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(created_at), 2, '192.0.2.1', 0, 0, 1 FROM zone_txn WHERE zone_id = 2", []limits.Kind{limits.KindOverRate},
+					"SELECT MAX(created_at), 2, '192.0.2.1', 0, 0, 1 FROM zone_txn WHERE zone_id = 2",
+				[]limits.Kind{limits.KindOverRate},
 			},
 			{
 				"a blocked attempt counts", "UPDATE zone_txn SET counted = 1 WHERE zone_id = 1 AND would_block = 1 LIMIT 1",
 				[]limits.Kind{limits.KindCharged},
 			},
-			{"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1", []limits.Kind{limits.KindUncharged}},
+			{"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1",
+				[]limits.Kind{limits.KindUncharged}},
 			{
-				"a blocked attempt passed", "UPDATE zone_txn SET blocked = 0, counted = 1, would_block = 0 WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
+				"a blocked attempt passed",
+				"UPDATE zone_txn SET blocked = 0, counted = 1, would_block = 0 WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
 				[]limits.Kind{limits.KindLost, limits.KindOverRate, limits.KindRepeats, limits.KindTorn},
 			},
-			{"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1", []limits.Kind{limits.KindLost, limits.KindTorn}},
+			{"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1",
+				[]limits.Kind{limits.KindLost, limits.KindTorn}},
 			{
-				"a half of a check is older", "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 SECOND WHERE " + aUser + " LIMIT 1",
+				"a half of a check is older", "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 SECOND WHERE " + aUser +
+					" LIMIT 1",
 				[]limits.Kind{limits.KindInstants, limits.KindLost},
 			},
 			{
@@ -98,19 +103,23 @@ func TestEachBadRowIsFound(t *testing.T) {
 				"an attempt of another bucket", "UPDATE zone_txn SET bucket_key = 'bob' WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
 				[]limits.Kind{limits.KindLost},
 			},
-			{"totals counted more", "INSERT INTO zone_hour (zone_id, hour, attempts, allowed, blocked, would_block, successes, failures, final) " +
-				"SELECT 2, DATE_FORMAT(MAX(created_at), '%Y-%m-%d %H:00:00'), 99, 99, 0, 0, 0, 0, TRUE FROM zone_txn", []limits.Kind{limits.KindCount}},
+			{"totals counted more", "INSERT INTO zone_hour (zone_id, hour, attempts, allowed, blocked, would_block, " +
+				"successes, failures, final) SELECT 2, DATE_FORMAT(MAX(created_at), '%Y-%m-%d %H:00:00'), 99, 99, 0, 0, 0, 0, " +
+				"TRUE FROM zone_txn", []limits.Kind{limits.KindCount}},
 			{
-				"a bucket without room let an attempt pass", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(created_at), 2, '192.0.2.2', 0, 1, 0 FROM zone_txn", []limits.Kind{limits.KindFullPassed},
+				"a bucket without room let an attempt pass", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
+					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 0, 1, 0 FROM zone_txn",
+				[]limits.Kind{limits.KindFullPassed},
 			},
 			{
-				"a bucket with room blocked an attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(created_at), 2, '192.0.2.2', 1, 0, 0 FROM zone_txn", []limits.Kind{limits.KindCauseless},
+				"a bucket with room blocked an attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
+					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 1, 0, 0 FROM zone_txn",
+				[]limits.Kind{limits.KindCauseless},
 			},
 			{
 				"an id twice", "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(id), MAX(created_at) + INTERVAL 1 SECOND, 2, '192.0.2.2', 0, 0, 1 FROM zone_txn", []limits.Kind{limits.KindTwice},
+					"SELECT MAX(id), MAX(created_at) + INTERVAL 1 SECOND, 2, '192.0.2.2', 0, 0, 1 FROM zone_txn",
+				[]limits.Kind{limits.KindTwice},
 			},
 		} {
 			restore := keepTables(t, d, "zone_txn", "zone_hour")
@@ -150,8 +159,8 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', 240, "+
-			"IF(action = 'update', 120, 30)) MINUTE")
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', "+
+			"240, IF(action = 'update', 120, 30)) MINUTE")
 		over := []limits.Kind{limits.KindOverRate}
 		for _, c := range []struct {
 			key          string
@@ -235,7 +244,8 @@ func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback()
-		for _, change := range []string{"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1", "zone_master SET rate = rate + 1"} {
+		for _, change := range []string{"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1",
+			"zone_master SET rate = rate + 1"} {
 			enginetest.Exec(t, tx, "UPDATE "+change) // locks all rows
 		}
 		if kinds, result := proveAll(t, store, prover.Options{}); len(kinds) > 0 || result.Rows == 0 {

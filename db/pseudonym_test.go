@@ -28,7 +28,8 @@ func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
 					service.ZoneLister
 				}{b.store, b.store.Records}
 				servicetest.ExerciseRotation(t, rotated, b, zone, 1)
-				if n := b.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
+				if n := b.Count(
+					t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
 					t.Errorf("%d clear keys among the lock rows", n)
 				}
 			})
@@ -41,7 +42,8 @@ const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 
 // hiding is a zone that keeps pseudonyms.
 func hiding() service.Zone {
-	return service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}}
+	return service.Zone{ID: 1, Rate: 2, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}}
 }
 
 func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
@@ -60,7 +62,8 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 			for _, statement := range []string{
 				"CALL check_velocity(1, " + quoted + ")",
 				"CALL check_velocity_by_rule(1, " + quoted + ", 'hmac/username', TRUE)",
-				"CALL check_velocity_buckets('[{\"zone_id\":2,\"bucket_key\":\"x\"},{\"zone_id\":1,\"bucket_key\":" + inJSON + "}]', NULL)",
+				"CALL check_velocity_buckets('[{\"zone_id\":2,\"bucket_key\":\"x\"},{\"zone_id\":1,\"bucket_key\":" + inJSON +
+					"}]', NULL)",
 				"CALL peek_velocity(1, " + quoted + ")",
 				"CALL release_bucket(1, " + quoted + ", NULL, 'why')",
 				"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, " + quoted + ", 'deny')",
@@ -99,16 +102,19 @@ func TestServiceUnawareOfPseudonymsWritesNoClearKey(t *testing.T) {
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
 		good := service.Check{Buckets: []service.Bucket{user(pseudonym)}, KeyRules: []service.KeyRule{hiding().Keys}}
-		second := service.Check{Buckets: append(good.Buckets, one.Buckets...), KeyRules: append(good.KeyRules, one.KeyRules...)}
+		second := service.Check{Buckets: append(good.Buckets, one.Buckets...),
+			KeyRules: append(good.KeyRules, one.KeyRules...)}
 		for name, checks := range map[string][]service.Check{
-			"lone": {one}, "batch": {one, one}, "second bucket": {second}, "behind a good one": {good, one}, "many": slices.Repeat([]service.Check{one}, 20),
+			"lone": {one}, "batch": {one, one}, "second bucket": {second}, "behind a good one": {good, one},
+			"many": slices.Repeat([]service.Check{one}, 20),
 		} {
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(err, service.ErrStaleKey) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		unruled := service.Check{Buckets: one.Buckets}
-		if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{unruled, unruled}}); !errors.Is(err, service.ErrInvalid) {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{unruled, unruled}}); !errors.Is(
+			err, service.ErrInvalid) {
 			t.Errorf("without a rule: %v", err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn") + d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
@@ -151,7 +157,8 @@ func TestOverridesOfOldKeyHoldUnderNewOne(t *testing.T) {
 		for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 5, "plain": 2} {
 			passed := 0
 			for range 5 {
-				decision, err := askLimiter(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
+				decision,
+					err := askLimiter(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -173,19 +180,22 @@ func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 	t.Parallel()
 	const first, second = "c0ffee-c0ffee", "decaf-decaf"
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree}, zone(2, 9, time.Hour))
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, RepeatSecret: service.RepeatFree},
+			zone(2, 9, time.Hour))
 		store, procedures := connect(t, d, session.Options{}), newSQLStore(t, d, false)
 		for i, try := range []struct {
 			store  service.CheckStore
 			secret string
 			counts int
 		}{
-			{store, first, 1}, {procedures, first, 1}, {procedures, second, 2}, {store, second, 2}, {store, first, 2}, {procedures, "", 3},
+			{store, first, 1}, {procedures, first, 1}, {procedures, second, 2}, {store, second, 2}, {store, first, 2},
+			{procedures, "", 3},
 		} {
 			checks := attempt("attempt "+string(rune('a'+i)), user("a"), service.Bucket{ZoneID: 2, Key: "x"})
 			checks[0].SecretHash = try.secret
 			decision, err := ask(t.Context(), try.store, checks)
-			if err != nil || decision.Blocked || decision.Verdicts[0].Velocity != try.counts || decision.Verdicts[1].Velocity != i+1 {
+			if err != nil || decision.Blocked || decision.Verdicts[0].Velocity != try.counts ||
+				decision.Verdicts[1].Velocity != i+1 {
 				t.Errorf("try %d: got %+v, %v", i, decision, err)
 			}
 		}
@@ -228,7 +238,8 @@ func TestImprintKeyIsRenewedAfterTheWindow(t *testing.T) {
 				t.Errorf("%s: the key changed while its imprints count", name)
 			}
 			d.Age(t, user(name), time.Hour)
-			enginetest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET imprint_until = imprint_until - INTERVAL 1 HOUR WHERE bucket_key = ?", name)
+			enginetest.Exec(
+				t, d.SQL, "UPDATE zone_bucket_lock SET imprint_until = imprint_until - INTERVAL 1 HOUR WHERE bucket_key = ?", name)
 			if again := key(); again == before {
 				t.Errorf("%s: the key is the same though no imprint counts", name)
 			}

@@ -137,7 +137,8 @@ func (p *Probe) proveBy(ctx context.Context, reports bool) error {
 		// A fault after which a check is tried again, such as a procedure that is being replaced,
 		// lets the probe try again, too. A lock that was waited for was waited for enough.
 		f := session.FaultOf(err)
-		if err == nil || session.IsNumber(err, session.NumberLockWait) || try >= f.Tries || !pause(ctx, rand.N(longestPause)) {
+		if err == nil || session.IsNumber(err, session.NumberLockWait) || try >= f.Tries ||
+			!pause(ctx, rand.N(longestPause)) {
 			return Unready(ctx, err)
 		}
 	}
@@ -177,7 +178,9 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Co
 }
 
 // onConnFor is onConn with a bound besides.
-func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *session.Conn) error) error {
+func (p *Probe) onConnFor(
+	ctx context.Context, patience time.Duration, do func(context.Context, *session.Conn) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return p.onConn(ctx, do)
@@ -188,7 +191,8 @@ func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(c
 func (p *Probe) Describe(ctx context.Context) ([][]string, error) {
 	rows, err := p.list(ctx, 6, "CALL describe_schema()")
 	if err != nil {
-		return nil, Unready(ctx, obstacle{right: "EXECUTE", object: "procedure describe_schema", way: "looks at the schema", error: err})
+		return nil,
+			Unready(ctx, obstacle{right: "EXECUTE", object: "procedure describe_schema", way: "looks at the schema", error: err})
 	}
 	return rows, nil
 }

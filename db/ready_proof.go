@@ -68,7 +68,8 @@ func obstacleIn(packet string, answered int, err error) obstacle {
 		case strings.HasSuffix(statement, "FOR UPDATE SKIP LOCKED"):
 			return obstacle{right: "SELECT, UPDATE", object: "table " + nameBehind(statement, "FROM "), error: err}
 		default:
-			table := nameBehind(statement, map[string]string{"SELECT": "FROM ", "DELETE": "FROM ", "INSERT": "INTO ", "UPDATE": "UPDATE "}[verb])
+			table := nameBehind(
+				statement, map[string]string{"SELECT": "FROM ", "DELETE": "FROM ", "INSERT": "INTO ", "UPDATE": "UPDATE "}[verb])
 			if table != "" {
 				return obstacle{right: verb, object: "table " + table, error: err}
 			}
@@ -174,10 +175,12 @@ func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Buc
 // emptyHanded is a ruling that changes rows of each bucket which do not exist.
 func (b *batch) emptyHanded() *service.Ruling {
 	ruling := &service.Ruling{
-		Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{}, Tried: map[service.Bucket]bool{},
+		Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{},
+		Tried: map[service.Bucket]bool{},
 	}
 	for _, bucket := range b.buckets {
-		ruling.Lockouts[bucket], ruling.Series[bucket] = service.Lockout{Until: b.now}, service.Series{Began: b.now, TxnAt: b.now}
+		ruling.Lockouts[bucket], ruling.Series[bucket] = service.Lockout{Until: b.now},
+			service.Series{Began: b.now, TxnAt: b.now}
 		ruling.Tried[bucket] = true
 		ruling.Repeats = append(ruling.Repeats, service.Repeats{Bucket: bucket, TxnAt: b.now, Count: 1})
 	}
@@ -212,7 +215,8 @@ func record(ctx context.Context, conn *session.Conn) error {
 	b.makeRows(&r.Reading, b.buckets)
 	// With the newest txn's id and another time, the row goes to the place of the next txn, and uses up no id.
 	written := new(session.Packet)
-	written.SQL("INSERT INTO zone_txn (id, " + txnRowColumns + ") SELECT MAX(id), UTC_TIMESTAMP(6), ").Int(bucket.ZoneID).SQL(", ").
+	written.SQL("INSERT INTO zone_txn (id, " + txnRowColumns + ") SELECT MAX(id), UTC_TIMESTAMP(6), ").Int(
+		bucket.ZoneID).SQL(", ").
 		Quote(bucket.Key).SQL(", FALSE, FALSE, TRUE, NULL FROM zone_txn HAVING MAX(id) IS NOT NULL;")
 	b.rememberAttempts(written, &service.Ruling{Recorded: []int{0}, Decisions: []service.Decision{{
 		CheckedAt: service.At(b.now), Verdicts: []service.Verdict{{Bucket: bucket}},

@@ -19,7 +19,8 @@ func goWays(t *testing.T, d *enginetest.Database, store *Store) map[string]error
 	if checks == nil {
 		_, checks = ask(t.Context(), store, check(bucket, service.Bucket{ZoneID: 2, Key: bucket.Key}))
 	}
-	receipts, reports := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}})
+	receipts,
+		reports := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}})
 	if reports == nil {
 		reports = receipts[0]
 	}
@@ -50,7 +51,8 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 		if !tooSmall {
 			stack = "--thread-stack=144K"
 		}
-		d := migrated(t, engine.Private(t, t.TempDir(), stack), service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
+		d := migrated(t, engine.Private(t, t.TempDir(), stack),
+			service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		found := proveWays(t, probe(t, d.DSN))
 		for way, err := range goWays(t, d, connect(t, d, session.Options{})) {
@@ -73,9 +75,10 @@ func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, "+
-			"'a', 0, 0, 1)")
-		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			"VALUES ('2019-01-01', 1, 'a', 0, 0, 1)")
+		enginetest.Exec(t, d.SQL,
+			"ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
 		found := proved(p)
 		wantUnready(t, "no partition", found, "zone_txn has no partition for the txns of now")
 		_, cure, _ := strings.Cut(found.Error(), "run ")
@@ -104,8 +107,10 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 		if found["checks"] != nil {
 			t.Errorf("found %v", found)
 		}
-		wantUnready(t, "no EXECUTE of reports", found["reports"], "lacks the right EXECUTE on procedure report_outcomes: grant it")
-		wantUnready(t, "no EXECUTE of releases", found["releases"], "lacks the right EXECUTE on procedure release_bucket: grant it")
+		wantUnready(t, "no EXECUTE of reports", found["reports"],
+			"lacks the right EXECUTE on procedure report_outcomes: grant it")
+		wantUnready(t, "no EXECUTE of releases", found["releases"],
+			"lacks the right EXECUTE on procedure release_bucket: grant it")
 	})
 }
 
@@ -164,7 +169,8 @@ func TestPortableProbeNamesRightTheAccountLacks(t *testing.T) {
 	} {
 		wantUnready(t, lacking, proved(probe(t, d.Account(t, rights...).DSN, engine.TiDB)), lacking)
 	}
-	all := strings.Split("SELECT ON *;INSERT, UPDATE ON zone_txn;INSERT, UPDATE ON zone_bucket_lock;INSERT, DELETE ON zone_attempt", ";")
+	all := strings.Split(
+		"SELECT ON *;INSERT, UPDATE ON zone_txn;INSERT, UPDATE ON zone_bucket_lock;INSERT, DELETE ON zone_attempt", ";")
 	if err := proved(probe(t, d.Account(t, all...).DSN, engine.TiDB)); err != nil {
 		t.Errorf("with all rights of a decision: %v", err)
 	}

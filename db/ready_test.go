@@ -77,38 +77,55 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			want     string // nothing: checks can be decided
 		}{
 			{"all is there", func() {}, func() {}, ""},
-			{"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate, "procedure check_velocity_by_rule, or one that it calls, is missing"},
+			{"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate,
+				"procedure check_velocity_by_rule, or one that it calls, is missing"},
 			{"a procedure that it calls is missing", run("DROP PROCEDURE make_bucket"), migrate, "run 'velocityd migrate up'"},
-			{"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate, "procedure forget_attempts, or one that it calls, is missing"},
-			{"the procedure that counts is missing", run("DROP PROCEDURE repeat_txns"), migrate, "procedure repeat_txns, or one that it calls, is missing"},
-			{"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate, "procedure report_outcomes, or one that it calls, is missing"},
+			{"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate,
+				"procedure forget_attempts, or one that it calls, is missing"},
+			{"the procedure that counts is missing", run("DROP PROCEDURE repeat_txns"), migrate,
+				"procedure repeat_txns, or one that it calls, is missing"},
+			{"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate,
+				"procedure report_outcomes, or one that it calls, is missing"},
 			{
-				"no EXECUTE", run("REVOKE EXECUTE ON %s.* FROM %s", name, account), run("GRANT EXECUTE ON %s.* TO %s", name, account),
+				"no EXECUTE", run("REVOKE EXECUTE ON %s.* FROM %s", name, account),
+				run("GRANT EXECUTE ON %s.* TO %s", name, account),
 				"lacks the right EXECUTE on procedure check_velocity_by_rule: grant it",
 			},
 			{
-				"no INSERT of txns", run("REVOKE INSERT ON %s.zone_txn FROM %s", name, account), run("GRANT INSERT ON %s.zone_txn TO %s", name, account),
+				"no INSERT of txns", run("REVOKE INSERT ON %s.zone_txn FROM %s", name, account),
+				run("GRANT INSERT ON %s.zone_txn TO %s", name, account),
 				"lacks the right INSERT on table zone_txn: grant it",
 			},
 			{
-				"no INSERT of attempts", run("REVOKE INSERT ON %s.zone_attempt FROM %s", name, account), run("GRANT INSERT ON %s.zone_attempt TO %s", name, account),
+				"no INSERT of attempts", run("REVOKE INSERT ON %s.zone_attempt FROM %s", name, account),
+				run("GRANT INSERT ON %s.zone_attempt TO %s", name, account),
 				"lacks the right INSERT on table zone_attempt: grant it",
 			},
 			{
-				"no UPDATE of locks", run("REVOKE UPDATE ON %s.zone_bucket_lock FROM %s", name, account), run("GRANT UPDATE ON %s.zone_bucket_lock TO %s", name, account),
+				"no UPDATE of locks", run("REVOKE UPDATE ON %s.zone_bucket_lock FROM %s", name, account),
+				run("GRANT UPDATE ON %s.zone_bucket_lock TO %s", name, account),
 				"on table zone_bucket_lock: grant it",
 			},
-			{"zone_txn is renamed", run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"), "table zone_txn is missing"},
-			{"zone_attempt is renamed", run("RENAME TABLE zone_attempt TO zone_away"), run("RENAME TABLE zone_away TO zone_attempt"), "table zone_attempt is missing"},
-			{"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"), run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back"},
-			{"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"), run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it"},
+			{"zone_txn is renamed", run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"),
+				"table zone_txn is missing"},
+			{"zone_attempt is renamed", run("RENAME TABLE zone_attempt TO zone_away"),
+				run("RENAME TABLE zone_away TO zone_attempt"), "table zone_attempt is missing"},
+			{"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"),
+				run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back"},
+			{"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"),
+				run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it"},
 			{
-				"zone_txn is locked", func() { enginetest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") }, func() { enginetest.Exec(t, holder, "UNLOCK TABLES") },
+				"zone_txn is locked", func() { enginetest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") },
+				func() { enginetest.Exec(t, holder, "UNLOCK TABLES") },
 				"table zone_txn is locked",
 			},
 			{
-				"ids are used up", run("INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (18446744073709551614, UTC_TIMESTAMP(6), 1, 'x', 0, 0, 0)"),
-				func() { run("DELETE FROM zone_txn")(); run("ALTER TABLE zone_txn AUTO_INCREMENT = 1")() }, "the ids of zone_txn are used up",
+				"ids are used up",
+				run(
+					"INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " +
+						"(18446744073709551614, UTC_TIMESTAMP(6), 1, 'x', 0, 0, 0)"),
+				func() { run("DELETE FROM zone_txn")(); run("ALTER TABLE zone_txn AUTO_INCREMENT = 1")() },
+				"the ids of zone_txn are used up",
 			},
 			{"a zone and a bucket are held", func() {
 				d.SetZone(t, zone(1, 5, time.Hour))
@@ -156,7 +173,8 @@ func TestProveLeavesNothing(t *testing.T) {
 		if err := proved(p); err != nil {
 			t.Fatal(err)
 		}
-		if decision, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("bob"))); err != nil || decision.TxnID() != 2 {
+		if decision, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("bob"))); err != nil ||
+			decision.TxnID() != 2 {
 			t.Errorf("the second txn has id %d, %v: ids were used up", decision.TxnID(), err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?", userOf(t, p)); n > 1 {
@@ -206,9 +224,11 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 		}
 		account, name := accountOf(t, owner)
 		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON "+name+".* FROM "+account)
-		wantUnready(t, "the owner lacks a right", proved(p), "the owner (definer) of procedure check_velocity_by_rule lacks a right")
+		wantUnready(t, "the owner lacks a right", proved(p),
+			"the owner (definer) of procedure check_velocity_by_rule lacks a right")
 		enginetest.Exec(t, d.SQL, "DROP USER "+account)
-		wantUnready(t, "the owner is gone", proved(p), "the owner (definer) of procedure check_velocity_by_rule does not exist")
+		wantUnready(t, "the owner is gone", proved(p),
+			"the owner (definer) of procedure check_velocity_by_rule does not exist")
 		enginetest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
 		enginetest.Exec(t, d.SQL, "GRANT ALL ON "+name+".* TO "+account)
 		if err := proved(p); err != nil {

@@ -141,7 +141,8 @@ func (b *batch) updateLockouts(p *session.Packet, ruling *service.Ruling) {
 			continue
 		}
 		p.SQL("UPDATE zone_bucket_lock SET locked_until = ").Instant(lockout.Until).
-			SQL(", lockout_us = ").Int(lockout.Length.Microseconds()).SQL(", lockout_shadow = ").Bool(lockout.Shadow).WhereBucket(bucket).SQL(";")
+			SQL(", lockout_us = ").Int(lockout.Length.Microseconds()).SQL(", lockout_shadow = ").Bool(
+			lockout.Shadow).WhereBucket(bucket).SQL(";")
 	}
 }
 

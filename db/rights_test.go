@@ -103,7 +103,8 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 				d.LeaveUnaudited()
 				enginetest.Exec(t, d.SQL, c.gone)
 				_, err := ask(t.Context(), store, c.question)
-				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound)
+				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) ||
+					errors.Is(err, service.ErrNotFound)
 				if errors.Is(err, service.ErrBusy) != c.busy || isService || !session.IsNumber(err, c.number) {
 					t.Errorf("%v, want busy: %t, and error %d in it", err, c.busy, c.number)
 				}
@@ -162,12 +163,15 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 			}
 		}
 		enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = '2000-01-01'")
-		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil || !decisions[0].Blocked {
+		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil ||
+			!decisions[0].Blocked {
 			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
 		}
 		report(t, store, 1, service.OutcomeFailure)
-		wantRefused(t, store.lookUps.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
-			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
+		wantRefused(t, store.lookUps.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn",
+			"DELETE FROM zone_attempt",
+			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
 			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")
 	})
 }
@@ -177,7 +181,8 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		store := connect(t, d.Account(t, "EXECUTE ON *"), session.Options{})
-		decisions, err := sqlStore{conns: store.lookUps.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
+		decisions, err := sqlStore{conns: store.lookUps.Conns.DB}.CheckAll(
+			t.Context(), service.Call{Checks: check(user("a"), user("b"))})
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
@@ -189,16 +194,18 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		enginetest.Exec(t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
+		enginetest.Exec(
+			t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
 		// What works under locks that its caller holds.
 		wantRefused(t, conn,
 			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)",
-			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 0, 'opaque', FALSE, 0, "+
-				"@rate, @window, @period, @anchor, @velocity, @oldest, @since, @until, @wait, @counts, @locked, @id, @action, @reason)",
+			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 0, 'opaque', FALSE, 0, @rate, @window, @period, "+
+				"@anchor, @velocity, @oldest, @since, @until, @wait, @counts, @locked, @id, @action, @reason)",
 			"CALL make_bucket(1, 'c', NULL, TRUE)",
 			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
 			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, @a, @b)`,
-			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, NULL, @a)",
+			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, "+
+				"NULL, NULL, @a)",
 			"CALL txns_of_check(1, @a, @b, @c, @d)",
 			"CALL record_outcome(UTC_TIMESTAMP(6), NULL, 1, 1, 'success', UTC_TIMESTAMP(6), @a)",
 			"CALL uncount_bucket(1, 'a', UTC_TIMESTAMP(6))",

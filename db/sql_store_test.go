@@ -102,7 +102,8 @@ func (s sqlStore) once(ctx context.Context, check service.Check) (d service.Deci
 	query, args := "CALL check_velocity_buckets(?, ?)",
 		[]any{bucketsOf(check), sql.Null[string]{V: check.AttemptID, Valid: check.AttemptID != ""}}
 	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !s.several {
-		query, args = "CALL check_velocity_by_rule(?, ?, ?, TRUE)", []any{check.Buckets[0].ZoneID, check.Buckets[0].Key, ruleOf(check, 0)}
+		query, args = "CALL check_velocity_by_rule(?, ?, ?, TRUE)",
+			[]any{check.Buckets[0].ZoneID, check.Buckets[0].Key, ruleOf(check, 0)}
 	}
 	rows, err := s.conns.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -132,7 +133,8 @@ func (s sqlStore) ReportAll(ctx context.Context, reports []service.Report) (rece
 			return receipts, nil
 		}
 	}
-	if kind := session.FaultOf(err).Kind; len(reports) == 1 && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrConflict)) {
+	if kind := session.FaultOf(err).Kind; len(reports) == 1 &&
+		(errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrConflict)) {
 		return []error{session.AsKind(kind, err)}, nil
 	}
 	return nil, err
@@ -290,9 +292,11 @@ func TestStatementsKeepTheContractBesideProcedures(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject { return newByStatements(t, engine) }, []string{
-			"ReleaseGivesAllPlacesBack", "ReleaseEndsALockoutAndForgetsIt", "ReleaseRacesWithChecks", "AReleaseAndTheLockoutThatItEndsAreTold",
+			"ReleaseGivesAllPlacesBack", "ReleaseEndsALockoutAndForgetsIt", "ReleaseRacesWithChecks",
+			"AReleaseAndTheLockoutThatItEndsAreTold",
 			"PeekTellsWhatTheNextAttemptMeets", "SuccessResetsTheBucketsThatWantIt", "OutcomeByAttemptIDSpeaksForTheWholeCheck",
-			"ReportsRacingWithChecksLoseAndInventNoPlaces", "RacingReportsOfOneAttemptAgreeOnOneOutcome", "ReportsOfABatchAreTakenInOrder",
+			"ReportsRacingWithChecksLoseAndInventNoPlaces", "RacingReportsOfOneAttemptAgreeOnOneOutcome",
+			"ReportsOfABatchAreTakenInOrder",
 		})
 	})
 }

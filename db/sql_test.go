@@ -58,7 +58,8 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 				t.Errorf("session at %s, attempt %d: %+v, %v", offset, i+1, r, err)
 			}
 		}
-		far := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) > 300")
+		far := d.Count(
+			t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) > 300")
 		if far != 0 {
 			t.Errorf("%d txns are not in UTC", far)
 		}
@@ -103,12 +104,16 @@ func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for range 2 { // the second time it is remembered
-			rows, err := enginetest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"},
+			rows, err := enginetest.Texts(
+				d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"},
 				{"zone_id":1,"bucket_key":"b"}]', 'x')`)
 			if err != nil || len(rows) != 2 || rows[0][3] != "b" || rows[1][3] != "a" || rows[1][10] != "1" {
 				t.Fatalf("%q, %v, want b and a once, with a velocity of 1", rows, err)
 			}
-			if rows, err = enginetest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
+			if rows,
+				err = enginetest.Texts(
+				d.SQL,
+				`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
 				len(rows) != 1 {
 				t.Fatalf("%q, %v, want c once", rows, err)
 			}

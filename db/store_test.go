@@ -62,10 +62,12 @@ func TestOpenTellsFaultAndNeverThePassword(t *testing.T) {
 			session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond},
 			service.ErrInvalid,
 		},
-		"negative wait":     {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
-		"engine away":       {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
-		"no such socket":    {session.Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
-		"unknown parameter": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"}, service.ErrInvalid},
+		"negative wait": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second},
+			service.ErrInvalid},
+		"engine away":    {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
+		"no such socket": {session.Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
+		"unknown parameter": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"},
+			service.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +95,8 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 			t.Errorf("empty database: %d, %v, %v", version, dirty, err)
 		}
 		enginetest.Migrate(t, d.DSN)
-		if version, dirty, err := store.SchemaVersion(context.Background()); version != migrations.Latest() || dirty || err != nil {
+		if version, dirty, err := store.SchemaVersion(context.Background()); version != migrations.Latest() || dirty ||
+			err != nil {
 			t.Errorf("migrated database: %d, %v, %v, want %d", version, dirty, err, migrations.Latest())
 		}
 		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = -1, dirty = TRUE")
@@ -109,7 +112,8 @@ func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 		dir := t.TempDir()
 		server := engine.Private(t, dir)
 		d := migrated(t, server, zone(1, 5, time.Hour))
-		run := &midRun{limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second})}
+		run := &midRun{
+			limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second})}
 		var group sync.WaitGroup
 		for range 16 {
 			group.Go(func() {
@@ -255,13 +259,16 @@ func TestStoreWithoutEngineIsBusyWithEverything(t *testing.T) {
 			_, err := s.CheckAll(ctx, service.Call{Checks: check(user("alice"), user("bob"))})
 			return err
 		},
-		"ReportAll":      func() error { _, err := s.ReportAll(ctx, []service.Report{{TxnID: 1}}); return err },
-		"Txn":            func() error { _, err := s.History.Txn(ctx, 1); return err },
-		"Peek":           func() error { _, err := s.Peek(ctx, user("alice")); return err },
-		"Release":        func() error { return s.Release(ctx, user("alice"), "me", "test") },
-		"Zones":          func() error { _, err := s.Records.Zones(ctx); return err },
-		"Zone":           func() error { _, err := s.Records.Zone(ctx, 1); return err },
-		"PutZone":        func() error { _, err := s.Records.PutZone(ctx, zone(1, 5, time.Hour), service.Match{}, ""); return err },
+		"ReportAll": func() error { _, err := s.ReportAll(ctx, []service.Report{{TxnID: 1}}); return err },
+		"Txn":       func() error { _, err := s.History.Txn(ctx, 1); return err },
+		"Peek":      func() error { _, err := s.Peek(ctx, user("alice")); return err },
+		"Release":   func() error { return s.Release(ctx, user("alice"), "me", "test") },
+		"Zones":     func() error { _, err := s.Records.Zones(ctx); return err },
+		"Zone":      func() error { _, err := s.Records.Zone(ctx, 1); return err },
+		"PutZone": func() error {
+			_, err := s.Records.PutZone(ctx, zone(1, 5, time.Hour), service.Match{}, "")
+			return err
+		},
 		"DeleteZone":     func() error { return s.Records.DeleteZone(ctx, 1, service.Match{}, "") },
 		"Overrides":      func() error { _, err := s.Records.Overrides(ctx, 1, 0, 1); return err },
 		"Override":       func() error { _, err := s.Records.Override(ctx, 1, 1); return err },
@@ -294,9 +301,11 @@ func TestEngineKilledAtAnyStepKeepsAnsweredDecisions(t *testing.T) {
 			kind     error
 			txns     int
 		}{
-			{"before the first answer", check(user("a"), user("b")), (*enginetest.Proxy).BeforeAnswer, first, service.ErrBusy, 0},
+			{"before the first answer", check(user("a"), user("b")), (*enginetest.Proxy).BeforeAnswer, first, service.ErrBusy,
+				0},
 			{"between", check(user("c"), user("d")), (*enginetest.Proxy).Before, second, service.ErrUndecided, 0},
-			{"before the second answer", check(user("e"), user("f")), (*enginetest.Proxy).BeforeAnswer, second, service.ErrUndecided, 1},
+			{"before the second answer", check(user("e"), user("f")), (*enginetest.Proxy).BeforeAnswer, second,
+				service.ErrUndecided, 1},
 			{"before the answer of a CALL", check(user("g")), (*enginetest.Proxy).BeforeAnswer, lone, service.ErrUndecided, 1},
 		} {
 			enginetest.Eventually(t, "checks are decided", func() bool {

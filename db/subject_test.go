@@ -55,7 +55,8 @@ type world struct {
 // each calls test with the database on every engine, and with one of portable tables.
 func each(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) { test(t, newWorld(t, e.Database(t, zones()...), engine.Auto)) })
+	enginetest.Each(
+		t, func(t *testing.T, e *enginetest.Engine) { test(t, newWorld(t, e.Database(t, zones()...), engine.Auto)) })
 	t.Run("portable", func(t *testing.T) {
 		t.Parallel()
 		d := enginetest.Portable(t, zones()...)
@@ -92,7 +93,8 @@ func at(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: z
 // check asks one check, and returns its decision.
 func (w world) check(t *testing.T, attempt string, buckets ...service.Bucket) service.Decision {
 	t.Helper()
-	decisions, err := w.limiter.CheckAll(t.Context(), []service.Check{{Buckets: buckets, AttemptID: attempt, SecretHash: "c0ffee-c0ffee"}})
+	decisions, err := w.limiter.CheckAll(
+		t.Context(), []service.Check{{Buckets: buckets, AttemptID: attempt, SecretHash: "c0ffee-c0ffee"}})
 	if err != nil || decisions[0].Err != nil {
 		t.Fatalf("check: %v %v", err, decisions)
 	}
@@ -103,17 +105,20 @@ func (w world) check(t *testing.T, attempt string, buckets ...service.Bucket) se
 func (w world) live(t *testing.T, name, address string) {
 	t.Helper()
 	w.check(t, "", at(logins, name))
-	enginetest.Exec(t, w.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 DAY WHERE zone_id = ? AND bucket_key = ?", logins, name)
+	enginetest.Exec(t, w.SQL,
+		"UPDATE zone_txn SET created_at = created_at - INTERVAL 1 DAY WHERE zone_id = ? AND bucket_key = ?", logins, name)
 	w.HasAgedRows()
 	for i := range 5 {
-		w.check(t, fmt.Sprintf("%s-%d", address[len(address)-1:], i), at(logins, strings.ToUpper(name)), at(addresses, address), at(hidden, name))
+		w.check(t, fmt.Sprintf("%s-%d", address[len(address)-1:], i), at(logins, strings.ToUpper(name)),
+			at(addresses, address), at(hidden, name))
 	}
 	for range 4 {
 		w.check(t, "", at(failures, name))
 	}
 	w.except(t, logins, name)
 	gone := w.except(t, failures, name)
-	if err := w.Records.DeleteOverride(service.WithReason(t.Context(), name+" asked"), failures, gone.ID, "ann"); err != nil {
+	if err := w.Records.DeleteOverride(service.WithReason(t.Context(), name+" asked"), failures, gone.ID,
+		"ann"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Release(t.Context(), at(failures, name), "ann", name+" called us"); err != nil {
@@ -130,7 +135,8 @@ func (w world) live(t *testing.T, name, address string) {
 func (w world) except(t *testing.T, zone int64, name string) service.Override {
 	t.Helper()
 	ctx := service.WithReason(t.Context(), name+" asked")
-	o, err := w.Records.AddOverride(ctx, service.Override{ZoneID: zone, Key: name, Action: service.OverrideLimit, Rate: 40, Reason: name + " asked"}, "ann")
+	o, err := w.Records.AddOverride(ctx,
+		service.Override{ZoneID: zone, Key: name, Action: service.OverrideLimit, Rate: 40, Reason: name + " asked"}, "ann")
 	if err == nil {
 		o.Rate = 50
 		o, err = w.Store.Records.SetOverride(ctx, o, "ann")
@@ -167,7 +173,8 @@ func (w world) erase(t *testing.T, keys ...string) map[int64]string {
 	t.Helper()
 	pseudonyms := map[int64]string{}
 	for _, key := range keys {
-		done, err := w.Subjects(byThree()).Erase(t.Context(), subject.Order{Targets: w.targets(t, key), Principal: "ann", Reason: "request 4711"})
+		done, err := w.Subjects(byThree()).Erase(
+			t.Context(), subject.Order{Targets: w.targets(t, key), Principal: "ann", Reason: "request 4711"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,8 +188,8 @@ func (w world) erase(t *testing.T, keys ...string) map[int64]string {
 // dump returns all rows of all tables as text, a line each.
 func (w world) dump(t *testing.T) (lines []string) {
 	t.Helper()
-	for _, table := range column(t, w.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() "+
-		"AND table_type = 'BASE TABLE'") {
+	for _, table := range column(t, w.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+
+		"DATABASE() AND table_type = 'BASE TABLE'") {
 		columns := column(t, w.SQL, "SELECT CONCAT('CAST(`', column_name, '` AS BINARY)') FROM information_schema.columns "+
 			"WHERE table_schema = DATABASE() AND table_name = '"+table+"' ORDER BY ordinal_position")
 		for _, line := range column(t, w.SQL, "SELECT CONCAT_WS(' | ', "+strings.Join(columns, ", ")+") FROM "+table) {
@@ -235,7 +242,9 @@ func TestErasureLeavesNoRowNamingPerson(t *testing.T) {
 		if len(pseudonyms) != len(zones()) || !service.IsPseudonym(pseudonyms[hidden]) {
 			t.Errorf("pseudonyms %v", pseudonyms)
 		}
-		w.WantCount(t, 4, "SELECT COUNT(*) FROM zone_audit WHERE action = 'erase' AND principal = 'ann' AND state_after LIKE '%request 4711%'")
+		w.WantCount(
+			t, 4,
+			"SELECT COUNT(*) FROM zone_audit WHERE action = 'erase' AND principal = 'ann' AND state_after LIKE '%request 4711%'")
 		if again := w.erase(t, "alice", "203.0.113.7"); len(again) != 0 {
 			t.Errorf("a second erasure did something: %v", again)
 		}
@@ -293,7 +302,8 @@ func TestReportOnErasedAttemptFreesItsPlace(t *testing.T) {
 		if peek, err := w.Peek(t.Context(), at(failures, key)); err != nil || peek.Velocity != 1 {
 			t.Errorf("%d attempts count, want 1 (%v)", peek.Velocity, err)
 		}
-		if txn, err := w.History.Txn(t.Context(), attempt.TxnID()); err != nil || txn.Outcome != service.OutcomeSuccess || txn.Bucket.Key != key {
+		if txn, err := w.History.Txn(t.Context(), attempt.TxnID()); err != nil || txn.Outcome != service.OutcomeSuccess ||
+			txn.Bucket.Key != key {
 			t.Errorf("the txn is %+v, %v", txn, err)
 		}
 		for _, line := range w.dump(t) {
@@ -301,7 +311,8 @@ func TestReportOnErasedAttemptFreesItsPlace(t *testing.T) {
 				t.Errorf("left: %s", line)
 			}
 		}
-		retry := service.Check{Buckets: []service.Bucket{at(failures, "alice"), at(addresses, "203.0.113.7")}, AttemptID: "login-1"}
+		retry := service.Check{Buckets: []service.Bucket{at(failures, "alice"), at(addresses, "203.0.113.7")},
+			AttemptID: "login-1"}
 		again, err := w.limiter.CheckAll(t.Context(), []service.Check{retry})
 		if err != nil || !errors.Is(again[0].Err, service.ErrConflict) {
 			t.Errorf("the attempt id again: %+v, %v; want a conflict", again, err)
@@ -384,7 +395,8 @@ func TestAnExportHasEveryRowOfThePerson(t *testing.T) {
 			t.Fatal(err)
 		}
 		for table, where := range map[string]string{
-			"zone_txn":          "bucket_key = 'alice' OR bucket_key LIKE 'hmac:%' AND check_id IN (SELECT check_id FROM zone_txn WHERE bucket_key = 'alice')",
+			"zone_txn": "bucket_key = 'alice' OR bucket_key LIKE 'hmac:%' AND check_id IN (SELECT check_id FROM " +
+				"zone_txn WHERE bucket_key = 'alice')",
 			"zone_bucket_lock":  "bucket_key = 'alice'",
 			"zone_override":     "bucket_key = 'alice'",
 			"zone_bucket_total": "bucket_key = 'alice'",
@@ -412,7 +424,8 @@ func TestAnExportHasEveryRowOfThePerson(t *testing.T) {
 func TestOnVitessAnErasureIsRefused(t *testing.T) {
 	t.Parallel()
 	rows := subject.New(nil, session.NewDatabase(engine.Vitess), nil, subject.Options{})
-	done, err := rows.Erase(t.Context(), subject.Order{Targets: []subject.Target{{Bucket: at(logins, "alice")}}, Reason: "x"})
+	done,
+		err := rows.Erase(t.Context(), subject.Order{Targets: []subject.Target{{Bucket: at(logins, "alice")}}, Reason: "x"})
 	if !errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), "export") || len(done) > 0 {
 		t.Errorf("erased %v, %v", done, err)
 	}
@@ -425,16 +438,19 @@ func TestImpossibleKeyAndMissingSecretKeysAreRefused(t *testing.T) {
 		if _, err := w.Subjects(byThree()).Find(t.Context(), "a\nb", nil, w.ring); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("a key with a control character: %v", err)
 		}
-		if _, err := w.Subjects(byThree()).Find(t.Context(), "alice", nil, new(service.Keyring)); !errors.Is(err, service.ErrNoKeys) {
+		if _, err := w.Subjects(byThree()).Find(t.Context(), "alice", nil, new(service.Keyring)); !errors.Is(
+			err, service.ErrNoKeys) {
 			t.Errorf("without secret keys: %v", err)
 		}
-		if targets, err := w.Subjects(byThree()).Find(t.Context(), "alice", []int64{logins}, new(service.Keyring)); err != nil || len(targets) != 1 {
+		if targets, err := w.Subjects(byThree()).Find(t.Context(), "alice", []int64{logins},
+			new(service.Keyring)); err != nil || len(targets) != 1 {
 			t.Errorf("in one zone: %v, %v", targets, err)
 		}
 		account := newWorld(t, w.ServiceAccount(t), engine.Auto)
 		w.check(t, "", at(logins, "alice"))
 		targets := w.targets(t, "alice")
-		if _, err := account.Subjects(byThree()).Erase(t.Context(), subject.Order{Targets: targets, Reason: "x"}); !errors.Is(err, service.ErrForbidden) {
+		if _, err := account.Subjects(byThree()).Erase(t.Context(), subject.Order{Targets: targets, Reason: "x"}); !errors.Is(
+			err, service.ErrForbidden) {
 			t.Errorf("by the account of the service: %v", err)
 		}
 	})

@@ -26,7 +26,8 @@ type tallied struct {
 func newTalliedTwin(t *testing.T, engine *enginetest.Engine) *twin {
 	t.Helper()
 	return newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
+		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB},
+			sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 	})
 }
 
@@ -41,7 +42,8 @@ const (
 // one a second.
 func newTallied(t *testing.T, w *twin, zoneID int64) *tallied {
 	t.Helper()
-	s := &tallied{twin: w, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), bucket: service.Bucket{ZoneID: zoneID, Key: "x"}}
+	s := &tallied{twin: w, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
+		bucket: service.Bucket{ZoneID: zoneID, Key: "x"}}
 	s.zone = service.Zone{ID: zoneID, Rate: 2 * manyTxns, Window: time.Hour, Counts: service.CountsFailures}
 	s.setClock(t, s.now)
 	s.SetZone(t, s.zone)
@@ -146,7 +148,8 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 		do   func(*testing.T, *tallied)
 		left int
 	}{
-		"a batch": {check(byBatch, time.Second), kept}, "SQL": {check(bySQLAlone, 1000), kept}, "an SQL batch": {check(bySQLBatch, 1000), kept},
+		"a batch": {check(byBatch, time.Second), kept}, "SQL": {check(bySQLAlone, 1000), kept},
+		"an SQL batch":                      {check(bySQLBatch, 1000), kept},
 		"SQL at the same instant":           {check(bySQLAlone, 0), forgotten},
 		"an SQL batch at the same instant":  {check(bySQLBatch, 0), forgotten},
 		"SQL and a clock set back":          {check(bySQLAlone, -time.Second), forgotten},
@@ -157,7 +160,8 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 			s.SetZone(t, s.zone)
 			check(byBatch, -time.Second)(t, s)
 		}, forgotten},
-		"a failure": {report(service.OutcomeFailure, false), kept}, "a success": {report(service.OutcomeSuccess, false), forgotten},
+		"a failure":             {report(service.OutcomeFailure, false), kept},
+		"a success":             {report(service.OutcomeSuccess, false), forgotten},
 		"a success that resets": {report(service.OutcomeSuccess, true), forgotten},
 		"a release": {func(t *testing.T, s *tallied) {
 			if err := s.store.Release(t.Context(), s.bucket, "operator", "test"); err != nil {
@@ -176,7 +180,8 @@ func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 			s := newTallied(t, w, zoneID)
 			c.do(t, s)
 			s.auditTallies(t, zoneID, zoneID)
-			if n := s.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally_until IS NOT NULL AND zone_id = ?", zoneID); n != c.left {
+			if n := s.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally_until IS NOT NULL AND zone_id = ?",
+				zoneID); n != c.left {
 				t.Errorf("%s: %d tallies are left, want %d", name, n, c.left)
 			}
 		}
@@ -241,7 +246,8 @@ func TestTalliesAdmitCrowdExactlyToRate(t *testing.T) {
 				}
 			}
 		})
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally > ?", rate/2); n != 1 || allowed.Load() != rate {
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE tally > ?", rate/2); n != 1 ||
+			allowed.Load() != rate {
 			t.Errorf("allowed %d, want %d, with %d tallies, want 1", allowed.Load(), rate, n)
 		}
 		wantSettled(t, d, zone(1, rate, time.Hour))

@@ -66,7 +66,8 @@ func newShardedTwin(t *testing.T) *twin {
 // instance returns a store whose statements go by the twin's clock.
 func (w *twin) instance(t *testing.T) *Store {
 	t.Helper()
-	o := session.Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, ConnectTimeout: time.Minute}
+	o := session.Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second,
+		ConnectTimeout: time.Minute}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,8 @@ func (s statements) SetZone(tb testing.TB, zone service.Zone) {
 
 func (s statements) DeleteZone(tb testing.TB, id int64) {
 	tb.Helper()
-	if err := s.Store.Records.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil && !errors.Is(err, service.ErrNotFound) {
+	if err := s.Store.Records.DeleteZone(context.Background(), id, service.Match{}, ""); err != nil &&
+		!errors.Is(err, service.ErrNotFound) {
 		tb.Fatal(err)
 	}
 }

@@ -238,7 +238,8 @@ func (l *timeline) turnClock(t *testing.T) {
 	now := l.now.Add(time.Duration(l.random.IntN(40)) * time.Second)
 	switch {
 	case l.random.IntN(8) == 0: // a step back
-		now = l.now.Add(-time.Duration(1 + l.random.Int64N(int64(pick(l.random, time.Millisecond, time.Minute, 3*time.Hour)))))
+		now = l.now.Add(
+			-time.Duration(1 + l.random.Int64N(int64(pick(l.random, time.Millisecond, time.Minute, 3*time.Hour)))))
 	case l.random.IntN(2) == 0 && len(l.instants) > 0:
 		edge := l.edge()
 		now = edge.Add(time.Duration(l.random.IntN(3)-1) * time.Microsecond)
@@ -322,7 +323,9 @@ func (l *timeline) check(t *testing.T) {
 	for side, w := range l.twins {
 		if !w.isSharded && isOfToday(decisions[side]) {
 			l.lostClock = true
-			t.Skip("the machine stood still for so long that the engine ended a session: its successor does not have the timeline's clock")
+			t.Skip(
+				"the machine stood still for so long that the engine ended a session: its successor does not have the timeline's " +
+					"clock")
 		}
 	}
 	if d := difference(lines[0], lines[1]); d != "" {

@@ -17,7 +17,8 @@ func (l *timeline) calendar() service.Calendar {
 		return service.Calendar{}
 	}
 	return service.Calendar{
-		Period: pick(l.random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay, service.PeriodWeek,
+		Period: pick(l.random, service.PeriodSecond, service.PeriodMinute, service.PeriodHour, service.PeriodDay,
+			service.PeriodWeek,
 			service.PeriodMonth, service.PeriodMonth),
 		Offset: pick(l.random, 0, 0, 495, -300, service.MaxPeriodOffset, -service.MaxPeriodOffset),
 		Anchor: pick(l.random, 0, 1, 28, 29, 30, 31, 1+l.random.IntN(service.MaxPeriodAnchor)),
@@ -30,8 +31,9 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	r := l.random
 	zone := service.Zone{
 		ID: id, Description: "timeline", Rate: pick(r, 0, 1, 1, 2, 2, 3, 5, mostListed, mostListed+1, mostListed+2),
-		Window:         pick(r, time.Second, time.Minute, 5*time.Minute, time.Hour),
-		Mode:           pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow, service.ModeOff),
+		Window: pick(r, time.Second, time.Minute, 5*time.Minute, time.Hour),
+		Mode: pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow,
+			service.ModeOff),
 		Counts:         pick(r, service.CountsAttempts, service.CountsFailures),
 		ReserveTTL:     pick(r, 0, time.Second),
 		ResetOnSuccess: r.IntN(3) == 0,
@@ -51,7 +53,8 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	case 0:
 		zone.Keys.Kind = pick(r, service.KeyOpaque, service.KeyUsername)
 	case 1:
-		zone.Keys = service.KeyRule{Kind: pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP), IPv4Prefix: pick(r, 0, 24)}
+		zone.Keys = service.KeyRule{Kind: pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP),
+			IPv4Prefix: pick(r, 0, 24)}
 	case 2: // few keys, asked again and again: their tallies are used
 		zone.Rate = pick(r, zone.Rate, mostListed+1, 2*mostListed, 10*mostListed)
 	}
@@ -122,7 +125,8 @@ func (l *timeline) fill(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	span := pick(l.random, time.Microsecond, time.Second, time.Minute, time.Hour)
-	instants := make([]time.Time, pick(l.random, 1, 2, 5, mostListed-1, mostListed, mostListed+1, mostListed+2, 3*mostListed))
+	instants := make(
+		[]time.Time, pick(l.random, 1, 2, 5, mostListed-1, mostListed, mostListed+1, mostListed+2, 3*mostListed))
 	for i := range instants {
 		instants[i] = l.now.Add(-time.Duration(l.random.Int64N(int64(span)))).Truncate(time.Microsecond)
 		if l.random.IntN(20) == 0 {
@@ -238,7 +242,8 @@ func (l *timeline) randomCheck() service.Check {
 		if l.random.IntN(4) == 0 {
 			others := l.randomBuckets()
 			if l.twins[0].isSharded { // and knows the attempt where it has the buckets that it had
-				others = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(retry.Buckets, others)), service.Bucket.Compare))
+				others = slices.Compact(
+					slices.SortedFunc(slices.Values(slices.Concat(retry.Buckets, others)), service.Bucket.Compare))
 			}
 			if len(others) <= service.MaxBuckets {
 				retry.Buckets = others

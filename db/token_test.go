@@ -90,11 +90,13 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		kept, revoked, expired := add(t, store, callerOf("kept")), add(t, store, callerOf("revoked")), add(t, store, callerOf("expired"))
+		kept, revoked, expired := add(t, store, callerOf("kept")), add(t, store, callerOf("revoked")),
+			add(t, store, callerOf("expired"))
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID, revoked.ID, expired.ID}) {
 			t.Errorf("live are %v", got)
 		}
-		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?", expired.ID)
+		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) + INTERVAL 1 HOUR WHERE id <> ?",
+			expired.ID)
 		enginetest.Exec(t, d.SQL, "UPDATE access_token SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", expired.ID)
 		ended, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "other@host")
 		if err != nil || ended.RevokedBy != "other@host" || ended.RevokedAt.Before(ended.CreatedAt.Time) {
@@ -103,7 +105,8 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID}) {
 			t.Errorf("live are %v, want %d alone", got, kept.ID)
 		}
-		if _, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "third@host"); !errors.Is(err, service.ErrConflict) {
+		if _, err := store.Records.RevokeCredential(t.Context(), revoked.ID, "third@host"); !errors.Is(
+			err, service.ErrConflict) {
 			t.Errorf("revoked again: %v", err)
 		}
 		if _, err := store.Records.RevokeCredential(t.Context(), 99, "third@host"); !errors.Is(err, service.ErrNotFound) {
@@ -126,7 +129,8 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 			var made atomic.Int64
 			atOnce(6, func(i int) {
 				name := strings.ReplaceAll(names, "%", strconv.Itoa(i))
-				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
+				_, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)),
+					"dba")
 				if err == nil {
 					made.Add(1)
 				} else if !errors.Is(err, service.ErrConflict) {
@@ -149,8 +153,9 @@ func TestTheMostLiveCredentialsHoldInARace(t *testing.T) {
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+
-			strings.Join(rows, ","))
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+
+				strings.Join(rows, ","))
 		race(1, "late%")
 		if n := len(live(t, store)); n != access.MaxLiveCredentials {
 			t.Errorf("%d are live", n)
@@ -183,7 +188,8 @@ func TestServiceAccountWritesUseOnceAMinute(t *testing.T) {
 		if again := used(); !again.After(first.Add(-time.Minute)) {
 			t.Errorf("a use a minute later is recorded at %s, after %s", again, first)
 		}
-		if _, err := store.Records.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err,
+		if _, err := store.Records.AddCredential(
+			t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err,
 			service.ErrForbidden) {
 			t.Errorf("the service's account makes a token: %v", err)
 		}
@@ -191,8 +197,8 @@ func TestServiceAccountWritesUseOnceAMinute(t *testing.T) {
 			t.Errorf("the service's account revokes a token: %v", err)
 		}
 		for _, statement := range []string{
-			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL", "DELETE FROM access_token",
-			"UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
+			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL",
+			"DELETE FROM access_token", "UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
 		} {
 			if _, err := store.lookUps.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
@@ -208,14 +214,17 @@ func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 		first, second := add(t, owner, callerOf("shop")), add(t, owner, callerOf("app"))
 		as := d.RoleAccount(t, roles.Editor)
 		store := f.connect(t, as, session.Options{})
-		if ended, err := store.Records.RevokeCredential(t.Context(), first.ID, "ann via helpdesk"); err != nil || ended.RevokedBy != "ann via helpdesk" {
+		if ended, err := store.Records.RevokeCredential(t.Context(), first.ID, "ann via helpdesk"); err != nil ||
+			ended.RevokedBy != "ann via helpdesk" {
 			t.Errorf("revoked: %+v, %v", ended, err)
 		}
-		if ended, err := store.Records.RevokeCredential(t.Context(), second.ID, ""); err != nil || !strings.Contains(ended.RevokedBy, "@") {
+		if ended, err := store.Records.RevokeCredential(t.Context(), second.ID, ""); err != nil ||
+			!strings.Contains(ended.RevokedBy, "@") {
 			t.Errorf("revoked by nobody: %+v, %v", ended, err)
 		}
 		for l, want := range map[access.Listing][]uint64{
-			{Limit: 9}: {first.ID, second.ID}, {Limit: 1}: {first.ID}, {After: first.ID, Limit: 9}: {second.ID}, {Limit: 9, OnlyLive: true}: {},
+			{Limit: 9}: {first.ID, second.ID}, {Limit: 1}: {first.ID}, {After: first.ID, Limit: 9}: {second.ID},
+			{Limit: 9, OnlyLive: true}: {},
 		} {
 			page, at, err := store.Records.ListCredentials(t.Context(), l)
 			ids := []uint64{}
@@ -226,15 +235,18 @@ func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 				t.Errorf("%+v: %v at %s, %v; want %v", l, ids, at, err, want)
 			}
 		}
-		if d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'token' AND action = 'update' AND principal = 'ann via helpdesk'") != 1 {
+		if d.Count(
+			t,
+			"SELECT COUNT(*) FROM zone_audit WHERE subject = 'token' AND action = 'update' AND principal = 'ann via helpdesk'") != 1 {
 			t.Error("the audit does not say who revoked")
 		}
 		if !store.database.Engine().HasRoutines() {
 			return
 		}
 		for statement, wanted := range map[string]string{
-			"UPDATE access_token SET revoked_at = NULL, revoked_by = NULL": "must stay so", "UPDATE access_token SET revoked_by = 'x'": "must stay so",
-			"UPDATE access_token SET scopes = 'admin'": "denied", "DELETE FROM access_token": "denied",
+			"UPDATE access_token SET revoked_at = NULL, revoked_by = NULL": "must stay so",
+			"UPDATE access_token SET revoked_by = 'x'":                     "must stay so",
+			"UPDATE access_token SET scopes = 'admin'":                     "denied", "DELETE FROM access_token": "denied",
 		} {
 			if _, err := as.SQL.ExecContext(t.Context(), statement); err == nil || !strings.Contains(err.Error(), wanted) {
 				t.Errorf("%s: %v, want that it %s", statement, err, wanted)
@@ -255,7 +267,8 @@ func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 		}
 		enginetest.Exec(t, d.SQL, "RENAME TABLE access_token TO access_away")
 		var unready *UnreadyError
-		if err := probe.ProveCredentials(ctx); !errors.As(err, &unready) || !strings.Contains(err.Error(), "table access_token is missing") {
+		if err := probe.ProveCredentials(ctx); !errors.As(err, &unready) ||
+			!strings.Contains(err.Error(), "table access_token is missing") {
 			t.Errorf("without the table: %v", err)
 		}
 		enginetest.Exec(t, d.SQL, "RENAME TABLE access_away TO access_token")
@@ -276,10 +289,10 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 		defer conn.Close()
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			enginetest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
-			const into = "INSERT INTO access_token (digest, created_by, kind, name, shown, subject, scopes, zones, expires_at, revoked_at, " +
-				"revoked_by) " +
-				"VALUES (REPEAT('x', 32), 'dba', "
-			enginetest.Exec(t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
+			const into = "INSERT INTO access_token (digest, created_by, kind, name, shown, subject, scopes, zones, " +
+				"expires_at, revoked_at, revoked_by) VALUES (REPEAT('x', 32), 'dba', "
+			enginetest.Exec(
+				t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
 			for name, row := range map[string]string{
 				"no kind":               "'', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
 				"token without start":   "'token', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
@@ -313,7 +326,8 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour), zone(3, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour),
+			zone(3, 100, time.Hour))
 		at := func(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
 		d.LeaveUnaudited()
 		checks := []service.Check{
@@ -334,8 +348,9 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			}
 		}
 		// Another check with the same check_id, at another time, has nothing to do with it.
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
-			"SELECT '2020-01-01', 9, 'z', 0, 0, 0, check_id, check_buckets FROM (SELECT * FROM zone_txn WHERE check_id IS NOT NULL LIMIT 1) AS t")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, "+
+			"check_id, check_buckets) SELECT '2020-01-01', 9, 'z', 0, 0, 0, check_id, check_buckets FROM (SELECT * FROM "+
+			"zone_txn WHERE check_id IS NOT NULL LIMIT 1) AS t")
 		got, err := store.History.TxnZones(t.Context(), append(ids, 999_999, 1<<63, 0))
 		if err != nil {
 			t.Fatal(err)
@@ -351,11 +366,12 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			t.Errorf("zones of %d txns, want of %d", len(got), len(wanted))
 		}
 		// Txns of a check that are far apart, as another writer may leave them.
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
-			"check_buckets) "+
-			"VALUES (1000, '2020-01-01', 1, 'z', 0, 0, 0, 5, 2), (5000, '2020-01-01', 7, 'z', 0, 0, 0, 5, 2)")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, "+
+			"counted, check_id, check_buckets) VALUES (1000, '2020-01-01', 1, 'z', 0, 0, 0, 5, 2), (5000, '2020-01-01', 7, "+
+			"'z', 0, 0, 0, 5, 2)")
 		many := slices.Repeat([]uint64{1000}, 250)
-		if got, err = store.History.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) || !slices.Contains(got[1000], 1) ||
+		if got, err = store.History.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) ||
+			!slices.Contains(got[1000], 1) ||
 			slices.Contains(got[1000], 9) {
 			t.Errorf("txn 1000 has zones %v (%v), want 1 and 7", slices.Compact(got[1000]), err)
 		}

@@ -86,7 +86,8 @@ func TestStoreKeepsTotals(t *testing.T) {
 func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
+		d, store := stand(t, engine, session.Options{},
+			service.Zone{ID: 1, Rate: 1, Window: time.Hour, RecordBlocked: 1, Totals: true})
 		var first service.Decision
 		for range 2 {
 			d := decided(t, store, user("alice"))
@@ -97,11 +98,12 @@ func TestSecondCountCorrectsHourDayMonthAndAll(t *testing.T) {
 		d.Age(t, user("alice"), 3*time.Hour) // not final for a day, because the zone counts blocked attempts in rows
 		rollUp(t, store)
 		decided(t, store, user("bob"))
-		enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
+		enginetest.Exec(
+			t, d.SQL, "UPDATE zone_txn SET repeats = 4, repeated_at = created_at + INTERVAL 1 MINUTE WHERE blocked")
 		report(t, store, first.TxnID(), service.OutcomeFailure)
 		rollUp(t, store)
-		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM zone_bucket_total " +
-			"WHERE bucket_key = 'alice'"
+		const sums = "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked, successes, failures)) FROM " +
+			"zone_bucket_total WHERE bucket_key = 'alice'"
 		if got := text(t, d, sums); got != "2 1 1 0 0" {
 			t.Errorf("after the first count: %s", got)
 		}
@@ -143,7 +145,8 @@ func TestRollUpResumesWhereverItEnded(t *testing.T) {
 			d.Age(t, user(key), 150*time.Minute)
 		}
 		for _, statement := range []string{
-			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total", "SET final = TRUE",
+			"INSERT IGNORE INTO totals_progress", "SET rolled_up_to", "INSERT INTO zone_hour", "INSERT INTO zone_bucket_total",
+			"SET final = TRUE",
 		} {
 			p.Before(statement, p.Cut)
 			err := broken.lookUps.On(t.Context(), func(conn *sqlx.Conn) error {
@@ -155,10 +158,12 @@ func TestRollUpResumesWhereverItEnded(t *testing.T) {
 			}
 		}
 		rollUp(t, store)
-		if got := text(t, d, "SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked)) FROM zone_bucket_total"); got != "3 1 2" {
+		if got := text(t, d,
+			"SELECT GROUP_CONCAT(DISTINCT CONCAT_WS(' ', attempts, allowed, blocked)) FROM zone_bucket_total"); got != "3 1 2" {
 			t.Errorf("buckets: %s", got)
 		}
-		if got := text(t, d, "SELECT CONCAT_WS(' ', attempts, allowed, blocked, buckets) FROM zone_hour WHERE final"); got != "6 2 4 2" {
+		if got := text(
+			t, d, "SELECT CONCAT_WS(' ', attempts, allowed, blocked, buckets) FROM zone_hour WHERE final"); got != "6 2 4 2" {
 			t.Errorf("the zone: %s", got)
 		}
 	})
@@ -202,7 +207,8 @@ func TestOnlyOldBucketHoursAndDaysGo(t *testing.T) {
 		ageTotals(t, store)
 		rollUp(t, store)
 		ageTotals(t, store)
-		const spans = "SELECT GROUP_CONCAT(CONCAT(bucket_key, ' ', span) ORDER BY CAST(bucket_key AS SIGNED), span) FROM zone_bucket_total"
+		const spans = "SELECT GROUP_CONCAT(CONCAT(bucket_key, ' ', span) ORDER BY CAST(bucket_key AS SIGNED), span) FROM " +
+			"zone_bucket_total"
 		if got := text(t, d, spans); got != "1 all,1 month,1 day,1 hour,36 all,36 month,36 day,401 all,401 month" {
 			t.Errorf("left are %s", got)
 		}
@@ -213,7 +219,8 @@ func TestOnlyOldBucketHoursAndDaysGo(t *testing.T) {
 func TestARollUpWaitsForNoTxn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		d, store := stand(t, engine, session.Options{LockWait: time.Second}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
+		d, store := stand(t, engine, session.Options{LockWait: time.Second},
+			service.Zone{ID: 1, Rate: 1, Window: time.Hour, Totals: true})
 		decided(t, store, user("alice"))
 		d.Age(t, user("alice"), 3*time.Hour)
 		conn := sqlSession(t, d)
@@ -236,7 +243,8 @@ func TestTheServicesAccountMayRollUp(t *testing.T) {
 		narrow := f.connect(t, d.ServiceAccount(t), session.Options{})
 		rollUp(t, narrow)
 		ageTotals(t, narrow)
-		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil || got.All.Attempts != 1 {
+		if got, err := narrow.Totals.BucketTotals(t.Context(), user("alice"), service.TotalsQuery{}); err != nil ||
+			got.All.Attempts != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -288,13 +296,16 @@ func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 				want, attempts = want+1, attempts+1
 			}
 			if report.Rows != want || report.Total.Attempts != attempts || report.IsCut != (q.MostRows > 0) {
-				t.Errorf("%+v: looked at %d, cut %v, counted %d; want %d, %d", q, report.Rows, report.IsCut, report.Total.Attempts, want, attempts)
+				t.Errorf("%+v: looked at %d, cut %v, counted %d; want %d, %d", q, report.Rows, report.IsCut, report.Total.Attempts,
+					want, attempts)
 			}
 		}
 		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
-		q := service.ZoneReportQuery{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)), MostRows: 1}
+		q := service.ZoneReportQuery{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)),
+			MostRows: 1}
 		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
-		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) || !report.From.Before(at(3*pastTxns)) {
+		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) ||
+			!report.From.Before(at(3*pastTxns)) {
 			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From.Time, report.Rows, err)
 		}
 	})

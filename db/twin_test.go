@@ -67,7 +67,8 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	}
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
-	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.lookUps.Conns.DB, w.others.lanes, w.others.lookUps.Conns.DB} {
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.lookUps.Conns.DB, w.others.lanes,
+		w.others.lookUps.Conns.DB} {
 		enginetest.Exec(t, pool, set)
 	}
 }
@@ -87,7 +88,8 @@ func nameOf(names map[uint64]int, id uint64) int {
 // full, so that they differ from every other.
 func kindOf(err error) string {
 	for _, kind := range []error{
-		service.ErrInvalid, service.ErrNotFound, service.ErrConflict, service.ErrStaleKey, service.ErrBusy, service.ErrUndecided,
+		service.ErrInvalid, service.ErrNotFound, service.ErrConflict, service.ErrStaleKey, service.ErrBusy,
+		service.ErrUndecided,
 	} {
 		if errors.Is(err, kind) {
 			return kind.Error()
@@ -141,10 +143,12 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		if overrideID != 0 {
 			overrideID = uint64(nameOf(w.overrideIDs, overrideID))
 		}
-		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " override ", overrideID, " ", values))
+		lines = append(
+			lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " override ", overrideID, " ", values))
 		return err
-	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
-		"check_buckets, reason, repeats, repeated_at, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id",
+	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, "+
+		"attempt_id, check_buckets, reason, repeats, repeated_at, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id "+
+		"BETWEEN ? AND ? ORDER BY id",
 		firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		values := make([]sql.NullString, 5)
@@ -152,7 +156,8 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		lines = append(lines, fmt.Sprint("lock ", values))
 		return err
 	}, "SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow FROM zone_bucket_lock "+
-		"WHERE zone_id BETWEEN ? AND ? AND (locked_until IS NOT NULL OR lockout_us <> 0) ORDER BY zone_id, bucket_key", firstZone, lastZone)
+		"WHERE zone_id BETWEEN ? AND ? AND (locked_until IS NOT NULL OR lockout_us <> 0) ORDER BY zone_id, bucket_key",
+		firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		var id, expires, answer string
 		var d service.Decision
@@ -162,7 +167,8 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		err := history.ParseAnswer([]byte(answer), &d)
 		lines = append(lines, fmt.Sprint("attempt ", id, " ", expires, " ", w.line(d), remaining(answer)))
 		return err
-	}, "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id LIKE ? ORDER BY attempt_id", attempts+"%")
+	}, "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id LIKE ? ORDER BY attempt_id",
+		attempts+"%")
 	return lines
 }
 
@@ -213,9 +219,11 @@ func difference(mine, theirs []string) string {
 // fill records counted txns of a bucket, as an earlier time would have left them.
 func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
 	t.Helper()
-	enginetest.Exec(t, w.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
+	enginetest.Exec(t, w.SQL,
+		"INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
 		bucket.ZoneID, bucket.Key)
-	p := new(session.Packet).SQL("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
+	p := new(session.Packet).SQL(
+		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
 	for i, at := range instants {
 		if i > 0 {
 			p.SQL(",")

@@ -58,12 +58,14 @@ func Unready(ctx context.Context, err error) error {
 	case errors.As(err, &known):
 		unready.reason = known.reason
 	case errors.Is(err, session.ErrOtherDatabase):
-		unready.reason = "the address of the database leads to another database than before: restart the service if that is meant, and otherwise take it out of the DSN"
+		unready.reason = "the address of the database leads to another database than before: restart the service if that " +
+			"is meant, and otherwise take it out of the DSN"
 	case errors.Is(err, service.ErrPaused):
-		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
+		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow " +
+			"(vtctldclient Workflow … list)"
 	case errors.Is(err, session.ErrUnlisted):
-		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
-			"Instances that have listed them before go on"
+		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology " +
+			"server (etcd). Instances that have listed them before go on"
 	case errors.Is(err, engine.ErrSharded):
 		unready.reason = engine.ErrSharded.Error()
 	case session.IsNumber(err, errNoNextID):
@@ -74,7 +76,8 @@ func Unready(ctx context.Context, err error) error {
 		unready.reason = "the database did not answer in time"
 	case session.IsUnverified(err):
 		unready.reason = "the certificate of the database's server is not believed"
-	case session.IsLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, session.ErrUnsent), errors.Is(err, session.ErrUnreached):
+	case session.IsLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, session.ErrUnsent),
+		errors.Is(err, session.ErrUnreached):
 		unready.reason = "the database cannot be reached"
 	default:
 		unready.reason = "checks cannot be decided"
@@ -92,7 +95,8 @@ func (o obstacle) reason(number uint16) string {
 	o.object = cmp.Or(o.object, "the database")
 	isProcedure := strings.HasPrefix(o.object, "procedure ")
 	switch {
-	case slices.Contains(session.RefusedAccount(), number), o.right == "" && slices.Contains(session.LackingRight(), number):
+	case slices.Contains(session.RefusedAccount(), number), o.right == "" &&
+		slices.Contains(session.LackingRight(), number):
 		return "the database refuses the service's account: look at its password, its host and its rights"
 	case number == 1049:
 		return "the database does not exist: make it and run 'velocityd migrate up'"
@@ -109,18 +113,20 @@ func (o obstacle) reason(number uint16) string {
 	case number == session.NumberNoSuchProcedure:
 		return o.object + ", or one that it calls, is missing: run 'velocityd migrate up' as the owner of the schema"
 	case number == 1449:
-		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner, " +
-			"or run 'velocityd migrate up' as another account, which is the owner then"
+		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the " +
+			"schema's owner, or run 'velocityd migrate up' as another account, which is the owner then"
 	case number == session.NumberNoSuchTable && isProcedure:
 		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
 	case number == session.NumberNoSuchTable:
 		return o.object + " is missing: rename it back, restore it or, on Vitess, run 'velocityd migrate up'"
 	case number == session.NumberAmbiguous:
-		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
+		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of " +
+			"that keyspace"
 	case number == errStack:
 		return smallStack(cmp.Or(o.way, "checks"))
 	case number == errNoPartition:
-		return "zone_txn has no partition for the txns of now: run ALTER TABLE zone_txn ADD PARTITION (PARTITION later VALUES LESS THAN (MAXVALUE))"
+		return "zone_txn has no partition for the txns of now: run ALTER TABLE zone_txn ADD PARTITION (PARTITION later " +
+			"VALUES LESS THAN (MAXVALUE))"
 	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):
 		return o.object + " is not as this program needs it: 'velocityd doctor' names what is different, and what mends it"
 	}

@@ -142,7 +142,8 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 	}
 	// A call that ran out of time may have been recorded before that.
 	isUnknown := refused != nil && errors.Is(session.FaultOf(refused).Kind, service.ErrUndecided)
-	if n := c.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE ? OR bucket_key = ?", key+" %", key); n < len(all) ||
+	if n := c.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE ? OR bucket_key = ?", key+" %", key); n < len(
+		all) ||
 		n > len(all) && !isUnknown {
 		t.Errorf("%q: %d txns were answered, and %d recorded", settings, len(all), n)
 	}
@@ -265,7 +266,8 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 		return ""
 	}
 	var skip string
-	if err := conn.QueryRowContext(t.Context(), "SHOW SESSION VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&skip,
+	if err := conn.QueryRowContext(t.Context(), "SHOW SESSION VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+
+		"'").Scan(&skip,
 		&now); err != nil {
 		return value // some settings hide the answer
 	}
@@ -278,7 +280,8 @@ func TestSessionChosenIDRecordsNothing(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Hour), zone(2, 1, time.Hour))
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES (1, 'alice', 'deny', 'why')")
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES (1, 'alice', 'deny', 'why')")
 		rows := func() int {
 			return d.Count(t, "SELECT (SELECT COUNT(*) FROM zone_txn) + (SELECT COUNT(*) FROM zone_audit)")
 		}

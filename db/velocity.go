@@ -136,7 +136,8 @@ func (b *batch) unsure() []limit {
 		}
 		since := zone.Term().Since(b.now)
 		l := limit{i, bucket, zone.Rate, since, !zone.overridden && !zone.wholeRule && zone.narrowedAt.Before(since)}
-		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
+		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit &&
+			zone.Mode != service.ModeOff {
 			l.rate, l.since = o.Rate, zone.TermUnder(o).Since(b.now)
 		}
 		if !b.isSure(l) {
@@ -153,7 +154,8 @@ func (b *batch) isSure(l limit) bool {
 		// needed too, and a plain count does not give it.
 		return velocity.Count+b.of[l.place].asked < l.rate
 	}
-	return !b.known.isCut && b.known.plans[l.bucket.ZoneID].term.Window > 0 && !l.since.Before(b.listedSince(l.bucket.ZoneID))
+	return !b.known.isCut && b.known.plans[l.bucket.ZoneID].term.Window > 0 &&
+		!l.since.Before(b.listedSince(l.bucket.ZoneID))
 }
 
 // count reads velocities at now. The first time it reads those of steady buckets, all at once.
@@ -217,7 +219,8 @@ func (b *batch) readCount(row []driver.Value) error {
 	newest, err := session.AsInstant(row[3])
 	n := int(session.AsInt(row[2]))
 	b.renew(place, tally{
-		count: n, from: b.known.zones[b.buckets[place].ZoneID].Term().Since(b.now), until: later(b.now, newest), countedAt: b.now, read: n,
+		count: n, from: b.known.zones[b.buckets[place].ZoneID].Term().Since(b.now), until: later(b.now, newest),
+		countedAt: b.now, read: n,
 	})
 	return err
 }

@@ -88,7 +88,8 @@ func TestLockWaitTimeoutIsBusyLeavingNoLock(t *testing.T) {
 			}
 			wantHolderAlone(t, d)
 			release()
-			if decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil || decisions[0].Blocked {
+			if decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil ||
+				decisions[0].Blocked {
 				t.Errorf("after release: %+v, %v", decisions, err)
 			}
 		}
@@ -126,7 +127,8 @@ func TestHeldBucketHarmsNoOtherCheckOfBatch(t *testing.T) {
 			t.Errorf("%d txns in the held bucket", n)
 		}
 		d.Hold(t, user("held"))
-		decisions, err := store.CheckAll(context.Background(), service.Call{Checks: append(check(user("held")), check(user("held"))...)})
+		decisions, err := store.CheckAll(context.Background(),
+			service.Call{Checks: append(check(user("held")), check(user("held"))...)})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || !errors.Is(decisions[1].Err, service.ErrBusy) {
 			t.Errorf("held ones alone: %+v, %v", decisions, err)
 		}
@@ -232,7 +234,8 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 // hurry puts a circuit in front of a store, so that its callers need not wait for the engine
 // longer than patience. Zone 1 is answered without the database.
 func hurry(store service.CheckStore, patience time.Duration) *queue.Coalescer {
-	c := queue.NewCoalescer(store, queue.CoalescerOptions{IsStraight: true, Circuit: queue.CircuitOptions{After: patience}})
+	c := queue.NewCoalescer(
+		store, queue.CoalescerOptions{IsStraight: true, Circuit: queue.CircuitOptions{After: patience}})
 	allow := zone(1, 5, time.Hour)
 	allow.OnFailure = service.OnFailureAllow
 	c.Circuit.Remember([]service.Zone{allow})

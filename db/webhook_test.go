@@ -76,7 +76,9 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 			decide(t, store, slices.Repeat(check(user(key)), 2))
 		}
 		lock("before")
-		made, err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
+		made,
+			err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/",
+			Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,15 +93,18 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 			t.Fatalf("got %v, want %s", box.got, want)
 		}
 		waiting, err := store.Outbox.Deliveries(ctx, made.ID, 0)
-		if err != nil || len(waiting) != 3 || waiting[0].Tries != 1 || waiting[0].Error != "the receiver answered 500" || waiting[1].Tries != 0 ||
+		if err != nil || len(waiting) != 3 || waiting[0].Tries != 1 || waiting[0].Error != "the receiver answered 500" ||
+			waiting[1].Tries != 0 ||
 			waiting[0].Bucket != user("alice") || waiting[0].NextAt.IsZero() {
 			t.Fatalf("waiting: %+v, %v", waiting, err)
 		}
 		box.deliver(t, d, store) // nothing is due
-		enginetest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0", webhook.MostTries-1)
+		enginetest.Exec(t, d.SQL, "UPDATE webhook_delivery SET tries = ?, next_at = UTC_TIMESTAMP(6) WHERE tries > 0",
+			webhook.MostTries-1)
 		box.refuses = true
 		box.deliver(t, d, store)
-		if list, err := store.Outbox.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 || list[0].State.Waiting != 2 ||
+		if list, err := store.Outbox.Webhooks(ctx); err != nil || len(list) != 1 || list[0].State.Dead != 1 ||
+			list[0].State.Waiting != 2 ||
 			list[0].State.Error == "" || list[0].State.Lag.Duration < time.Minute {
 			t.Fatalf("the states are %+v, %v", list, err)
 		}
@@ -115,8 +120,8 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 				t.Errorf("%d are sent again, %v, want %d", n, err, want)
 			}
 		}
-		audited, err := enginetest.Texts(d.SQL, "SELECT action, principal, COALESCE(reason, ''), JSON_EXTRACT(state_after, '$.resent_at') LIKE '\"20%' "+
-			"FROM zone_audit WHERE subject = 'webhook' ORDER BY id")
+		audited, err := enginetest.Texts(d.SQL, "SELECT action, principal, COALESCE(reason, ''), JSON_EXTRACT(state_after, "+
+			"'$.resent_at') LIKE '\"20%' FROM zone_audit WHERE subject = 'webhook' ORDER BY id")
 		if got, want := fmt.Sprint(audited), "[[insert ann  0] [update bob it works again 1]]"; err != nil || got != want {
 			t.Errorf("recorded %s, %v, want %s", got, err, want)
 		}
@@ -127,7 +132,8 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 			t.Errorf("got %v, want %v and two more", box.got, want)
 		}
 		list, err := store.Outbox.Webhooks(ctx)
-		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag.Duration != 0 || s.Error != "" || s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
+		if s := list[0].State; err != nil || s.Waiting+s.Dead != 0 || s.Lag.Duration != 0 || s.Error != "" ||
+			s.SucceededAt.IsZero() || s.FailedAt.IsZero() {
 			t.Errorf("the state is %+v, %v", s, err)
 		}
 		if err := store.Records.RemoveWebhook(ctx, made.ID, "bob"); err != nil {
@@ -236,7 +242,8 @@ func TestEachWebhookEditIsAuditedWithoutItsSecret(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		wanted := webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2}, Description: "é"}
+		wanted := webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2},
+			Description: "é"}
 		made, err := store.Records.AddWebhook(t.Context(), wanted, "whsec_hidden", "ann")
 		if err != nil || made.CreatedBy != "ann" || made.CreatedAt.IsZero() {
 			t.Fatalf("made %+v, %v", made, err)
@@ -274,8 +281,8 @@ func TestWebhooksAreKeptWithTheirSecretsFromReaders(t *testing.T) {
 		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 		hook(t, store, "https://hooks.example.com/")
 		d.WantCount(t, 1, "SELECT COUNT(*) FROM read_webhook")
-		d.WantCount(t, 0, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'read_webhook' "+
-			"AND column_name = 'secret'")
+		d.WantCount(t, 0, "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name "+
+			"= 'read_webhook' AND column_name = 'secret'")
 		narrow := connect(t, d.ServiceAccount(t), session.Options{})
 		box := &inbox{}
 		decide(t, narrow, check(user("alice"), user("bob")))
@@ -322,7 +329,8 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 			decide(t, store, check(user(key)))
 			enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 		}
-		post, done := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}), make(chan error, 1)
+		post, done := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}, Timeout: time.Minute}),
+			make(chan error, 1)
 		lock("alice")
 		go func() {
 			runs, err := store.Deliverer(post.Send).Turn(ctx)

@@ -77,7 +77,8 @@ func TestZoneListIsRenewedByReadingChanges(t *testing.T) {
 
 		// Very much was changed.
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES "+
-			strings.Repeat("(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1), ", 1000)+"(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1)")
+			strings.Repeat("(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1), ", 1000)+
+			"(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1)")
 		much := renewed(t, store, now)
 		if !much.ReadAt.After(now.ReadAt) {
 			t.Error("after many changes not all zones were read")

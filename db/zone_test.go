@@ -23,11 +23,12 @@ func every(id int64) service.Zone {
 	return service.Zone{
 		ID: id, Description: "é 🔑 ' \" \\", Rate: 7, Window: service.PeriodMonth.Length(),
 		Calendar: service.Calendar{Period: service.PeriodMonth, Offset: -300, Anchor: 31}, Mode: service.ModeShadow,
-		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3,
+		RepeatSecret:  service.RepeatFree,
 		Lockout:       time.Minute,
 		LockoutFactor: 1.25, LockoutMax: time.Hour, LockoutDecay: 2 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
-		RecordBlocked: 10, KeepDays: 800, Totals: true,
+		Keys:      service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48},
+		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 }
 
@@ -75,7 +76,8 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 		if err := store.Records.DeleteZone(ctx, 7, service.Match{}, ""); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("deleted again: %v, want ErrNotFound", err)
 		}
-		if _, err := store.Records.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(err, service.ErrInvalid) {
+		if _, err := store.Records.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(
+			err, service.ErrInvalid) {
 			t.Errorf("a rate of -1: %v, want ErrInvalid", err)
 		}
 	})
@@ -84,7 +86,8 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 func TestEveryZoneColumnIsSettingOrSchemaKept(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		want := append([]string{"id", "key_rule", "whole_rule", "overridden", "revision", "narrowed_at"}, zonerow.Settings.Names()...)
+		want := append([]string{"id", "key_rule", "whole_rule", "overridden", "revision", "narrowed_at"},
+			zonerow.Settings.Names()...)
 		var got []string
 		if err := sqlx.NewDb(f.database(t).SQL, "mysql").Select(&got,
 			"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'zone_master'"); err != nil {
@@ -104,7 +107,8 @@ func TestReservationOfWindowLengthFollowsTheWindow(t *testing.T) {
 		d, store := stand(t, engine, session.Options{})
 		put(t, store, zone(1, 5, time.Minute), "")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET `window` = 30")
-		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second || got.Revision != 2 {
+		if got, err := store.Records.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second ||
+			got.Revision != 2 {
 			t.Errorf("got %+v, %v, want a reservation of 30s", got, err)
 		}
 	})
@@ -147,7 +151,8 @@ func TestZoneIsWrittenOnlyIfAsExpected(t *testing.T) {
 			err := step.do(step.match)
 			zone, _ := store.Records.Zone(ctx, 1)
 			if !errors.Is(err, step.want) || zone.Revision != step.revision {
-				t.Errorf("step %d, %+v: %v and revision %d, want %v and %d", i, step.match, err, zone.Revision, step.want, step.revision)
+				t.Errorf("step %d, %+v: %v and revision %d, want %v and %d", i, step.match, err, zone.Revision, step.want,
+					step.revision)
 			}
 		}
 	})
@@ -295,7 +300,8 @@ func TestZonesNeedingWholeRuleAreJudgedByIt(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, concurrent) VALUES (1, 5, 60, 1), (2, 5, 60, 0), (3, 5, 60, 0)")
+		enginetest.Exec(t, d.SQL,
+			"INSERT INTO zone_master (id, rate, `window`, concurrent) VALUES (1, 5, 60, 1), (2, 5, 60, 0), (3, 5, 60, 0)")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET concurrent = 1 WHERE id = 2")
 		for id := range int64(2) {
 			wanted := zone(id+3, 5, time.Minute)

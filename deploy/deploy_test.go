@@ -92,7 +92,8 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 func TestEachAlertHasAnEntryForTheOperator(t *testing.T) {
 	t.Parallel()
 	var headings []string
-	for _, heading := range regexp.MustCompile(`(?m)^### (Velocityd\w+)$`).FindAllStringSubmatch(read(t, "../docs/operate.md"), -1) {
+	for _, heading := range regexp.MustCompile(`(?m)^### (Velocityd\w+)$`).FindAllStringSubmatch(
+		read(t, "../docs/operate.md"), -1) {
 		headings = append(headings, heading[1])
 	}
 	var alerts []string
@@ -115,7 +116,8 @@ func TestEachAlertHasAnEntryForTheOperator(t *testing.T) {
 		}
 	}
 	if !slices.Equal(headings, alerts) {
-		t.Errorf("docs/operate.md must have one entry for each alert, in the order of the rules:\n got %q\nwant %q", headings, alerts)
+		t.Errorf("docs/operate.md must have one entry for each alert, in the order of the rules:\n got %q\nwant %q", headings,
+			alerts)
 	}
 }
 
@@ -125,7 +127,8 @@ func TestServiceFilesNameOnlyDocumentedSettings(t *testing.T) {
 	t.Parallel()
 	page := read(t, "../docs/operate.md")
 	for file, pattern := range map[string]string{
-		"systemd/velocityd.service": `--[a-z-]+`, "systemd/tls.conf": `VELOCITY_[A-Z_]+`, "packages/velocityd.yaml": `(?m)^[a-z-]+`,
+		"systemd/velocityd.service": `--[a-z-]+`, "systemd/tls.conf": `VELOCITY_[A-Z_]+`,
+		"packages/velocityd.yaml": `(?m)^[a-z-]+`,
 	} {
 		settings := regexp.MustCompile(pattern).FindAllString(read(t, file), -1)
 		for _, setting := range settings {

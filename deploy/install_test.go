@@ -171,7 +171,8 @@ func confinement(t *testing.T, f files) {
 	m := newMachine(t)
 	m.putFile(f.deb(t))
 	m.follow(t)
-	if said := m.run("systemd-analyze verify /usr/lib/systemd/system/velocityd.service 2>&1"); strings.Contains(said, "velocityd") {
+	if said := m.run("systemd-analyze verify /usr/lib/systemd/system/velocityd.service 2>&1"); strings.Contains(
+		said, "velocityd") {
 		t.Errorf("systemd-analyze verify: %s", said)
 	}
 	for _, mode := range []string{"--offline=true /usr/lib/systemd/system/velocityd.service", "velocityd.service"} {

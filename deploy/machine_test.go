@@ -80,7 +80,8 @@ func newMachine(t *testing.T) *machine {
 		}
 	})
 	m := &machine{t: t, pid: command.Process.Pid, environ: filepath.Join("/root", ".exported")}
-	m.eventually("it has booted", `state=$(systemctl is-system-running 2>/dev/null || true); test "$state" = running -o "$state" = degraded`)
+	m.eventually("it has booted",
+		`state=$(systemctl is-system-running 2>/dev/null || true); test "$state" = running -o "$state" = degraded`)
 	return m
 }
 
@@ -91,8 +92,10 @@ func (m *machine) try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	const around = `cd /root; if [ -f "$0" ]; then . "$0"; fi; eval "$1"; export -p >"$0"`
-	command := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc",
-		"--root", "--wd", "env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C",
+	command := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts",
+		"--ipc",
+		"--root", "--wd", "env", "-i", "HOME=/root", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LC_ALL=C",
 		"DEBIAN_FRONTEND=noninteractive", "bash", "-euo", "pipefail", "-c", around, m.environ, script)
 	output, err := command.CombinedOutput()
 	return string(output), err
@@ -103,7 +106,8 @@ func (m *machine) run(script string) string {
 	m.t.Helper()
 	output, err := m.try(script)
 	if err != nil {
-		journal, _ := m.try("systemctl status --no-pager --lines=30 velocityd 2>&1; journalctl --no-pager --lines=30 --unit velocityd")
+		journal, _ := m.try(
+			"systemctl status --no-pager --lines=30 velocityd 2>&1; journalctl --no-pager --lines=30 --unit velocityd")
 		m.t.Fatalf("%v\n--- script\n%s\n--- output\n%s\n--- the service\n%s", err, script, output, journal)
 	}
 	return output

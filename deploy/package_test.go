@@ -55,7 +55,8 @@ func (f files) rpm(t *testing.T) string {
 // shell runs a script in the folder of the project.
 func shell(t *testing.T, script string, args ...string) (string, error) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "bash", append([]string{"-euo", "pipefail", "-c", script, "test"}, args...)...)
+	command := exec.CommandContext(t.Context(), "bash",
+		append([]string{"-euo", "pipefail", "-c", script, "test"}, args...)...)
 	command.Dir = ".."
 	output, err := command.CombinedOutput()
 	return string(output), err
@@ -105,7 +106,8 @@ func TestTheReleaseOfThisTree(t *testing.T) {
 	copyTree(t, filepath.Join(folder, "tree"))
 	tag(t, filepath.Join(folder, "tree"), true)
 	mustShell(t, `"$1/tree/tools/package/release.sh" "v$2" "$3"`, folder, released, f.folder)
-	mustShell(t, `export WORK="$1/work" PROGRAMS="$1/programs" OUT="$2" ARCHS="$3" VERSION="$4" SOURCE_DATE_EPOCH=1800000000
+	mustShell(
+		t, `export WORK="$1/work" PROGRAMS="$1/programs" OUT="$2" ARCHS="$3" VERSION="$4" SOURCE_DATE_EPOCH=1800000000
 mkdir -p "$WORK" "$OUT" "$PROGRAMS/linux-$3"
 tar -xzf "$5" --strip-components=1 -C "$PROGRAMS/linux-$3"
 cd "$1/tree" && tools/package/parts/20-packages.sh`, folder, f.upgrade, runtime.GOARCH, upgraded,
@@ -133,9 +135,10 @@ func wantFiles(t *testing.T, f files) {
 	for _, want := range []string{
 		"SHA256SUMS", "velocityd-0.1.0-linux-amd64.tar.gz", "velocityd-0.1.0-linux-arm64.tar.gz",
 		"velocityd-0.1.0-linux-amd64.cdx.json", "velocityd-0.1.0-linux-arm64.cdx.json",
-		"velocityd_0.1.0_amd64.deb", "velocityd_0.1.0_arm64.deb", "velocityd-0.1.0-1.x86_64.rpm", "velocityd-0.1.0-1.aarch64.rpm",
-		"velocityd-0.1.0-linux-amd64-docker.tar", "velocityd-0.1.0-linux-arm64-docker.tar", "velocityd-0.1.0-oci.tar", "velocityd-0.1.0.tgz",
-		"velocityd-0.1.0-py3-none-any.whl", "velocityd-node-0.1.0.tgz",
+		"velocityd_0.1.0_amd64.deb", "velocityd_0.1.0_arm64.deb", "velocityd-0.1.0-1.x86_64.rpm",
+		"velocityd-0.1.0-1.aarch64.rpm",
+		"velocityd-0.1.0-linux-amd64-docker.tar", "velocityd-0.1.0-linux-arm64-docker.tar", "velocityd-0.1.0-oci.tar",
+		"velocityd-0.1.0.tgz", "velocityd-0.1.0-py3-none-any.whl", "velocityd-node-0.1.0.tgz",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("there is no %s among %q", want, names)
@@ -158,7 +161,8 @@ func wantPrograms(t *testing.T, f files) {
 		if needed, _ := program.ImportedLibraries(); program.Machine != machine || len(needed) > 0 {
 			t.Errorf("%s: it is for %s and needs %q", arch, program.Machine, needed)
 		}
-		if got := strings.TrimSpace(mustShell(t, `dpkg-deb --field "$1" Architecture`, f.path(t, "velocityd_*_"+arch+".deb"))); got != arch {
+		if got := strings.TrimSpace(
+			mustShell(t, `dpkg-deb --field "$1" Architecture`, f.path(t, "velocityd_*_"+arch+".deb"))); got != arch {
 			t.Errorf("the deb for %s is for %s", arch, got)
 		}
 	}
@@ -212,7 +216,8 @@ func wantModules(t *testing.T, f files) {
 			found = found || c.Name == "github.com/go-sql-driver/mysql" && c.Version == driver
 		}
 		if list.BOMFormat != "CycloneDX" || list.Metadata.Component.Version != "v"+released || !found {
-			t.Errorf("%s: a list of the format %q for version %q, with the driver: %t", arch, list.BOMFormat, list.Metadata.Component.Version, found)
+			t.Errorf("%s: a list of the format %q for version %q, with the driver: %t", arch, list.BOMFormat,
+				list.Metadata.Component.Version, found)
 		}
 	}
 }
@@ -230,7 +235,8 @@ func wantSameContents(t *testing.T, f files) {
 		}
 	}
 	var inRPM []string
-	for _, line := range m.lines("rpm -qp --qf '[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES}\n]' " + rpm) {
+	for _, line := range m.lines("rpm -qp --qf '[%{FILEMODES:perms} %{FILEUSERNAME}/%{FILEGROUPNAME} %{FILENAMES}\n]' " +
+		rpm) {
 		if !strings.HasPrefix(line, "d") {
 			inRPM = append(inRPM, line)
 		}
@@ -242,12 +248,15 @@ func wantSameContents(t *testing.T, f files) {
 	}
 	for _, want := range []string{
 		"-rwxr-xr-x root/root /usr/bin/velocityd", "-rw-r--r-- root/root /usr/lib/systemd/system/velocityd.service",
-		"-rw-r--r-- root/root /etc/velocityd/velocityd.yaml", "-rw-r--r-- root/root /usr/share/bash-completion/completions/velocityd",
+		"-rw-r--r-- root/root /etc/velocityd/velocityd.yaml",
+		"-rw-r--r-- root/root /usr/share/bash-completion/completions/velocityd",
 		"-rw-r--r-- root/root /usr/share/velocityd/prometheus/velocityd.rules.yml",
-		"-rw-r--r-- root/root /usr/share/velocityd/gates.yaml", "-rw-r--r-- root/root /usr/share/doc/velocityd/docs/doors/nginx.md",
+		"-rw-r--r-- root/root /usr/share/velocityd/gates.yaml",
+		"-rw-r--r-- root/root /usr/share/doc/velocityd/docs/doors/nginx.md",
 		"-rw-r--r-- root/root /usr/share/velocityd/doors/haproxy/velocity.lua",
 		"-rw-r--r-- root/root /usr/share/velocityd/doors/envoy/grpc.yaml",
-		"-rw-r--r-- root/root /usr/share/doc/velocityd/docs/operate.md", "-rw-r--r-- root/root /usr/share/doc/velocityd/copyright",
+		"-rw-r--r-- root/root /usr/share/doc/velocityd/docs/operate.md",
+		"-rw-r--r-- root/root /usr/share/doc/velocityd/copyright",
 	} {
 		if !slices.Contains(inDeb, want) {
 			t.Errorf("the deb lacks %s", want)
@@ -269,7 +278,8 @@ func TestAReleaseIsRefused(t *testing.T) {
 	copyTree(t, tree)
 	want := func(said string, args ...string) {
 		t.Helper()
-		output, err := shell(t, `export ARCHS; ARCHS=$(go env GOARCH); "$1/tools/package/release.sh" "${@:2}"`, append([]string{tree}, args...)...)
+		output, err := shell(t, `export ARCHS; ARCHS=$(go env GOARCH); "$1/tools/package/release.sh" "${@:2}"`,
+			append([]string{tree}, args...)...)
 		if err == nil || !strings.Contains(output, said) {
 			t.Errorf("release.sh %q: %v, want %q in\n%s", args, err, said, output)
 		}
@@ -284,11 +294,14 @@ func TestAReleaseIsRefused(t *testing.T) {
 	tag(t, tree, false)
 	want("is there already", "v0.1.0", tree)
 	want("has no heading '## 0.1.0 (YEAR-MONTH-DAY)'", "v0.1.0", out)
-	mustShell(t, `cd "$1/tools/package/parts" && rm -- * && printf '#!/bin/sh\nprintf x >"$OUT/velocityd-$VERSION-linux-amd64.tar.gz"\n' >1 &&
+	mustShell(
+		t, `cd "$1/tools/package/parts" && rm -- * && printf '#!/bin/sh\nprintf x >"$OUT/velocityd-$VERSION-linux-amd64.tar.gz"\n' >1 &&
 printf '#!/bin/sh\necho "$WORK" >"$OUT/random"\n' >2 && chmod +x 1 2`, tree)
 	tag(t, tree, true)
 	want("two runs have made different files", "v0.1.0", out)
-	mustShell(t, `cd "$1" && rm tools/package/parts/2 && sed -i 's/^const release = .*/const release = "9.9.9"/' cmd/velocityd/version.go`, tree)
+	mustShell(
+		t,
+		`cd "$1" && rm tools/package/parts/2 && sed -i 's/^const release = .*/const release = "9.9.9"/' cmd/velocityd/version.go`, tree)
 	tag(t, tree, true)
 	want("calls itself by another version", "v0.1.0", out)
 }

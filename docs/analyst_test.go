@@ -68,8 +68,8 @@ func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			const scan = "SELECT COUNT(IF(created_at >= @since, 1, NULL)), COUNT(IF(id >= @first, 1, NULL)), COUNT(IF(id >= @first AND " +
-				"created_at >= @since, 1, NULL)) FROM read_txn"
+			const scan = "SELECT COUNT(IF(created_at >= @since, 1, NULL)), COUNT(IF(id >= @first, 1, NULL)), COUNT(IF(id >= " +
+				"@first AND created_at >= @since, 1, NULL)) FROM read_txn"
 			if err := analyst.QueryRowContext(t.Context(), scan).Scan(&inTime, &inRange, &both); err != nil {
 				t.Fatal(err)
 			}
@@ -90,8 +90,8 @@ func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 			}
 			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 1, 'ann', 1, 1, 0)", id, second))
 		}
-		enginetest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
-			""+strings.Join(values, ", "))
+		enginetest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, "+
+			"counted) VALUES "+strings.Join(values, ", "))
 		for _, minutes := range []int{0, 1, 10, 29, 60, 200, 1000} {
 			inTime, inRange, both := since(minutes)
 			if both != inTime || inRange > inTime+1000+rows/2/15 || minutes > 0 && inTime == 0 { // 1,000 ids and two minutes

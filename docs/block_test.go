@@ -94,7 +94,8 @@ func (b block) runsAs() (account, family string, err error) {
 	first, _, _ := strings.Cut(b.text, "\n")
 	said := regexp.MustCompile(`^-- as ([a-z_]+)(?: on (MySQL|MariaDB|Vitess))?(?:[:,] .*)?$`).FindStringSubmatch(first)
 	if said == nil {
-		return "", "", fmt.Errorf("%s: a block of SQL begins with who runs it, such as '-- as analyst', and not with %q", b.at(0), first)
+		return "", "",
+			fmt.Errorf("%s: a block of SQL begins with who runs it, such as '-- as analyst', and not with %q", b.at(0), first)
 	}
 	return said[1], strings.ToLower(said[2]), nil
 }

@@ -18,7 +18,8 @@ import (
 // service and the faults in front of it. The ids of its txns are above 2^53.
 func TestTheClientsOfOtherLanguagesKeepTheirClaims(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, enginetest.First(t), buildProgram(t), "docs/clients.md", []block{{language: "sh", text: "velocityd serve"}})
+	w := newWorld(t, enginetest.First(t), buildProgram(t), "docs/clients.md",
+		[]block{{language: "sh", text: "velocityd serve"}})
 	enginetest.Exec(t, w.session("root"), "ALTER TABLE "+w.Database+".zone_txn AUTO_INCREMENT = 9007199254740993")
 	w.must("sh", `velocityd zone set 3 --rate 1000 --window 1h --counts failures --description 'of the claims'
 velocityd zone set 4 --rate 0 --window 1h --description 'full'
@@ -59,7 +60,8 @@ func testPython(t *testing.T, environ []string) {
 		python := filepath.Join(folder, "bin", "python")
 		runIn(t, ".", environ, python, "-m", "pip", "install", "--quiet", "--no-index", from)
 		if strings.HasSuffix(from, ".whl") {
-			runIn(t, "../client/python/tests", environ, python, "-W", "ignore::ResourceWarning", "-m", "unittest", "test_velocityd")
+			runIn(t, "../client/python/tests", environ, python, "-W", "ignore::ResourceWarning", "-m", "unittest",
+				"test_velocityd")
 			django, err := exec.CommandContext(t.Context(), "../tools/django.sh").Output()
 			if err != nil && os.Getenv("CI") != "true" {
 				t.Logf("without Django: %v", err)
@@ -93,7 +95,8 @@ func testTypeScript(t *testing.T, environ []string) {
 		text, readErr := os.ReadFile("../client/typescript/" + name)
 		err = cmp.Or(err, readErr, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
-	if err := cmp.Or(err, os.WriteFile(filepath.Join(folder, "tsconfig.json"), []byte(`{"compilerOptions": {"strict": true, "noEmit": true,
+	if err := cmp.Or(
+		err, os.WriteFile(filepath.Join(folder, "tsconfig.json"), []byte(`{"compilerOptions": {"strict": true, "noEmit": true,
 "target": "es2022", "module": "nodenext", "lib": ["es2022", "dom"]}, "files": ["consumer.ts"]}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +123,8 @@ var pack = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals //
 	if err := cmp.Or(leftOut("python3"), leftOut("node"), leftOut("npm")); err != nil {
 		return "", fmt.Errorf("%w: %w", errLeftOut, err)
 	}
-	if out, err := exec.Command("../tools/typescript/tsc.sh", "--version").CombinedOutput(); err != nil && os.Getenv("CI") != "true" {
+	if out, err := exec.Command("../tools/typescript/tsc.sh", "--version").CombinedOutput(); err != nil &&
+		os.Getenv("CI") != "true" {
 		return "", fmt.Errorf("%w: install the compiler: %w\n%s", errLeftOut, err, out)
 	}
 	dist, work := filepath.Join(packFolder(), "dist"), filepath.Join(packFolder(), "work")
@@ -160,7 +164,8 @@ func installPackage(folder string) error {
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		return err
 	}
-	return exec.Command("tar", "-xzf", filepath.Join(dist, "velocityd-node-0.1.0.tgz"), "-C", target, "--strip-components=1").Run()
+	return exec.Command("tar", "-xzf", filepath.Join(dist, "velocityd-node-0.1.0.tgz"), "-C", target,
+		"--strip-components=1").Run()
 }
 
 func TestTheClientsHaveTheVersionOfTheRelease(t *testing.T) {

@@ -112,14 +112,18 @@ func faultsOfFront() map[string]func(exchange) {
 		"too-slow":    func(e exchange) { e.answer(408, problem, `{"code":"request_timeout"}`) },
 		"busy":        func(e exchange) { e.Header().Set("Retry-After", "1"); e.answer(503, problem, `{"code":"busy"}`) },
 		"busy-now":    func(e exchange) { e.answer(503, problem, `{"code":"busy"}`) },
-		"busy-long":   func(e exchange) { e.Header().Set("Retry-After", "100000"); e.answer(503, problem, `{"code":"busy"}`) },
-		"conflict":    func(e exchange) { e.answer(409, problem, `{"code":"conflict"}`) },
-		"too-large":   func(e exchange) { e.answer(413, problem, `{"code":"payload_too_large"}`) },
-		"html":        func(e exchange) { e.answer(200, text, decision("3", `"txn_id":"1",`)) },
-		"stranger":    func(e exchange) { e.answer(200, "application/json", decision("7", `"txn_id":"1",`)) },
-		"rounded":     func(e exchange) { e.answer(200, "application/json", decision("3", `"txn_id":9007199254740993,`)) },
-		"degraded":    func(e exchange) { e.answer(200, "application/json", decision("3", `"degraded":true,`)) },
-		"redirect":    func(e exchange) { http.Redirect(e, e.request, e.target, http.StatusTemporaryRedirect) },
+		"busy-long": func(
+			e exchange) {
+			e.Header().Set("Retry-After", "100000")
+			e.answer(503, problem, `{"code":"busy"}`)
+		},
+		"conflict":  func(e exchange) { e.answer(409, problem, `{"code":"conflict"}`) },
+		"too-large": func(e exchange) { e.answer(413, problem, `{"code":"payload_too_large"}`) },
+		"html":      func(e exchange) { e.answer(200, text, decision("3", `"txn_id":"1",`)) },
+		"stranger":  func(e exchange) { e.answer(200, "application/json", decision("7", `"txn_id":"1",`)) },
+		"rounded":   func(e exchange) { e.answer(200, "application/json", decision("3", `"txn_id":9007199254740993,`)) },
+		"degraded":  func(e exchange) { e.answer(200, "application/json", decision("3", `"degraded":true,`)) },
+		"redirect":  func(e exchange) { http.Redirect(e, e.request, e.target, http.StatusTemporaryRedirect) },
 	}
 }
 

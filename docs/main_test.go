@@ -54,7 +54,8 @@ func programFolder() string {
 
 // build builds the program once for all tests: the linker takes seconds.
 var build = sync.OnceValue(func() error { //nolint:gochecknoglobals // see above
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", programFolder()+"/", "velocityd/cmd/velocityd").CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", programFolder()+"/",
+		"velocityd/cmd/velocityd").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build velocityd: %w: %s", err, out)
 	}

@@ -218,7 +218,8 @@ func (w *world) runGo(b block) error {
 	if err := os.WriteFile(file, []byte(w.renameCode(b.text)), 0o600); err != nil {
 		return err
 	}
-	script := `set -eu; cd "` + project + `"; if test -f main.go; then go mod tidy; fi; go vet '` + file + `'; go ` + verb + ` '` + file + `'`
+	script := `set -eu; cd "` + project + `"; if test -f main.go; then go mod tidy; fi; go vet '` + file + `'; go ` +
+		verb + ` '` + file + `'`
 	if _, failed, err := w.execute("bash", script); failed != nil || err != nil {
 		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
 	}

@@ -114,8 +114,8 @@ func newWorld(t *testing.T, engine *enginetest.Engine, program, page string, blo
 		return regexp.MustCompile(`(?m)velocityd serve( .*)?$`).MatchString(b.text) && b.language == "sh"
 	}
 	if page != grantingPage && !slices.ContainsFunc(blocks, starts) {
-		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve --listen "+
-			""+printedService+"\n")
+		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve "+
+			"--listen "+printedService+"\n")
 	}
 	return w
 }
@@ -135,7 +135,8 @@ func serverOf(t *testing.T, engine *enginetest.Engine, page string) *enginetest.
 func (w *world) readSecrets(blocks []block) {
 	w.t.Helper()
 	for _, b := range blocks {
-		for _, user := range regexp.MustCompile(`CREATE USER '([a-z_]+)'@'%' IDENTIFIED BY '([^']+)'`).FindAllStringSubmatch(b.text, -1) {
+		for _, user := range regexp.MustCompile(`CREATE USER '([a-z_]+)'@'%' IDENTIFIED BY '([^']+)'`).FindAllStringSubmatch(
+			b.text, -1) {
 			w.secrets[user[1]] = user[2]
 		}
 	}
@@ -180,7 +181,8 @@ func TestTheOwnerIsGrantedWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	want := slices.Sorted(slices.Values(roles.Rights(migrations.MySQL, roles.Owner)[0].Privileges))
 	for _, file := range []string{grantingPage, "deploy/containers/secrets.sh"} {
-		found := regexp.MustCompile(`GRANT ([A-Z, \n]*)\sON velocityd\.\* TO 'velocity_admin'@'%';`).FindStringSubmatch(readPage(t, file))
+		found := regexp.MustCompile(`GRANT ([A-Z, \n]*)\sON velocityd\.\* TO 'velocity_admin'@'%';`).FindStringSubmatch(
+			readPage(t, file))
 		if found == nil {
 			t.Errorf("%s grants the owner nothing", file)
 			continue

@@ -12,8 +12,10 @@ func startCaddy(name string) func(*testing.T, *world, ...string) string {
 	return func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
 		program, listen := gateway(t, name), freeAddress(t)
-		path := w.configure(t, "caddy/Caddyfile", listen, append(replace, ":8000 {", listen[strings.IndexByte(listen, ':'):]+" {\n\tbind 127.0.0.1")...)
-		start(t, []string{"VELOCITY_TOKEN=" + w.token}, program, "run", "--config", path, "--adapter", "caddyfile").await(t, listen)
+		path := w.configure(t, "caddy/Caddyfile", listen,
+			append(replace, ":8000 {", listen[strings.IndexByte(listen, ':'):]+" {\n\tbind 127.0.0.1")...)
+		start(t, []string{"VELOCITY_TOKEN=" + w.token}, program, "run", "--config", path, "--adapter", "caddyfile").await(
+			t, listen)
 		return "http://" + listen
 	}
 }

@@ -46,7 +46,8 @@ func basic(t *testing.T, url, user, password string) *http.Request {
 // form is the login of a page.
 func form(t *testing.T, to, user, password string) *http.Request {
 	t.Helper()
-	r := request(t, http.MethodPost, to+"/login?next=%2Fhome", url.Values{"username": {user}, "password": {password}}.Encode())
+	r := request(t, http.MethodPost, to+"/login?next=%2Fhome",
+		url.Values{"username": {user}, "password": {password}}.Encode())
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return r
 }
@@ -112,7 +113,8 @@ func (d door) refuses(t *testing.T, w *world, at string) {
 	r := d.try(t, at, from, user, right)
 	wait, err := strconv.Atoi(r.header.Get("Retry-After"))
 	if r.status != http.StatusTooManyRequests || err != nil || wait < 1 || wait > 60 {
-		t.Errorf("beyond the rate: status %d, Retry-After %q; want 429 and 1 to 60 seconds", r.status, r.header.Get("Retry-After"))
+		t.Errorf("beyond the rate: status %d, Retry-After %q; want 429 and 1 to 60 seconds", r.status,
+			r.header.Get("Retry-After"))
 	}
 	for name := range r.header {
 		if !d.tells && strings.HasPrefix(name, "Ratelimit") || !d.tells && strings.HasPrefix(name, "X-Velocity") {
@@ -198,8 +200,10 @@ func (d door) distrusts(t *testing.T, w *world, at string) {
 		r.Host = "login.example.com"
 		for name, value := range map[string]string{
 			"X-Forwarded-For": "203.0.113." + fmt.Sprint(i), "X-Real-Ip": "203.0.113.8", "Forwarded": "for=203.0.113.7",
-			"X-Velocity-Attempt": "mine", "X-Request-Id": "mine", "X-Velocity-Zone": "9", "X-Velocity-Key": fmt.Sprint("other", i),
-			"X-Velocity-Txn-Id": txn, "X-Api-Key": printedToken, "Origin": "https://login.example.com", "Sec-Fetch-Site": "same-origin",
+			"X-Velocity-Attempt": "mine", "X-Request-Id": "mine", "X-Velocity-Zone": "9",
+			"X-Velocity-Key":    fmt.Sprint("other", i),
+			"X-Velocity-Txn-Id": txn, "X-Api-Key": printedToken, "Origin": "https://login.example.com",
+			"Sec-Fetch-Site": "same-origin",
 		} {
 			r.Header.Set(name, value)
 		}
@@ -214,7 +218,8 @@ func (d door) distrusts(t *testing.T, w *world, at string) {
 	if n := len(w.db.Txns(t, service.Bucket{ZoneID: addressZone, Key: from})); n != userRate+1 {
 		t.Errorf("the client's address has %d txns, want %d", n, userRate+1)
 	}
-	if n := w.db.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE '203.0.113.%' OR bucket_key LIKE 'other%'"); n > 0 {
+	if n := w.db.Count(
+		t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE '203.0.113.%' OR bucket_key LIKE 'other%'"); n > 0 {
 		t.Errorf("%d txns are in buckets of the client's choice", n)
 	}
 	isOwn := func(s seen) bool { return s.header.Get("X-Velocity-Txn-Id") == txn }
@@ -261,7 +266,8 @@ func (d door) withWrongToken(t *testing.T, w *world, _ string) {
 	}
 	wrong := away(t, w.address)
 	wrong.grpc = w.grpc
-	if r := d.try(t, d.start(t, wrong), "127.0.1.6", "alice", right); r.status != d.noToken || len(wrong.app.of("alice")) > 0 {
+	if r := d.try(t, d.start(t, wrong), "127.0.1.6", "alice", right); r.status != d.noToken ||
+		len(wrong.app.of("alice")) > 0 {
 		t.Errorf("status %d %s, want %d without the application", r.status, r.body, d.noToken)
 	}
 	if !strings.Contains(w.velocity.log(t), cmp.Or(d.stranger, "The gateway has not proved who it is")) {

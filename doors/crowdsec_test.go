@@ -35,9 +35,12 @@ func newCrowdSec(t *testing.T, w *world) *crowdSec {
 	runsAsRoot(t, "crowdsec")
 	folder, listen := t.TempDir(), freeAddress(t)
 	c := &crowdSec{folder: folder}
-	names := strings.NewReplacer(append(w.names(""), "FOLDER", folder, "LISTEN", listen, "http://localhost:8080/", "http://"+listen+"/",
-		"exec velocityd ", "exec "+velocityd(t)+" ", "/etc/velocityd/", folder+"/", "log_mode: file", "log_mode: stdout", "enabled: true", "enabled: false",
-		"update_frequency: 10s", "update_frequency: 1s", "cache_retention_duration: 10s", "cache_retention_duration: 1s", "${BINARY_PATH}", "/bin/true")...)
+	names := strings.NewReplacer(
+		append(w.names(""), "FOLDER", folder, "LISTEN", listen, "http://localhost:8080/", "http://"+listen+"/",
+			"exec velocityd ", "exec "+velocityd(t)+" ", "/etc/velocityd/", folder+"/", "log_mode: file", "log_mode: stdout",
+			"enabled: true", "enabled: false",
+			"update_frequency: 10s", "update_frequency: 1s", "cache_retention_duration: 10s", "cache_retention_duration: 1s",
+			"${BINARY_PATH}", "/bin/true")...)
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(names.Replace(content)), 0o600); err != nil {
 			t.Fatal(err)
@@ -53,7 +56,8 @@ func newCrowdSec(t *testing.T, w *world) *crowdSec {
 	c.cli(t, "machines", "add", "test", "--password", "test", "-f", filepath.Join(folder, "machine.yaml"), "--force")
 	key := strings.TrimSpace(c.cli(t, "bouncers", "add", "test", "-o", "raw"))
 	start(t, nil, gateway(t, "crowdsec"), "-c", filepath.Join(folder, "config.yaml"), "-no-cs").await(t, listen)
-	settings := text(t, filepath.Join(os.Getenv("VELOCITY_DOORS"), "../etc/crowdsec/bouncers/crowdsec-custom-bouncer.yaml"))
+	settings := text(
+		t, filepath.Join(os.Getenv("VELOCITY_DOORS"), "../etc/crowdsec/bouncers/crowdsec-custom-bouncer.yaml"))
 	write("bouncer.yaml", strings.Replace(settings, "${API_KEY}", key, 1))
 	write("bouncer.yaml.local", text(t, "crowdsec/bouncer.yaml"))
 	write("crowdsec-bouncer", text(t, "crowdsec/velocityd-bouncer"))
@@ -74,7 +78,8 @@ func (c *crowdSec) start(t *testing.T) {
 // cli runs cscli, and returns what it prints.
 func (c *crowdSec) cli(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), gateway(t, "cscli"), append([]string{"-c", filepath.Join(c.folder, "config.yaml")}, args...)...).Output()
+	out, err := exec.CommandContext(t.Context(), gateway(t, "cscli"),
+		append([]string{"-c", filepath.Join(c.folder, "config.yaml")}, args...)...).Output()
 	if err != nil {
 		t.Fatalf("cscli %s: %v\n%s", args, err, out)
 	}

@@ -113,7 +113,8 @@ const authTestAddress = "203.0.113.9"
 // the user would see.
 func (d dovecot) authTest(t *testing.T, user, password string) (ok bool, reason string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), d.doveadm, "-c", d.configuration, "auth", "test", "-x", "rip="+authTestAddress, user, password)
+	command := exec.CommandContext(t.Context(), d.doveadm, "-c", d.configuration, "auth", "test", "-x",
+		"rip="+authTestAddress, user, password)
 	out, err := command.CombinedOutput()
 	if err != nil && command.ProcessState.ExitCode() != 77 {
 		t.Fatalf("doveadm auth test: %v\n%s", err, out)
@@ -200,7 +201,8 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	d := startDovecot(t, w)
-	for name, logIn := range map[string]func(session, *testing.T, string, string) string{"plain": session.plain, "cram-md5": session.cramMD5} {
+	for name, logIn := range map[string]func(session, *testing.T, string, string) string{"plain": session.plain,
+		"cram-md5": session.cramMD5} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from := map[string]string{"plain": "127.0.1.1", "cram-md5": "127.0.1.2"}[name]

@@ -14,7 +14,8 @@ import (
 // grpcurl calls a method over gRPC, whose message it learns by reflection. Without a method it lists the services.
 func grpcurl(t *testing.T, address, token, method, message string) (string, error) {
 	t.Helper()
-	args := []string{"-plaintext", "-max-time", "20", "-H", "authorization: Bearer " + token, "-d", message, address, method}
+	args := []string{"-plaintext", "-max-time", "20", "-H", "authorization: Bearer " + token, "-d", message, address,
+		method}
 	if method == "" {
 		args = []string{"-plaintext", address, "list"}
 	}
@@ -32,12 +33,14 @@ func TestGrpcurlByReflectionGetsRateAndNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, services)
 	}
-	for _, name := range []string{"envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization", "grpc.health.v1.Health"} {
+	for _, name := range []string{"envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization",
+		"grpc.health.v1.Health"} {
 		if !strings.Contains(services, name+"\n") {
 			t.Errorf("the services are %s", services)
 		}
 	}
-	if out, err := grpcurl(t, address, "", "grpc.health.v1.Health/Check", `{"service":"ratelimit"}`); err != nil || !strings.Contains(out, "SERVING") {
+	if out, err := grpcurl(t, address, "", "grpc.health.v1.Health/Check", `{"service":"ratelimit"}`); err != nil ||
+		!strings.Contains(out, "SERVING") {
 		t.Errorf("health: %v: %s", err, out)
 	}
 	alice := `{"domain":"any","descriptors":[{"entries":[{"key":"zone_1","value":"alice"}]},{"entries":[{"key":"zone_2","value":"192.0.2.1"}]}]}`
@@ -48,10 +51,12 @@ func TestGrpcurlByReflectionGetsRateAndNoMore(t *testing.T) {
 			t.Errorf("request %d: %v: %s", i+1, err, out)
 		}
 	}
-	if out, err := grpcurl(t, address, w.token, shouldRateLimit, public); err != nil || !strings.Contains(out, fmt.Sprintf(`"limitRemaining": %d`, addressRate-userRate-1)) {
+	if out, err := grpcurl(t, address, w.token, shouldRateLimit, public); err != nil ||
+		!strings.Contains(out, fmt.Sprintf(`"limitRemaining": %d`, addressRate-userRate-1)) {
 		t.Errorf("by a rule of the file: %v: %s", err, out)
 	}
-	if out, err := grpcurl(t, address, printedToken, shouldRateLimit, alice); err == nil || !strings.Contains(out, "Unauthenticated") {
+	if out, err := grpcurl(t, address, printedToken, shouldRateLimit, alice); err == nil ||
+		!strings.Contains(out, "Unauthenticated") {
 		t.Errorf("a wrong token: %v: %s", err, out)
 	}
 }
@@ -76,7 +81,8 @@ func TestTheClientOfEnvoysOwnServiceIsAnswered(t *testing.T) {
 			t.Errorf("request %d: %s, want %s", i+1, out, want)
 		}
 	}
-	if out := ask("public", "remote_address=192.0.2.9,attempt_id=one"); !strings.Contains(out, fmt.Sprint("limit_remaining:", addressRate-1)) {
+	if out := ask("public", "remote_address=192.0.2.9,attempt_id=one"); !strings.Contains(
+		out, fmt.Sprint("limit_remaining:", addressRate-1)) {
 		t.Errorf("by a rule of the file: %s", out)
 	}
 	if n := len(w.db.Txns(t, service.Bucket{ZoneID: addressZone, Key: "192.0.2.9"})); n != 1 {

@@ -201,17 +201,20 @@ func (e envoy) checkOverGRPC(r *http.Request, body []byte, extensions map[string
 		ctx = metadata.AppendToOutgoingContext(ctx, f.Key, f.Value)
 	}
 	sent := &auth.AttributeContext_HttpRequest{
-		Id: r.Header.Get("X-Request-Id"), Method: r.Method, Path: r.RequestURI, Host: r.Host, RawBody: body, HeaderMap: &core.HeaderMap{},
+		Id: r.Header.Get("X-Request-Id"), Method: r.Method, Path: r.RequestURI, Host: r.Host, RawBody: body,
+		HeaderMap: &core.HeaderMap{},
 	}
 	for name, values := range r.Header {
 		for _, value := range values {
-			sent.HeaderMap.Headers = append(sent.HeaderMap.Headers, &core.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)})
+			sent.HeaderMap.Headers = append(sent.HeaderMap.Headers,
+				&core.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)})
 		}
 	}
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	socket := &core.SocketAddress{Address: address, PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}}
 	answer, err := e.ask.Check(ctx, &auth.CheckRequest{Attributes: &auth.AttributeContext{
-		Source:  &auth.AttributeContext_Peer{Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: socket}}},
+		Source: &auth.AttributeContext_Peer{
+			Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: socket}}},
 		Request: &auth.AttributeContext_Request{Http: sent}, ContextExtensions: extensions,
 	}})
 	if err != nil {
@@ -319,7 +322,8 @@ func TestEnvoyHTTPRequestsGuardUsersOfLoginForm(t *testing.T) {
 func TestEnvoyGRPCRequestsGuardUsersOfLoginForm(t *testing.T) {
 	t.Parallel()
 	door{
-		start: startEnvoyOverGRPC, login: form, away: 503, slow: 503, busy: 503, noToken: 400, stranger: `"code":"unauthenticated"`, opens: true,
+		start: startEnvoyOverGRPC, login: form, away: 503, slow: 503, busy: 503, noToken: 400,
+		stranger: `"code":"unauthenticated"`, opens: true,
 	}.prove(t)
 }
 

@@ -39,9 +39,10 @@ func newJail(t *testing.T, w *world, settings ...string) *jail {
 	test := "[sshd]\nbackend = polling\nlogpath = " + j.log + "\nmaxretry = 3\n" + strings.Join(settings, "\n") + "\n"
 	for path, content := range map[string]string{
 		"token": w.run(t, "token", "create", "fail2ban", "--scope", "peek,overrides"), "auth.log": "",
-		"action.d/velocityd.conf":     names.Replace(text(t, "fail2ban/velocityd.conf")),
-		"jail.d/velocityd.conf":       text(t, "fail2ban/jail.conf"),
-		"fail2ban.local":              "[Definition]\nlogtarget = stdout\ndbfile = " + filepath.Join(j.folder, "bans.sqlite3") + "\n",
+		"action.d/velocityd.conf": names.Replace(text(t, "fail2ban/velocityd.conf")),
+		"jail.d/velocityd.conf":   text(t, "fail2ban/jail.conf"),
+		"fail2ban.local": "[Definition]\nlogtarget = stdout\ndbfile = " +
+			filepath.Join(j.folder, "bans.sqlite3") + "\n",
 		"jail.d/velocityd.local":      test,
 		"jail.d/defaults-debian.conf": "",
 	} {
@@ -68,7 +69,8 @@ func (j *jail) start(t *testing.T) {
 // ask runs fail2ban-client.
 func (j *jail) ask(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), gateway(t, "fail2ban-client"), append(j.files(), args...)...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), gateway(t, "fail2ban-client"),
+		append(j.files(), args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("fail2ban-client %s: %v\n%s", args, err, out)
 	}
 }
@@ -83,7 +85,8 @@ func (j *jail) guess(t *testing.T, from string, times int) {
 	defer log.Close()
 	for range times {
 		j.pid++
-		fmt.Fprintf(log, "%s host sshd[%d]: Failed password for root from %s port 40000 ssh2\n", time.Now().Format(time.Stamp), j.pid, from)
+		fmt.Fprintf(log, "%s host sshd[%d]: Failed password for root from %s port 40000 ssh2\n",
+			time.Now().Format(time.Stamp), j.pid, from)
 	}
 }
 
@@ -116,7 +119,8 @@ func TestFail2banBansAreOverridesWhileActive(t *testing.T) {
 	w := newWorld(t, "--require-auth")
 	j := newJail(t, w, "bantime = 1h")
 	isBan := func(o *service.Override) bool {
-		return o != nil && o.Action == service.OverrideDeny && isOf(o, "sshd") && time.Until(o.ExpiresAt.Time).Round(10*time.Minute) == time.Hour
+		return o != nil && o.Action == service.OverrideDeny && isOf(o, "sshd") &&
+			time.Until(o.ExpiresAt.Time).Round(10*time.Minute) == time.Hour
 	}
 	j.guess(t, "203.0.113.9", 3)
 	j.guess(t, "2001:db8::7", 3)
@@ -147,7 +151,8 @@ func TestEndlessFail2banBanHasNoEnd(t *testing.T) {
 func TestOfTwoJailsTheLaterEndStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
-	j := newJail(t, w, "bantime = 1h", "[recidive]", "enabled = true", "action = velocityd", "backend = polling", "logpath = "+os.DevNull, "bantime = 1w")
+	j := newJail(t, w, "bantime = 1h", "[recidive]", "enabled = true", "action = velocityd", "backend = polling",
+		"logpath = "+os.DevNull, "bantime = 1w")
 	j.server.awaitLine(t, "Jail 'recidive' started")
 	ask := func(jail, what, address string) {
 		t.Helper()

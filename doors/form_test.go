@@ -15,8 +15,8 @@ import (
 func TestPagesThatAreNoLoginAreFree(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, *world, ...string) string{
-		"nginx": startNginx, "caddy": startCaddy("caddy"), "caddy-module": startCaddy("caddy-module"), "haproxy": startHAProxy,
-		"traefik": startTraefik, "envoy": startEnvoy, "envoy over gRPC": startEnvoyOverGRPC,
+		"nginx": startNginx, "caddy": startCaddy("caddy"), "caddy-module": startCaddy("caddy-module"),
+		"haproxy": startHAProxy, "traefik": startTraefik, "envoy": startEnvoy, "envoy over gRPC": startEnvoyOverGRPC,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

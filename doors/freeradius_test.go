@@ -66,7 +66,8 @@ func startFreeRADIUS(t *testing.T, w *world, replace ...string) radius {
 	module := w.configure(t, "freeradius/velocityd", listen, replace...)
 	policy := w.configure(t, "freeradius/policy", listen, replace...)
 	site := w.configure(t, "freeradius/site", listen, append(replace, "port = 1812", "port = "+port)...)
-	main := strings.NewReplacer("ROOT", root, "FOLDER", folder, "MODULE", module, "POLICY", policy, "SITE", site).Replace(radiusMain)
+	main := strings.NewReplacer("ROOT", root, "FOLDER", folder, "MODULE", module, "POLICY", policy, "SITE", site).Replace(
+		radiusMain)
 	for name, text := range map[string]string{
 		"radiusd.conf": main, "users": "DEFAULT Cleartext-Password := \"right\"\n", "dictionary": "",
 	} {

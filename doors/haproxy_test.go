@@ -28,7 +28,8 @@ func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startHAProxy(t, w, append(replace, "acl login path,url_dec -i -m sub /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic",
+		return startHAProxy(t, w, append(replace, "acl login path,url_dec -i -m sub /login", "acl login path_beg /basic/",
+			"/gate/form", "/gate/basic",
 			" !METH_GET", "")...)
 	}
 	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
@@ -46,10 +47,11 @@ func TestHAProxyRefusesFormWithInvisibleUser(t *testing.T) {
 		header     string
 		values     []string
 	}{
-		"the user stands behind 32 KiB":           {"/login", "x=" + long + "&username=alice&password=right", "", nil},
-		"another user stands behind 32 KiB":       {"/login", one + "&x=" + long + "&username=alice", "", nil},
-		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie", []string{long[:11<<10]}},
-		"two users, and an encoded path":          {"/%6cogin", two, "", nil},
+		"the user stands behind 32 KiB":     {"/login", "x=" + long + "&username=alice&password=right", "", nil},
+		"another user stands behind 32 KiB": {"/login", one + "&x=" + long + "&username=alice", "", nil},
+		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie",
+			[]string{long[:11<<10]}},
+		"two users, and an encoded path": {"/%6cogin", two, "", nil},
 		"two types": {
 			"/login", one, "Content-Type", []string{"text/plain; charset=IBM037", "application/x-www-form-urlencoded"},
 		},
@@ -81,7 +83,8 @@ func TestHAProxyShowsTheGateAllCredentials(t *testing.T) {
 	at := startHAProxy(t, w, "/gate/form", "/gate/basic")
 	r := request(t, http.MethodPost, at+"/login", "")
 	r.Header["Authorization"] = []string{"Basic YWxpY2U6cmlnaHQ=", "Basic ZGVjb3k6cmlnaHQ="} // alice and decoy
-	if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
+	if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 ||
+		len(w.app.of("decoy")) > 0 {
 		t.Errorf("status %d %s (%v), want a refusal without the application", answer.status, answer.body, err)
 	}
 }

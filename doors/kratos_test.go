@@ -51,7 +51,8 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 	public, admin := freeAddress(t), freeAddress(t)
 	port := func(address string) string { return address[strings.LastIndex(address, ":")+1:] }
 	schema, settings := filepath.Join(folder, "schema.json"), filepath.Join(folder, "kratos.yaml")
-	text := strings.NewReplacer("PUBLIC", port(public), "ADMIN", port(admin), "BASE", base, "SCHEMA", schema).Replace(kratosSettings)
+	text := strings.NewReplacer("PUBLIC", port(public), "ADMIN", port(admin), "BASE", base, "SCHEMA", schema).Replace(
+		kratosSettings)
 	for path, text := range map[string]string{schema: kratosSchema, settings: text} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -71,7 +72,9 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 	kratos := start(t, env, program, "serve", "--config", settings, "--dev")
 	kratos.await(t, public)
 	kratos.await(t, admin)
-	body := fmt.Sprintf(`{"schema_id": "default", "traits": {"email": %q}, "credentials": {"password": {"config": {"password": %q}}}}`, person, right)
+	body := fmt.Sprintf(
+		`{"schema_id": "default", "traits": {"email": %q}, "credentials": {"password": {"config": {"password": %q}}}}`,
+		person, right)
 	r := request(t, http.MethodPost, "http://"+admin+"/admin/identities", body)
 	r.Header.Set("Content-Type", "application/json")
 	if made, err := send(t, r, "127.0.0.1"); err != nil || made.status != http.StatusCreated {
@@ -85,7 +88,8 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 func TestKratosBehindTheProxy(t *testing.T) {
 	t.Parallel()
 	program := gateway(t, "kratos")
-	for name, logIn := range map[string]func(t *testing.T, at, user, password string) int{"an app": kratosByJSON, "a browser": kratosByForm} {
+	for name, logIn := range map[string]func(t *testing.T, at, user, password string) int{"an app": kratosByJSON,
+		"a browser": kratosByForm} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const person = "Alice@example.org"
@@ -135,7 +139,8 @@ func kratosByJSON(t *testing.T, at, user, password string) int {
 func kratosByForm(t *testing.T, at, user, password string) int {
 	t.Helper()
 	jar, _ := cookiejar.New(nil)
-	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	browser := &http.Client{
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := browser.Get(at + "/self-service/login/browser")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +178,8 @@ func kratosFlow(t *testing.T, c *http.Client, address string) (id, token string)
 	if err := errors.Join(err, json.Unmarshal(text, &flow)); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d (%v)", address, response.StatusCode, err)
 	}
-	if found := regexp.MustCompile(`"name":"csrf_token","type":"hidden","value":"([^"]+)"`).FindSubmatch(text); found != nil {
+	if found := regexp.MustCompile(`"name":"csrf_token","type":"hidden","value":"([^"]+)"`).FindSubmatch(
+		text); found != nil {
 		token = string(found[1])
 	}
 	return flow.ID, token

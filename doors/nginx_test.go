@@ -68,7 +68,8 @@ func TestGatewayWithoutBodiesCountsLoginFormAddresses(t *testing.T) {
 			for _, user := range strings.Fields("a b c d") {
 				door.guess(t, at, "127.0.1.1", user, userRate)
 			}
-			if r := door.try(t, at, "127.0.1.1", "e", right); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" {
+			if r := door.try(t, at, "127.0.1.1", "e", right); r.status != http.StatusTooManyRequests ||
+				r.header.Get("Retry-After") == "" {
 				t.Errorf("beyond the address's rate: status %d, Retry-After %q; want 429", r.status, r.header.Get("Retry-After"))
 			}
 			for _, path := range spellings() {

@@ -43,17 +43,18 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 	nothing := func(*testing.T, *world, ...string) string { return "" }
 	for page, start := range map[string]func(*testing.T, *world, ...string) string{
 		"README.md": nothing, "nginx.md": startNginx, "caddy.md": startCaddy("caddy-module"), "haproxy.md": startHAProxy,
-		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "pam.md": login, "proxy.md": startProxy,
-		"fail2ban.md": bans, "crowdsec.md": decisions,
+		"traefik.md": startTraefik, "envoy.md": startEnvoy, "freeradius.md": radius, "dovecot.md": mail, "pam.md": login,
+		"proxy.md": startProxy, "fail2ban.md": bans, "crowdsec.md": decisions,
 	} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.app.report = nil
 			listen := strings.TrimPrefix(start(t, w), "http://")
-			w.runPage(t, page, strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth",
-				"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I",
-				"cscli ", "\"$DOORS/cscli\" -c "+listen+"/config.yaml ")...))
+			w.runPage(t, page,
+				strings.NewReplacer(append(w.names(listen), "127.0.0.1:1812", listen, "doveadm auth", "doveadm -c "+listen+" auth",
+					"fail2ban-client ", "\"$DOORS/fail2ban-client\" "+listen+" ", "pamtester -I", listen+" \"$DOORS/pamtester\" -I",
+					"cscli ", "\"$DOORS/cscli\" -c "+listen+"/config.yaml ")...))
 		})
 	}
 }
@@ -62,7 +63,8 @@ func TestTheBlocksOfEachPageRun(t *testing.T) {
 func (w *world) runPage(t *testing.T, page string, names *strings.Replacer) {
 	t.Helper()
 	printed, ran := "", 0
-	for _, block := range regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$").FindAllStringSubmatch(text(t, "../docs/doors/"+page), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```(sh|text)\n(.*?)^```$").FindAllStringSubmatch(
+		text(t, "../docs/doors/"+page), -1) {
 		if block[1] == "text" {
 			if strings.TrimSpace(printed) != strings.TrimSpace(block[2]) {
 				t.Errorf("%s: the block printed %q, and the page says %q", page, printed, block[2])
@@ -76,7 +78,8 @@ func (w *world) runPage(t *testing.T, page string, names *strings.Replacer) {
 			t.Fatalf("%s: %v\n%s\n%s", page, err, block[2], out)
 		}
 		printed, ran = string(out), ran+1
-		if want := regexp.MustCompile(`(?m)^# (.*)\n\z`).FindStringSubmatch(block[2]); want != nil && strings.TrimSpace(printed) != want[1] {
+		if want := regexp.MustCompile(`(?m)^# (.*)\n\z`).FindStringSubmatch(block[2]); want != nil &&
+			strings.TrimSpace(printed) != want[1] {
 			t.Errorf("%s: the block printed %q, and the page says %q", page, printed, want[1])
 		}
 	}

@@ -61,24 +61,28 @@ func newHost(t *testing.T, w *world, replace ...string) host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passwd, shadow := "root:x:0:0::/root:/bin/sh\nsshd:x:64000:65534::/run/sshd:/usr/sbin/nologin\n", "root:*:20000::::::\nsshd:*:20000::::::\n"
+	passwd, shadow := "root:x:0:0::/root:/bin/sh\nsshd:x:64000:65534::/run/sshd:/usr/sbin/nologin\n",
+		"root:*:20000::::::\nsshd:*:20000::::::\n"
 	for i, user := range []string{"alice", "bob", "carol", "dave", "mallory"} {
 		passwd += fmt.Sprintf("%s:x:%d:65534::/:/bin/sh\n", user, 64001+i)
 		shadow += user + ":" + rightHash + ":20000::::::\n"
 	}
 	for name, text := range map[string]string{
 		"etc/passwd": passwd, "etc/shadow": shadow, "etc/nsswitch.conf": "passwd: files\nshadow: files\ngroup: files\n",
-		"etc/pam.d/sshd":                       strings.NewReplacer("@include common-auth\n", shown("sshd"), "@include common-account\n", "").Replace(string(packaged)),
-		"etc/velocityd/pam.yaml":               shown("pam.yaml"),
-		"etc/velocityd/pam.token":              w.token,
-		"etc/ssh/sshd_config":                  strings.ReplaceAll(sshdMain, "ListenAddress ADDRESS", "ListenAddress "+h.address),
+		"etc/pam.d/sshd": strings.NewReplacer("@include common-auth\n", shown("sshd"),
+			"@include common-account\n", "").Replace(string(packaged)),
+		"etc/velocityd/pam.yaml":  shown("pam.yaml"),
+		"etc/velocityd/pam.token": w.token,
+		"etc/ssh/sshd_config": strings.ReplaceAll(sshdMain, "ListenAddress ADDRESS",
+			"ListenAddress "+h.address),
 		"etc/ssh/sshd_config.d/velocityd.conf": shown("velocityd.conf"),
 		"enter":                                strings.ReplaceAll(enterHost, "ETC", h.etc),
 	} {
 		h.write(t, filepath.Join(folder, name), text)
 	}
 	for _, key := range []string{"host_key", "users_key"} {
-		command := exec.CommandContext(t.Context(), gateway(t, "ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(h.etc, "ssh", key))
+		command := exec.CommandContext(t.Context(), gateway(t, "ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f",
+			filepath.Join(h.etc, "ssh", key))
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("ssh-keygen: %v\n%s", err, out)
 		}
@@ -118,7 +122,8 @@ func (h host) logIn(t *testing.T, from, user, methods string, passwords ...strin
 	t.Helper()
 	folder := t.TempDir()
 	h.write(t, filepath.Join(folder, "passwords"), strings.Join(passwords, "\n")+"\n")
-	h.write(t, filepath.Join(folder, "type", "enter"), "#!/bin/sh\nsed -n 1p '"+folder+"/passwords'; sed -i 1d '"+folder+"/passwords'\n")
+	h.write(t, filepath.Join(folder, "type", "enter"), "#!/bin/sh\nsed -n 1p '"+folder+"/passwords'; sed -i 1d '"+folder+
+		"/passwords'\n")
 	host, port, _ := strings.Cut(h.address, ":")
 	args := []string{"-F", "none", "-T", "-b", from, "-p", port, "-i", filepath.Join(h.etc, "ssh/users_key")}
 	for _, option := range []string{
@@ -128,12 +133,14 @@ func (h host) logIn(t *testing.T, from, user, methods string, passwords ...strin
 		args = append(args, "-o", option)
 	}
 	command := exec.CommandContext(t.Context(), gateway(t, "ssh"), append(args, user+"@"+host, "echo", "in")...)
-	command.Env = append(os.Environ(), "SSH_ASKPASS="+filepath.Join(folder, "type", "enter"), "SSH_ASKPASS_REQUIRE=force", "SSH_AUTH_SOCK=")
+	command.Env = append(os.Environ(), "SSH_ASKPASS="+filepath.Join(folder, "type", "enter"), "SSH_ASKPASS_REQUIRE=force",
+		"SSH_AUTH_SOCK=")
 	out, err := command.CombinedOutput()
 	if _, isExit := err.(*exec.ExitError); err != nil && !isExit { //nolint:errorlint // Wait gives it as it is
 		t.Fatal(err)
 	}
-	if text := string(out); err == nil != strings.HasSuffix(text, "in\n") || err != nil && !strings.Contains(text, "Permission denied") &&
+	if text := string(out); err == nil != strings.HasSuffix(text, "in\n") || err != nil &&
+		!strings.Contains(text, "Permission denied") &&
 		!strings.Contains(text, "Too many authentication failures") {
 		t.Fatalf("ssh of %s: %v\n%s", user, err, out)
 	}
@@ -200,7 +207,8 @@ func TestKeysBesidePasswordsAreUnlimitedAndUnreported(t *testing.T) {
 		}
 	}
 	w.hasOutcomes(t, "dave", 0, 0, 2)
-	for h.logIn(t, "127.0.1.3", "dave", "password", "guess") || len(w.db.Txns(t, service.Bucket{ZoneID: userZone, Key: "dave"})) < userRate {
+	for h.logIn(t, "127.0.1.3", "dave", "password", "guess") ||
+		len(w.db.Txns(t, service.Bucket{ZoneID: userZone, Key: "dave"})) < userRate {
 		continue
 	}
 	if h.logIn(t, "127.0.1.3", "dave", "password", right) {

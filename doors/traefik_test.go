@@ -50,7 +50,8 @@ func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startTraefik(t, w, append(replace, "[Content-Type, Content-Encoding]", "[Authorization]", "PathRegexp(`(?i)/login`) && !Method(`GET`) && !Method(`HEAD`)", "PathPrefix(`/basic/`)",
+		return startTraefik(t, w, append(replace, "[Content-Type, Content-Encoding]", "[Authorization]",
+			"PathRegexp(`(?i)/login`) && !Method(`GET`) && !Method(`HEAD`)", "PathPrefix(`/basic/`)",
 			"/gate/traefik", "/gate/basic")...)
 	}
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
@@ -70,7 +71,8 @@ func TestTraefikIsKnownByItsClientCertificate(t *testing.T) {
 	}
 	door := door{login: form}
 	at := startTraefik(t, secure, named...)
-	enginetest.Eventually(t, "a login passes", func() bool { return door.try(t, at, "127.0.1.1", "alice", right).status == http.StatusOK })
+	enginetest.Eventually(t, "a login passes",
+		func() bool { return door.try(t, at, "127.0.1.1", "alice", right).status == http.StatusOK })
 	unnamed := append(slices.Clone(named), ", cert: /etc/traefik/client.pem, key: /etc/traefik/client.key", "")
 	unnamed = append(unnamed[len(unnamed)-2:], unnamed[:len(unnamed)-2]...)
 	r := door.try(t, startTraefik(t, secure, unnamed...), "127.0.1.1", "bob", right)

@@ -54,8 +54,9 @@ func newWorld(t *testing.T, flags ...string) *world {
 			Keys: service.KeyRule{Kind: service.KeyUsername},
 		},
 		service.Zone{
-			ID: addressZone, Description: "login per address", Rate: addressRate, Window: time.Minute, Counts: service.CountsFailures,
-			Keys: service.KeyRule{Kind: service.KeyIP},
+			ID: addressZone, Description: "login per address", Rate: addressRate, Window: time.Minute,
+			Counts: service.CountsFailures,
+			Keys:   service.KeyRule{Kind: service.KeyIP},
 		})}
 	w.token = w.run(t, "token", "create", "gateway", "--scope", "check,report")
 	w.velocity = w.serve(t, flags...)
@@ -177,7 +178,8 @@ func (w *world) write(t *testing.T, name, text, listen string, replace ...string
 
 // names is pairs of a printed address, and the one that stands for it.
 func (w *world) names(listen string) []string {
-	return []string{"127.0.0.1:8080", w.address, "127.0.0.1:3000", w.app.address, "127.0.0.1:8000", listen, printedToken, w.token}
+	return []string{"127.0.0.1:8080", w.address, "127.0.0.1:3000", w.app.address, "127.0.0.1:8000", listen, printedToken,
+		w.token}
 }
 
 // open is pairs for configure that make a gateway let requests pass while velocityd is away.

@@ -53,8 +53,9 @@ func attemptID(header http.Header, inBody string) (string, error) {
 	}
 	switch {
 	case !ok || inHeader == "" || len(inHeader) > service.MaxAttemptIDLength:
-		return "", invalid(fmt.Sprintf("The header %s must be one string of 1 to %d printable ASCII characters, such as \"7f3c2a90\".",
-			headerAttempt, service.MaxAttemptIDLength))
+		return "",
+			invalid(fmt.Sprintf("The header %s must be one string of 1 to %d printable ASCII characters, such as \"7f3c2a90\".",
+				headerAttempt, service.MaxAttemptIDLength))
 	case inBody != "" && inBody != inHeader:
 		return "", invalid(fmt.Sprintf("attempt_id and the header %s differ. Give one of them.", headerAttempt))
 	}
@@ -77,5 +78,6 @@ func unquoted(value string) (text string, ok bool) {
 
 // notTokenChar reports whether r cannot be part of a token (RFC 9110).
 func notTokenChar(r rune) bool {
-	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') &&
+		!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

@@ -25,7 +25,8 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 			t.Errorf("got %d %s, want %s", again.status, again.body, first.body)
 		}
 	}
-	results := r.post(t, "/v1/checks", `{"checks":[`+body+`,{"buckets":[`+bucketJSON(1, "bob")+`],"attempt_id":"7f 3c"}]}`).results(t)
+	results := r.post(t, "/v1/checks", `{"checks":[`+body+`,{"buckets":[`+bucketJSON(1, "bob")+
+		`],"attempt_id":"7f 3c"}]}`).results(t)
 	if results[0].Decision == nil || results[0].Decision.TxnID() != 1 || word(results[1]) != "conflict" {
 		t.Errorf("in a batch: %+v", results)
 	}
@@ -37,11 +38,14 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 func TestIdempotencyKeyIsStringOrBareToken(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		`"a b\"c\\d"`: `a b"c\d`, `"abc";x=1`: "abc", ` abc `: "abc", "!#$%&'*+-.^_`|~": "!#$%&'*+-.^_`|~", strings.Repeat("a", 64): strings.Repeat("a", 64),
-		"?1": "", ":YWJj:": "", "a/b": "", `"a", "b"`: "", `"a`: "", `""`: "", "": "", `"é"`: "", "é": "", "a b": "", strings.Repeat("a", 65): "",
+		`"a b\"c\\d"`: `a b"c\d`, `"abc";x=1`: "abc", ` abc `: "abc", "!#$%&'*+-.^_`|~": "!#$%&'*+-.^_`|~",
+		strings.Repeat("a", 64): strings.Repeat("a", 64),
+		"?1":                    "", ":YWJj:": "", "a/b": "", `"a", "b"`: "", `"a`: "", `""`: "", "": "", `"é"`: "", "é": "",
+		"a b": "", strings.Repeat("a", 65): "",
 	} {
 		got, err := attemptID(http.Header{"Idempotency-Key": {value}}, "")
-		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(problemOf(err).Detail, "Idempotency-Key") {
+		if got != want || (err == nil) != (want != "") || err != nil &&
+			!strings.Contains(problemOf(err).Detail, "Idempotency-Key") {
 			t.Errorf("%q: %q, %v", value, got, err)
 		}
 	}
@@ -101,11 +105,13 @@ func TestOutcomeByAttemptIDNeedsNoAnswer(t *testing.T) {
 			path, body = path+"/outcome", `{"outcome":"success"}`
 		}
 		p := r.ask(t, method, path, body, "Content-Type", "application/json").refused(t, http.StatusNotFound, "not_found")
-		if !strings.HasPrefix(p.Detail, "no recorded answer has this attempt_id: ") || !strings.Contains(p.Detail, "degraded") {
+		if !strings.HasPrefix(p.Detail, "no recorded answer has this attempt_id: ") ||
+			!strings.Contains(p.Detail, "degraded") {
 			t.Errorf("detail = %q", p.Detail)
 		}
 	}
-	if text := r.log.String(); strings.Contains(text, "a/b") || strings.Contains(text, "third") || strings.Contains(text, "never") {
+	if text := r.log.String(); strings.Contains(text, "a/b") || strings.Contains(text, "third") ||
+		strings.Contains(text, "never") {
 		t.Errorf("attempt ids are secrets, and were logged:\n%s", text)
 	}
 }
@@ -134,11 +140,14 @@ func TestImpossibleAttemptIDInPathIsRefused(t *testing.T) {
 func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type", "application/json")
+	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type",
+		"application/json")
 	owner := append(g.as("owner", nil, access.ScopeAdmin), "Content-Type", "application/json")
-	g.ask(t, "POST", "/v1/checks", `{"checks":[{"attempt_id":"mine","zone_id":1,"bucket_key":"x"},{"attempt_id":"other","zone_id":2,"bucket_key":"x"},`+
-		`{"attempt_id":"both","buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}]}`, owner...)
-	for _, call := range []struct{ method, path, body string }{{"GET", "", ""}, {"POST", "/outcome", `{"outcome":"success"}`}} {
+	g.ask(t, "POST", "/v1/checks",
+		`{"checks":[{"attempt_id":"mine","zone_id":1,"bucket_key":"x"},{"attempt_id":"other","zone_id":2,"bucket_key":"x"},`+
+			`{"attempt_id":"both","buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}]}`, owner...)
+	for _, call := range []struct{ method, path, body string }{{"GET", "", ""},
+		{"POST", "/outcome", `{"outcome":"success"}`}} {
 		absent := g.ask(t, call.method, "/v1/attempts/never"+call.path, call.body, headers...)
 		for _, id := range []string{"other", "both"} {
 			got := g.ask(t, call.method, "/v1/attempts/"+id+call.path, call.body, headers...)
@@ -148,9 +157,11 @@ func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
 		}
 		g.ask(t, call.method, "/v1/attempts/mine"+call.path, call.body, headers...).answered(t, http.StatusOK)
 	}
-	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"attempt_id":"other","outcome":"success"},{"attempt_id":"both","outcome":"success"},`+
-		`{"attempt_id":"mine","outcome":"success"},{"txn_id":1,"outcome":"success"},{"attempt_id":"never","outcome":"success"}]}`, headers...)
-	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"attempt_id":"mine","outcome":"success"}`) {
+	got := g.ask(t, "POST", "/v1/outcomes",
+		`{"reports":[{"attempt_id":"other","outcome":"success"},{"attempt_id":"both","outcome":"success"},`+
+			`{"attempt_id":"mine","outcome":"success"},{"txn_id":1,"outcome":"success"},{"attempt_id":"never","outcome":"success"}]}`, headers...)
+	if strings.Count(got.body, "not_found") != 3 ||
+		!strings.Contains(got.body, `{"attempt_id":"mine","outcome":"success"}`) {
 		t.Errorf("reports: %s", got.body)
 	}
 	for _, id := range []string{"other", "both"} {

@@ -64,7 +64,8 @@ func decodeAudit(raw string) (service.AuditQuery, error) {
 		return q, err
 	}
 	q.Zones, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Since, h.Until, h.Cursor, h.Limit
-	if q.Validate() != nil || len(q.Subjects) > len(service.AuditSubjects()) || len(q.Actions) > len(service.AuditActions()) {
+	if q.Validate() != nil || len(q.Subjects) > len(service.AuditSubjects()) ||
+		len(q.Actions) > len(service.AuditActions()) {
 		return q, invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",
 			strings.Join(service.AuditSubjects(), ", "), strings.Join(service.AuditActions(), ", "), service.MaxAuditPage))
 	}

@@ -35,7 +35,8 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 		return ids, page.Next
 	}
 	for query, want := range map[string]string{
-		"?subject=bucket&limit=2": "4bucket2 3bucket1 ", "?subject=bucket&before=3": "2bucket2 1bucket1 ", "?by=ann": "2bucket2 1bucket1 ",
+		"?subject=bucket&limit=2": "4bucket2 3bucket1 ", "?subject=bucket&before=3": "2bucket2 1bucket1 ",
+		"?by=ann":             "2bucket2 1bucket1 ",
 		"?by=helpdesk&zone=1": "1bucket1 ", "?action=export&action=erase": "5history0 ", "?until=2000-01-01T00:00:00Z": "",
 		"?since=2100-01-01T00:00:00Z": "",
 	} {
@@ -50,14 +51,16 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 		t.Errorf("to a caller of zone 2: %q", got)
 	}
 	g.ask(t, http.MethodGet, "/v1/audit?zone=1", "", bound...).refused(t, http.StatusForbidden, "missing_scope")
-	for _, query := range []string{"?subject=x", "?action=", "?by=", "?by=a&by=b", "?after=1", "?limit=0", "?order=asc", "?since=now", "?before=0", "?zone=%zz"} {
+	for _, query := range []string{"?subject=x", "?action=", "?by=", "?by=a&by=b", "?after=1", "?limit=0", "?order=asc",
+		"?since=now", "?before=0", "?zone=%zz"} {
 		g.ask(t, http.MethodGet, "/v1/audit"+query, "", all...).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 }
 
 func TestExportIsShownWithoutItsAttempt(t *testing.T) {
 	t.Parallel()
-	for filter, want := range map[string]string{`{"format":"csv","attempt_id":"secret"}`: `{"format":"csv"}`, `{}`: `{}`, ``: ``, `[1]`: ``} {
+	for filter, want := range map[string]string{`{"format":"csv","attempt_id":"secret"}`: `{"format":"csv"}`, `{}`: `{}`,
+		``: ``, `[1]`: ``} {
 		if got := string(withoutAttempt([]byte(filter))); got != want {
 			t.Errorf("%s: %s, want %s", filter, got, want)
 		}
@@ -67,8 +70,10 @@ func TestExportIsShownWithoutItsAttempt(t *testing.T) {
 // FuzzDecodeAudit holds that a query is refused in words for callers, or is one that every store takes.
 func FuzzDecodeAudit(f *testing.F) {
 	for _, seed := range []string{
-		"", "zone=1&zone=2&subject=zone&subject=token&action=update&by=ann", "subject=", "action=x", "by=", "by=a&by=a", "before=0",
-		"since=2026-08-24T09:15:02Z&until=2026-08-25T09:15:02%2B02:00", "limit=1001", "key=a&zone=1", "order=desc", "before=18446744073709551615",
+		"", "zone=1&zone=2&subject=zone&subject=token&action=update&by=ann", "subject=", "action=x", "by=", "by=a&by=a",
+		"before=0",
+		"since=2026-08-24T09:15:02Z&until=2026-08-25T09:15:02%2B02:00", "limit=1001", "key=a&zone=1", "order=desc",
+		"before=18446744073709551615",
 	} {
 		f.Add(seed)
 	}
@@ -79,7 +84,8 @@ func FuzzDecodeAudit(f *testing.F) {
 			return
 		}
 		values, err := url.ParseQuery(query)
-		if err != nil || q.Validate() != nil || strings.Contains(query, "after=") && values.Has("after") || len(q.Zones) > access.MaxBoundZones {
+		if err != nil || q.Validate() != nil || strings.Contains(query, "after=") && values.Has("after") ||
+			len(q.Zones) > access.MaxBoundZones {
 			t.Fatalf("accepted %q as %+v", query, q)
 		}
 	})

@@ -121,7 +121,8 @@ func calls() []struct{ method, path, body string } {
 
 // routed returns the path of a call as its route has it.
 func routed(path string) string {
-	return strings.NewReplacer("?format=csv", "", "?limit=1", "", "/txns/1", "/txns/:id", "/webhooks/1", "/webhooks/:id", "/tokens/99", "/tokens/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
+	return strings.NewReplacer("?format=csv", "", "?limit=1", "", "/txns/1", "/txns/:id", "/webhooks/1", "/webhooks/:id",
+		"/tokens/99", "/tokens/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
 		"/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
 }
 
@@ -147,7 +148,8 @@ func TestEveryRoutesNeedsMatchTheDescription(t *testing.T) {
 		} else if !wanted.isOpen && !called[name] {
 			t.Errorf("%s is in no call of this test", name)
 		}
-		path := strings.NewReplacer(":id", "{id}", ":key", "{key}", ":override_id", "{override_id}", ":name", "{name}", "*", "{path}").
+		path := strings.NewReplacer(":id", "{id}", ":key", "{key}", ":override_id", "{override_id}", ":name", "{name}", "*",
+			"{path}").
 			Replace(route.Path)
 		scopes, _ := d.part("paths", path, method, "x-scopes")
 		if given, _ := scopes.([]any); fmt.Sprint(given) != fmt.Sprint(wanted.anyOf) {
@@ -240,7 +242,8 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 			continue
 		}
 		for _, zone := range []string{"2", "4"} { // one exists
-			p := ask(call.method, strings.Replace(call.path, "/zones/1", "/zones/"+zone, 1), call.body).refused(t, http.StatusForbidden,
+			p := ask(call.method, strings.Replace(call.path, "/zones/1", "/zones/"+zone, 1), call.body).refused(
+				t, http.StatusForbidden,
 				"missing_scope")
 			if !strings.Contains(p.Detail, "zone "+zone) || !strings.Contains(p.Detail, "shop") {
 				t.Errorf("%s: %q does not name zone %s", call.path, p.Detail, zone)
@@ -265,7 +268,8 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	if n := len(g.Txns(service.Bucket{ZoneID: 1, Key: "x"})) + len(g.Txns(service.Bucket{ZoneID: 2, Key: "x"})); n != 0 {
 		t.Errorf("%d txns of a check that was refused", n)
 	}
-	got := ask("POST", "/v1/checks", `{"checks":[{"zone_id":2,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"},{"zone_id":1}]}`)
+	got := ask("POST", "/v1/checks",
+		`{"checks":[{"zone_id":2,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"},{"zone_id":1}]}`)
 	if got.status != http.StatusOK || !strings.Contains(got.body, `"pointer":"/checks/0/zone_id"`) ||
 		!strings.Contains(got.body, "missing_scope") ||
 		len(g.Txns(service.Bucket{ZoneID: 1, Key: "y"})) != 1 || len(g.Txns(service.Bucket{ZoneID: 2, Key: "y"})) != 0 {
@@ -280,7 +284,8 @@ func TestExplanationHidesAuthorAndReasonOfOverride(t *testing.T) {
 	if _, err := g.AddOverride(t.Context(), deny, "ann"); err != nil {
 		t.Fatal(err)
 	}
-	decided, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "eve"}}}}})
+	decided, err := g.CheckAll(
+		t.Context(), service.Call{Checks: []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "eve"}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +295,8 @@ func TestExplanationHidesAuthorAndReasonOfOverride(t *testing.T) {
 	for whose, headers := range map[string][]string{"": reader, "ann": editor} {
 		got := g.ask(t, "GET", "/v1/txns/"+id+"/explanation", "", headers...)
 		if got.status != http.StatusOK || !strings.Contains(got.body, `"action":"deny"`) ||
-			!strings.Contains(got.body, `"created_by":"`+whose+`"`) || strings.Contains(got.body, "case of Bob") != (whose != "") {
+			!strings.Contains(got.body, `"created_by":"`+whose+`"`) ||
+			strings.Contains(got.body, "case of Bob") != (whose != "") {
 			t.Errorf("wants %q: %d %s", whose, got.status, got.body)
 		}
 	}
@@ -299,7 +305,8 @@ func TestExplanationHidesAuthorAndReasonOfOverride(t *testing.T) {
 func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type", "application/json")
+	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type",
+		"application/json")
 	owner := append(g.as("owner", nil, access.ScopeAdmin), "Content-Type", "application/json")
 	desk := g.as("desk", []int64{1}, access.ScopePeek)
 	others := []string{"2", "3", "4"} // in zone 2; of a check in both zones, as two txns
@@ -320,12 +327,14 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	for _, id := range others {
 		sameBut(id, g.ask(t, "POST", "/v1/txns/"+id+"/outcome", `{"outcome":"success"}`, headers...), absent)
 	}
-	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":3,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
+	got := g.ask(t, "POST", "/v1/outcomes",
+		`{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":3,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
 	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"txn_id":"1","outcome":"failure"}`) {
 		t.Errorf("reports: %s", got.body)
 	}
 	const secret = "5b0c0b3e-6f2f-4a53-9b8e-1f7f4f0a7a11"
-	g.ask(t, "POST", "/v1/check", `{"attempt_id":"`+secret+`","buckets":[{"zone_id":1,"bucket_key":"both"},{"zone_id":2,"bucket_key":"both"}]}`, owner...)
+	g.ask(t, "POST", "/v1/check", `{"attempt_id":"`+secret+
+		`","buckets":[{"zone_id":1,"bucket_key":"both"},{"zone_id":2,"bucket_key":"both"}]}`, owner...)
 	if got := g.ask(t, "GET", "/v1/zones/1/buckets/both", "", owner...); !strings.Contains(got.body, secret) {
 		t.Errorf("a peek: %s", got.body)
 	}

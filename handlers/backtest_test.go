@@ -90,7 +90,8 @@ func startBacktests(t *testing.T) *running {
 func startBacktestsBy(t *testing.T, by func(*testing.T, http.Handler) *running) *running {
 	t.Helper()
 	r := startBy(t, by, nil)
-	if _, err := r.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{}, ""); err != nil {
+	if _, err := r.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{},
+		""); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -101,14 +102,16 @@ func TestBacktestJobOutlivesItsCaller(t *testing.T) {
 	r := startBacktests(t)
 	begun := r.post(t, "/v1/zones/1/backtest", `{"rates":[3,5],"windows":[60],"since":"2026-08-17T00:00:00Z"}`)
 	var job backtest.Job
-	if err := json.Unmarshal([]byte(begun.body), &job); err != nil || begun.status != http.StatusAccepted || job.State != backtest.JobRunning {
+	if err := json.Unmarshal([]byte(begun.body), &job); err != nil || begun.status != http.StatusAccepted ||
+		job.State != backtest.JobRunning {
 		t.Fatalf("%d %s", begun.status, begun.body)
 	}
 	at := begun.header.Get("Location")
 	if at != "/v1/zones/1/backtest/"+job.ID {
 		t.Errorf("Location is %q", at)
 	}
-	if other := r.post(t, "/v1/zones/1/backtest", `{}`); other.status != http.StatusServiceUnavailable || other.header.Get("Retry-After") == "" {
+	if other := r.post(t, "/v1/zones/1/backtest", `{}`); other.status != http.StatusServiceUnavailable ||
+		other.header.Get("Retry-After") == "" {
 		t.Errorf("a second one: %d %s", other.status, other.body)
 	}
 	close(r.jobs.waits)
@@ -120,7 +123,8 @@ func TestBacktestJobOutlivesItsCaller(t *testing.T) {
 	if job.State != backtest.JobDone || job.Result == nil || len(job.Result.Proposals) != 2 {
 		t.Errorf("%+v", job)
 	}
-	for path, status := range map[string]int{"/v1/zones/1/backtest/none": http.StatusNotFound, strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound} {
+	for path, status := range map[string]int{"/v1/zones/1/backtest/none": http.StatusNotFound,
+		strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound} {
 		r.ask(t, http.MethodGet, path, "").answered(t, status)
 	}
 }
@@ -132,7 +136,8 @@ func TestABacktestCanBeCancelled(t *testing.T) {
 		at := r.post(t, "/v1/zones/1/backtest", `{}`).header.Get("Location")
 		r.ask(t, http.MethodDelete, at, "").answered(t, http.StatusOK, `"state":"cancelled"`)
 		status := http.StatusServiceUnavailable // until the instance has ended it
-		for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(20 * time.Second); status == http.StatusServiceUnavailable &&
+			time.Now().Before(deadline); {
 			time.Sleep(time.Second) // of the bubble's time
 			status = r.post(t, "/v1/zones/1/backtest", `{}`).status
 		}
@@ -146,10 +151,13 @@ func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {
 	t.Parallel()
 	r := startBacktests(t)
 	for body, status := range map[string]int{
-		`{"rates":[-1]}`: http.StatusBadRequest, `{"rates":["3"]}`: http.StatusBadRequest, `{"rate":[3]}`: http.StatusBadRequest,
+		`{"rates":[-1]}`: http.StatusBadRequest, `{"rates":["3"]}`: http.StatusBadRequest,
+		`{"rate":[3]}`:          http.StatusBadRequest,
 		`{"since":"yesterday"}`: http.StatusBadRequest, `{"since":"2999-01-01T00:00:00Z"}`: http.StatusBadRequest,
-		`{"most_rows":0}`: http.StatusBadRequest, `{"most_rows":10000001}`: http.StatusBadRequest, `{"periods":["year"]}`: http.StatusBadRequest,
-		`{"windows":[9223372036854775807]}`: http.StatusBadRequest, `{"rates":[1,2,3,4,5,6],"windows":[1,2,3,4,5,6]}`: http.StatusBadRequest, ``: http.StatusBadRequest,
+		`{"most_rows":0}`: http.StatusBadRequest, `{"most_rows":10000001}`: http.StatusBadRequest,
+		`{"periods":["year"]}`:                            http.StatusBadRequest,
+		`{"windows":[9223372036854775807]}`:               http.StatusBadRequest,
+		`{"rates":[1,2,3,4,5,6],"windows":[1,2,3,4,5,6]}`: http.StatusBadRequest, ``: http.StatusBadRequest,
 	} {
 		r.post(t, "/v1/zones/1/backtest", body).answered(t, status)
 	}
@@ -159,14 +167,17 @@ func TestABacktestThatCannotBeMadeIsRefused(t *testing.T) {
 func TestABacktestEndsAtItsBound(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
-	if _, err := m.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{}, ""); err != nil {
+	if _, err := m.PutZone(t.Context(), service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Match{},
+		""); err != nil {
 		t.Fatal(err)
 	}
 	jobs := newTestJobs(m)
 	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
 	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)), Until: service.At(time.Now())}, "ann", "ann")
-	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning && time.Now().Before(deadline); {
+	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
+		Until: service.At(time.Now())}, "ann", "ann")
+	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning &&
+		time.Now().Before(deadline); {
 		job, err = desk.Job(t.Context(), job.ID)
 	}
 	if err != nil || job.State != backtest.JobFailed || !strings.Contains(job.Fault, "longer than 1ms") {

@@ -31,9 +31,12 @@ func TestKeysInPathsArriveAsTheyAreMeant(t *testing.T) {
 	r := start(t, nil)
 	r.zones(t)
 	for path, key := range map[string]string{
-		"alice": "alice", "%61lice": "alice", "a%2Fb": "a/b", "a%2fb": "a/b", "%2F": "/", "a%20b": "a b", "a+b": "a+b", "a%2Bb": "a+b",
-		"caf%C3%A9": "café", "café": "café", "%F0%9F%94%91": "🔑", "100%25": "100%", "%2525": "%25", "a%252Fb": "a%2Fb", "%25zz": "%zz",
-		"a%2F%25b": "a/%b", "a%3Fb": "a?b", "a%23b": "a#b", "release": "release", "a%2Frelease": "a/release", "%2E%2E": "..", "..": "..",
+		"alice": "alice", "%61lice": "alice", "a%2Fb": "a/b", "a%2fb": "a/b", "%2F": "/", "a%20b": "a b", "a+b": "a+b",
+		"a%2Bb":     "a+b",
+		"caf%C3%A9": "café", "café": "café", "%F0%9F%94%91": "🔑", "100%25": "100%", "%2525": "%25", "a%252Fb": "a%2Fb",
+		"%25zz":    "%zz",
+		"a%2F%25b": "a/%b", "a%3Fb": "a?b", "a%23b": "a#b", "release": "release", "a%2Frelease": "a/release", "%2E%2E": "..",
+		"..":  "..",
 		"a;b": "a;b", "a,b": "a,b", "user@example.org": "user@example.org", ":key": ":key", "*": "*", "%7Bkey%7D": "{key}",
 		"2001:db8::1": "2001:db8::1", "2001:db8::%2F64": "2001:db8::/64", "%22": `"`, "a%5Cb": `a\b`, "%C2%A0": "\u00a0",
 		strings.Repeat("%F0%9F%94%91", 255): strings.Repeat("🔑", 255),
@@ -54,8 +57,10 @@ func TestBadKeysInPathsAreRefused(t *testing.T) {
 	r.zones(t)
 	r.SetZone(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for _, path := range []string{
-		"/1/buckets/secret%FF", "/1/buckets/secret%C3", "/1/buckets/secret%ED%A0%80", "/1/buckets/secret%00", "/1/buckets/secret%0A",
-		"/1/buckets/secret%C2%85", "/1/buckets/" + strings.Repeat("secret", 50), "/1/buckets/secret%2F%FF", "/3/buckets/secret",
+		"/1/buckets/secret%FF", "/1/buckets/secret%C3", "/1/buckets/secret%ED%A0%80", "/1/buckets/secret%00",
+		"/1/buckets/secret%0A",
+		"/1/buckets/secret%C2%85", "/1/buckets/" + strings.Repeat("secret", 50), "/1/buckets/secret%2F%FF",
+		"/3/buckets/secret",
 		"/3/buckets/203.0.113.0%2F24", "/0/buckets/secret", "/x/buckets/secret", "/2147483648/buckets/secret",
 	} {
 		for _, got := range []reply{
@@ -78,7 +83,8 @@ func TestBadKeysInPathsAreRefused(t *testing.T) {
 func TestReleaseFreesBucketAndTellsAuthorAndReason(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername}})
 	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); !d.Blocked {
 		t.Fatalf("not blocked: %+v", d)
@@ -122,8 +128,8 @@ func (blindReader) Peek(context.Context, service.Bucket) (service.Peek, error) {
 func TestPrincipalIsPrintableAndShort(t *testing.T) {
 	t.Parallel()
 	for value, accepted := range map[string]bool{
-		"dba@example.org": true, "Zoë Müller": true, "": true, strings.Repeat("é", 128): true, strings.Repeat("é", 129): false,
-		"a\tb": false, "a\u0085b": false, "a\u202eb": false, "\xff": false,
+		"dba@example.org": true, "Zoë Müller": true, "": true, strings.Repeat("é", 128): true,
+		strings.Repeat("é", 129): false, "a\tb": false, "a\u0085b": false, "a\u202eb": false, "\xff": false,
 	} {
 		who, err := principalOf(http.Header{"X-Forwarded-User": {value}})
 		if (err == nil) != accepted || accepted && who != value {
@@ -155,11 +161,13 @@ func TestReasonOfChangeGoesToStore(t *testing.T) {
 		"ticket 4711": http.StatusOK, "": http.StatusBadRequest, "a\tb": http.StatusBadRequest,
 		strings.Repeat("é", 255): http.StatusOK, strings.Repeat("é", 256): http.StatusBadRequest,
 	} {
-		got := r.ask(t, http.MethodPut, "/v1/zones/1", `{"rate":5,"window":60}`, "Content-Type", "application/json", "X-Velocity-Reason", reason)
+		got := r.ask(t, http.MethodPut, "/v1/zones/1", `{"rate":5,"window":60}`, "Content-Type", "application/json",
+			"X-Velocity-Reason", reason)
 		if got.status != status {
 			t.Errorf("%q is answered with %d, want %d", reason, got.status, status)
 		}
-		if status == http.StatusOK && !slices.ContainsFunc(r.Audits(), func(a memory.Audit) bool { return a.Reason == reason }) {
+		if status == http.StatusOK &&
+			!slices.ContainsFunc(r.Audits(), func(a memory.Audit) bool { return a.Reason == reason }) {
 			t.Errorf("%q is not recorded", reason)
 		}
 	}
@@ -173,18 +181,22 @@ func TestSeveralReleasesAreAnsweredEachByItself(t *testing.T) {
 		r.post(t, "/v1/check", bucketJSON(3, key)).decision(t)
 	}
 	const path = "/v1/zones/3/release"
-	got := r.post(t, path, `{"bucket_keys":["192.0.2.1","secret","::ffff:192.0.2.2"],"reason":"mail gateway"}`, "X-Forwarded-User", "ann")
+	got := r.post(t, path, `{"bucket_keys":["192.0.2.1","secret","::ffff:192.0.2.2"],"reason":"mail gateway"}`,
+		"X-Forwarded-User", "ann")
 	answer := read[api.Releases](t, got)
 	if len(answer.Results) != 3 {
 		t.Fatalf("got %s", got.body)
 	}
-	if first, last := answer.Results[0], answer.Results[2]; first.BucketKey != "192.0.2.1" || last.BucketKey != "192.0.2.2" {
+	if first, last := answer.Results[0], answer.Results[2]; first.BucketKey != "192.0.2.1" ||
+		last.BucketKey != "192.0.2.2" {
 		t.Errorf("released %+v and %+v", first, last)
 	}
-	if p := answer.Results[1].Problem; p == nil || p.Code != "invalid_request" || p.Pointer != "/bucket_keys/1" || strings.Contains(got.body, "secret") {
+	if p := answer.Results[1].Problem; p == nil || p.Code != "invalid_request" || p.Pointer != "/bucket_keys/1" ||
+		strings.Contains(got.body, "secret") {
 		t.Errorf("a wrong key: %s", got.body)
 	}
-	if audits := r.Audits(); len(audits) != 2 || audits[1].Key != "192.0.2.2" || audits[1].Principal != "ann" || audits[1].Reason != "mail gateway" {
+	if audits := r.Audits(); len(audits) != 2 || audits[1].Key != "192.0.2.2" || audits[1].Principal != "ann" ||
+		audits[1].Reason != "mail gateway" {
 		t.Errorf("recorded %+v", audits)
 	}
 	for _, key := range []string{"192.0.2.1", "192.0.2.2"} {

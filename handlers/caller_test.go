@@ -164,7 +164,8 @@ func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
 func TestOverrideAuthorIsCallerNotItsClaim(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	answer := g.ask(t, "POST", "/v1/zones/1/overrides", `{"bucket_key":"erin","action":"deny","reason":"x","created_by":"somebody else"}`,
+	answer := g.ask(t, "POST", "/v1/zones/1/overrides",
+		`{"bucket_key":"erin","action":"deny","reason":"x","created_by":"somebody else"}`,
 		append(g.as("helpdesk", nil, access.ScopeOverrides), "Content-Type", "application/json")...)
 	if answer.status != http.StatusCreated || !strings.Contains(answer.body, `"created_by":"helpdesk"`) {
 		t.Errorf("%d %s", answer.status, answer.body)

@@ -118,7 +118,8 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 // ofWhole returns err if a whole call may fail with it, whatever was asked in it. Any other
 // error becomes an internal fault: the caller must not see its text, unless it is in this process.
 func (s *server) ofWhole(err error) error {
-	isOfWhole := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
+	isOfWhole := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
+		errors.Is(err, service.ErrForbidden)
 	if err == nil || s.InProcess || isOfWhole {
 		return err
 	}

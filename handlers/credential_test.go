@@ -89,9 +89,10 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 			Organization: []string{"Example"},
 		}}), "", 401},
 		"registered, as an issuer": {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
-		"not verified":             {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
-		"no certificate":           {&tls.ConnectionState{}, "", 401},
-		"no TLS":                   {nil, "", 401},
+		"not verified": {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}},
+			"", 401},
+		"no certificate": {&tls.ConnectionState{}, "", 401},
+		"no TLS":         {nil, "", 401},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/zones", nil)
 		r.TLS = c.state
@@ -112,7 +113,8 @@ func FuzzCredential(f *testing.F) {
 	token := access.NewToken().Reveal()
 	for _, seed := range []string{
 		"Bearer " + token, "bearer  " + token, "Basic " + base64.StdEncoding.EncodeToString([]byte("a:"+token)),
-		"Basic " + base64.StdEncoding.EncodeToString([]byte(token)), "Bearer", "", " ", "Basic", "Basic ====", token, "Digest username=x",
+		"Basic " + base64.StdEncoding.EncodeToString([]byte(token)), "Bearer", "", " ", "Basic", "Basic ====", token,
+		"Digest username=x",
 	} {
 		f.Add(seed, "")
 		f.Add("", seed)

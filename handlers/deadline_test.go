@@ -22,8 +22,10 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	r := start(t, func(o *Options) { o.Reader, o.Retention = store, store })
 	for _, path := range []string{
 		"/v1/retention", "/v1/events",
-		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/txns/1/explanation", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
-		"/v1/zones/1/locked", "/v1/zones/1/denied.txt", "/v1/zones/1/overrides/1", "/v1/zones/1/totals", "/v1/zones/1/buckets/alice/totals",
+		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/txns/1/explanation", "/v1/attempts/a", "/v1/zones/1/buckets/alice",
+		"/v1/zones/1/overrides",
+		"/v1/zones/1/locked", "/v1/zones/1/denied.txt", "/v1/zones/1/overrides/1", "/v1/zones/1/totals",
+		"/v1/zones/1/buckets/alice/totals",
 	} {
 		asked := time.Now()
 		p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
@@ -121,13 +123,16 @@ func TestReportsOfDepartedBoundCallersAreCompleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	auth, credentials := authOf(t, store)
-	token := credentials.AddToken(access.Caller{Name: "mail", Scopes: []access.Scope{access.ScopeReport}, Zones: []int64{1}})
+	token := credentials.AddToken(
+		access.Caller{Name: "mail", Scopes: []access.Scope{access.ScopeReport}, Zones: []int64{1}})
 	handler := New(Options{Reader: store, Writer: store, Auth: auth})
-	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/attempts/one/outcome", strings.NewReader(`{"outcome":"success"}`))
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/attempts/one/outcome",
+		strings.NewReader(`{"outcome":"success"}`))
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	handler.ServeHTTP(httptest.NewRecorder(), request)
-	if txns := store.Txns(check.Buckets[0]); store.cut != nil || ctx.Err() == nil || txns[0].Outcome != service.OutcomeSuccess {
+	if txns := store.Txns(check.Buckets[0]); store.cut != nil || ctx.Err() == nil ||
+		txns[0].Outcome != service.OutcomeSuccess {
 		t.Errorf("the look-up was interrupted: %v; the txns are %+v", store.cut, txns)
 	}
 }
@@ -189,7 +194,9 @@ func (s *endingStore) ZoneTotals(ctx context.Context, _ int64, _ service.TotalsQ
 	return service.ZoneTotals{}, s.end(ctx)
 }
 
-func (s *endingStore) BucketTotals(ctx context.Context, _ service.Bucket, _ service.TotalsQuery) (service.BucketTotals, error) {
+func (s *endingStore) BucketTotals(
+	ctx context.Context, _ service.Bucket, _ service.TotalsQuery,
+) (service.BucketTotals, error) {
 	return service.BucketTotals{}, s.end(ctx)
 }
 

@@ -223,7 +223,8 @@ func jsonTypeOf(t reflect.Type) string {
 	case reflect.Int, reflect.Int64:
 		return aWholeNumber
 	case reflect.Uint64: // an api.ID
-		return "an id in decimal digits without sign, fraction or exponent, 18446744073709551615 at most, as a string or as a number"
+		return "an id in decimal digits without sign, fraction or exponent, 18446744073709551615 at most, as a string or " +
+			"as a number"
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:

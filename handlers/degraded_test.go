@@ -47,7 +47,8 @@ func TestDegradedAnswerSaysSoAndNothingUnknown(t *testing.T) {
 		if got.status != http.StatusOK || got.body != want {
 			t.Errorf("got %d %s\nwant %s", got.status, got.body, want)
 		}
-		if got.header.Get("RateLimit") != "" || got.header.Get("RateLimit-Policy") != "" || (got.header.Get("Retry-After") != "") != (zone == 2) {
+		if got.header.Get("RateLimit") != "" || got.header.Get("RateLimit-Policy") != "" ||
+			(got.header.Get("Retry-After") != "") != (zone == 2) {
 			t.Errorf("zone %d: its header is %v", zone, got.header)
 		}
 		if line := r.log.Last(t); line["degraded"] != true || line["blocked"] != (zone == 2) || line["txn_id"] != nil {
@@ -66,7 +67,8 @@ func TestDegradedAnswerSaysSoAndNothingUnknown(t *testing.T) {
 // TestLogTellsSettingBlocksFromBucketBlocks asks a zone that blocks, and one in which a bucket is full.
 func TestLogTellsSettingBlocksFromBucketBlocks(t *testing.T) {
 	t.Parallel()
-	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure", 3: "blocked, because a bucket is full"} {
+	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure",
+		3: "blocked, because a bucket is full"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFaulty(nil)
 			f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded),

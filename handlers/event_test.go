@@ -96,7 +96,8 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 	}
 	h.moved.Add(int64(time.Minute))
 	for query, want := range map[string]string{
-		"":                                  "alice bucket.released, alice bucket.lock_ended, alice bucket.locked, carol bucket.locked, bob bucket.locked, alice bucket.locked",
+		"": "alice bucket.released, alice bucket.lock_ended, alice bucket.locked, carol " +
+			"bucket.locked, bob bucket.locked, alice bucket.locked",
 		"?order=asc&limit=2":                "alice bucket.locked, bob bucket.locked",
 		"?order=asc&after=2&limit=1":        "carol bucket.locked",
 		"?before=2":                         "alice bucket.locked",
@@ -116,8 +117,8 @@ func TestEventsArePagedByTypeZoneAndKey(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"?type=", "?type=zone.*&type=", "?zone=,1", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice", "?limit=0", "?limit=1001", "?order=up", "?before=1&after=2",
-		"?blocked=true", "?zone=0", "?after=x",
+		"?type=", "?type=zone.*&type=", "?zone=,1", "?type=bucket", "?type=*", "?type=bucket.nothing", "?key=alice",
+		"?limit=0", "?limit=1001", "?order=up", "?before=1&after=2", "?blocked=true", "?zone=0", "?after=x",
 	} {
 		h.get(t, "/v1/events"+query).refused(t, http.StatusBadRequest, "invalid_request")
 	}
@@ -149,7 +150,8 @@ func TestEventsFitTheirSchemaAndAreFollowed(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := h.get(t, "/v1/events/schema"); got.body != string(api.EventSchema) || got.header.Get("Content-Type") != "application/schema+json" {
+		if got := h.get(t, "/v1/events/schema"); got.body != string(api.EventSchema) ||
+			got.header.Get("Content-Type") != "application/schema+json" {
 			t.Errorf("the schema: %d %s", got.status, got.header)
 		}
 	})
@@ -160,11 +162,13 @@ func TestBoundCallerSeesEventsOfItsZonesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		auth, credentials := authOf(t, memory.New())
 		h := startHistoricBy(t, servePiped, func(o *Options) { o.Auth = auth })
-		bound := credentials.AddToken(access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
+		bound := credentials.AddToken(
+			access.Caller{Name: "bound", Scopes: []access.Scope{access.ScopeHistory}, Zones: []int64{2}})
 		h.lockOut(t, 1, "secret")
 		h.lockOut(t, 2, "shown")
 		token := []string{"Authorization", "Bearer " + bound.Reveal()}
-		if got := h.ask(t, "GET", "/v1/events", "", token...); strings.Contains(got.body, "secret") || !strings.Contains(got.body, "shown") {
+		if got := h.ask(t, "GET", "/v1/events", "", token...); strings.Contains(got.body, "secret") ||
+			!strings.Contains(got.body, "shown") {
 			t.Errorf("got %s", got.body)
 		}
 		h.ask(t, "GET", "/v1/events?zone=1", "", token...).refused(t, http.StatusForbidden, "missing_scope")

@@ -40,7 +40,8 @@ func (l *longHistory) History(ctx context.Context, q service.HistoryQuery) (serv
 	}
 	var page service.HistoryPage
 	for i := range q.Limit {
-		t := service.Txn{ID: q.Cursor + uint64(i) + 1, Bucket: service.Bucket{ZoneID: 1, Key: strings.Repeat("é", 255)}, Attempts: 1}
+		t := service.Txn{ID: q.Cursor + uint64(i) + 1, Bucket: service.Bucket{ZoneID: 1, Key: strings.Repeat("é", 255)},
+			Attempts: 1}
 		page.Txns = append(page.Txns, t)
 	}
 	if page.Last = q.Cursor + uint64(q.Limit); l.err != nil || n < l.pages {
@@ -62,11 +63,13 @@ func TestStreamHasRequestedFormAndIsRecorded(t *testing.T) {
 	} {
 		got := h.ask(t, "GET", "/v1/txns?"+c.query, "", "Accept", c.accept, "X-Forwarded-User", "ann")
 		got.answered(t, http.StatusOK, c.last)
-		if strings.Contains(got.body, "alice") == strings.Contains(c.query, "K7") || !strings.Contains(got.header.Get("Content-Type"), c.form) {
+		if strings.Contains(got.body, "alice") == strings.Contains(c.query, "K7") ||
+			!strings.Contains(got.header.Get("Content-Type"), c.form) {
 			t.Errorf("%s %s: %v %s", c.query, c.accept, got.header, got.body)
 		}
 		audits := h.Audits()
-		if last := audits[len(audits)-1]; last.Action != "export history" || last.Principal != "ann" || last.Reason != c.form {
+		if last := audits[len(audits)-1]; last.Action != "export history" || last.Principal != "ann" ||
+			last.Reason != c.form {
 			t.Errorf("%s: recorded %+v", c.query, last)
 		}
 	}

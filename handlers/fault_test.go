@@ -88,7 +88,8 @@ func TestStrangersFillNoLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			const settings, goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+			const settings, goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+				"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings+strings.Repeat(goAway, times))
 			_, _ = io.Copy(io.Discard, conn) // until the server has read all and closes
 		},
@@ -103,7 +104,8 @@ func TestStrangersFillNoLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
+			s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnections: 1},
+				func(o *Options) { o.AccessLog = false })
 			if name == "methods" {
 				handlerstest.DialTLS(t, s.address, authority).MustAsk(t, askLive, http.StatusOK) // and stays
 			}

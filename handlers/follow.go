@@ -59,7 +59,9 @@ func (s *server) decodeFollow(x *exchange, params []string) (h historyRequest, e
 }
 
 // follow sends the items of steps as they come. form returns the id of an item, and the form in which it is sent.
-func follow[T any](s *server, x *exchange, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any)) error {
+func follow[T any](
+	s *server, x *exchange, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any),
+) error {
 	w := &stream{x: x, media: api.MediaEvents}
 	switch {
 	case x.Request().Method == http.MethodHead:
@@ -90,7 +92,9 @@ func (h *historyRequest) resume(header http.Header) (err error) {
 }
 
 // sendEvents sends the events of a follower. Its error is the last one of them, if the service is at fault.
-func sendEvents[T any](s *server, w *stream, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any)) error {
+func sendEvents[T any](
+	s *server, w *stream, steps func(context.Context) iter.Seq2[feed.Step[T], error], form func(T) (uint64, any),
+) error {
 	ctx, cancel := s.whileRunning(w.x)
 	defer cancel()
 	// It says how long to wait before asking again.

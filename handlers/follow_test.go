@@ -166,7 +166,8 @@ func TestAFollowerIsToldWhyHisStreamEnds(t *testing.T) {
 		stop()
 		stayer.next(t, `event: problem data: {"type":"about:blank","title":"Service Unavailable","status":503`)
 		stayer.ends(t)
-		h.ask(t, "GET", "/v1/txns/follow", "", "Authorization", "Bearer "+kept.Reveal()).refused(t, http.StatusServiceUnavailable, "not_ready")
+		h.ask(t, "GET", "/v1/txns/follow", "", "Authorization", "Bearer "+kept.Reveal()).refused(
+			t, http.StatusServiceUnavailable, "not_ready")
 	})
 }
 

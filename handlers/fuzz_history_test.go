@@ -16,9 +16,12 @@ import (
 // that lets no type pass but those that it names, and that says the same when it is written anew.
 func FuzzDecodeEvents(f *testing.F) {
 	for _, seed := range []string{
-		"", "type=bucket.*&type=zone.created&zone=1&zone=2", "type=*", "type=.*", "type=bucket.", "type=", "type=bucket.locked%00", "type=Bucket.*",
-		"zone=1&key=%C3%A9&order=asc&limit=1", "key=a", "zone=1&zone=2&key=a", "after=18446744073709551615", "before=18446744073709551615",
-		"before=0", "blocked=true", "limit=1001", "type=zone.*&type=zone.*", "type=bucket.%2A", "attempt_id=x", "since=2026-08-24T09:15:02Z",
+		"", "type=bucket.*&type=zone.created&zone=1&zone=2", "type=*", "type=.*", "type=bucket.", "type=",
+		"type=bucket.locked%00", "type=Bucket.*",
+		"zone=1&key=%C3%A9&order=asc&limit=1", "key=a", "zone=1&zone=2&key=a", "after=18446744073709551615",
+		"before=18446744073709551615",
+		"before=0", "blocked=true", "limit=1001", "type=zone.*&type=zone.*", "type=bucket.%2A", "attempt_id=x",
+		"since=2026-08-24T09:15:02Z",
 	} {
 		f.Add(seed)
 	}
@@ -35,7 +38,8 @@ func FuzzDecodeEvents(f *testing.F) {
 		values := mustReadTheSame(t, query, eventPageParams(), h)
 		for _, of := range event.Types() {
 			subject, _, _ := strings.Cut(string(of), ".")
-			isAsked := len(values[paramType]) == 0 || slices.Contains(values[paramType], string(of)) || slices.Contains(values[paramType], subject+".*")
+			isAsked := len(values[paramType]) == 0 || slices.Contains(values[paramType], string(of)) ||
+				slices.Contains(values[paramType], subject+".*")
 			e := event.Event{Type: of}
 			if len(q.Zones) == 1 {
 				e.Bucket.ZoneID = q.Zones[0]
@@ -54,9 +58,12 @@ func FuzzDecodeEvents(f *testing.F) {
 // the same when it is written anew.
 func FuzzDecodeHistory(f *testing.F) {
 	for _, seed := range []string{
-		"", "zone=1&zone=2&blocked=true&outcome=none", "zone=1&key=%C3%A9&key=a%20b&would_block=false&attempt_id=7f3c", "key=a", "zone=0",
-		"since=2026-08-24T09:15:02Z&until=2026-08-25T00:00:00.5%2B01:00&order=asc&after=18446744073709551615&limit=1000", "before=0",
-		"before=1&after=1", "order=desc&after=1", "format=csv&format=csv", "limit=1e3", "a;b=%zz", "since=0001-01-01T00:00:00Z", "&&=&", "%00=1",
+		"", "zone=1&zone=2&blocked=true&outcome=none", "zone=1&key=%C3%A9&key=a%20b&would_block=false&attempt_id=7f3c",
+		"key=a", "zone=0",
+		"since=2026-08-24T09:15:02Z&until=2026-08-25T00:00:00.5%2B01:00&order=asc&after=18446744073709551615&limit=1000",
+		"before=0",
+		"before=1&after=1", "order=desc&after=1", "format=csv&format=csv", "limit=1e3", "a;b=%zz",
+		"since=0001-01-01T00:00:00Z", "&&=&", "%00=1",
 	} {
 		f.Add(seed, "18446744073709551615")
 		f.Add(seed, "-1")
@@ -94,8 +101,10 @@ func mustReadTheSame(t *testing.T, query string, params []string, h historyReque
 
 func FuzzTotalsQuery(f *testing.F) {
 	for _, seed := range []string{
-		"", "by=day", "since=2026-08-24T09:00:00Z&until=2026-08-24T09:15:00%2B02:00&by=hour", "since=", "since=now", "by=day&by=hour",
-		"since=2026-08-24T09:00:00Z&since=2026-08-24T09:00:00Z", "until=9999-12-31T23:59:59.999999999-23:59", "since=0000-01-01T00:00:00Z", "%zz", "a;b",
+		"", "by=day", "since=2026-08-24T09:00:00Z&until=2026-08-24T09:15:00%2B02:00&by=hour", "since=", "since=now",
+		"by=day&by=hour",
+		"since=2026-08-24T09:00:00Z&since=2026-08-24T09:00:00Z", "until=9999-12-31T23:59:59.999999999-23:59",
+		"since=0000-01-01T00:00:00Z", "%zz", "a;b",
 	} {
 		f.Add(seed)
 	}

@@ -19,8 +19,8 @@ import (
 func FuzzDecodeChecks(f *testing.F) {
 	for _, seed := range []string{
 		`{"zone_id":1,"bucket_key":"1_42"}`, " {\t\"bucket_key\" : \"é\",\r\n\"attempt_id\":\"7f 3c\",\"zone_id\":0} ",
-		`{"zone_id":999999999999999999,"bucket_key":"","attempt_id":""}`, `{"zone_id":01,"bucket_key":"x"}`, `{"zone_id":-1,"bucket_key":"x"}`,
-		`{"attempt_id":"a","zone_id":1,"bucket_key":"x","attempt_id":"a"}`,
+		`{"zone_id":999999999999999999,"bucket_key":"","attempt_id":""}`, `{"zone_id":01,"bucket_key":"x"}`,
+		`{"zone_id":-1,"bucket_key":"x"}`, `{"attempt_id":"a","zone_id":1,"bucket_key":"x","attempt_id":"a"}`,
 		`{"zone_id":1,"bucket_key":"x","buckets":[{"zone_id":1,"bucket_key":"x"}]}`,
 		`{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"203.0.113.9"}]}`,
 		`{"zone_id":1,"bucket_key":"\ud83d\udd11"}`, `{"zone_id":1,"bucket_key":"\ud800"}`,
@@ -28,7 +28,8 @@ func FuzzDecodeChecks(f *testing.F) {
 		`{"zone_id":1e400}`, `{"buckets":null}`, `null`, ` {} `, `{}{}`, ``,
 		`{"checks":[{"zone_id":1,"bucket_key":"1_42"},{"buckets":[{"zone_id":1,"bucket_key":"a"}]},{}]}`,
 		`{"checks":[` + strings.Repeat("{},", 1000) + `{}]}`,
-		`{"checks":null}`, `{"checks":[null]}`, `{"checks":[{}],"checks":[]}`, `{"checks":[{},]}`, `{"checks":{}}`, `{"checks":[`,
+		`{"checks":null}`, `{"checks":[null]}`, `{"checks":[{}],"checks":[]}`, `{"checks":[{},]}`, `{"checks":{}}`,
+		`{"checks":[`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -49,7 +50,9 @@ func FuzzDecodeChecks(f *testing.F) {
 }
 
 // readStrictly has a body read, and the standard library read an accepted one, too. A refusal must be fit for callers.
-func readStrictly[T any](t *testing.T, body []byte, read func(*jsontext.Decoder) (T, error), lenient any) (asked T, ok bool) {
+func readStrictly[T any](
+	t *testing.T, body []byte, read func(*jsontext.Decoder) (T, error), lenient any,
+) (asked T, ok bool) {
 	t.Helper()
 	var found T
 	if err := new(tokenReaders).read(body, func(in *jsontext.Decoder) (err error) {
@@ -136,7 +139,8 @@ func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder decoder,
 func mustBeFitForCallers(t *testing.T, err error) {
 	t.Helper()
 	p := problemOf(err)
-	if !errors.Is(err, service.ErrInvalid) || p.Code != "invalid_request" || p.Detail == "" || !utf8.ValidString(p.Detail) {
+	if !errors.Is(err, service.ErrInvalid) || p.Code != "invalid_request" || p.Detail == "" ||
+		!utf8.ValidString(p.Detail) {
 		t.Fatalf("refused with %v, %+v", err, p)
 	}
 }

@@ -20,7 +20,8 @@ func FuzzDecodeReports(f *testing.F) {
 		`{"reports":[{"txn_id":981,"outcome":"success"},{"txn_id":7,"outcome":"failure"}]}`, `{"reports":[{}]}`,
 		`{"reports":[{"txn_id":18446744073709551615,"outcome":""}]}`, `{"reports":[{"txn_id":-1}]}`, `{"reports":[null]}`,
 		`{"reports":[{"txn_id":"981","outcome":"success"},{"txn_id":"7","outcome":"failure"}]}`,
-		`{"reports":[{"txn_id":"\u0031"}]}`, `{"reports":[{"txn_id":"1e3"}]}`, `{"reports":[{"txn_id":""}]}`, `{"reports":[{"txn_id":{}}]}`,
+		`{"reports":[{"txn_id":"\u0031"}]}`, `{"reports":[{"txn_id":"1e3"}]}`, `{"reports":[{"txn_id":""}]}`,
+		`{"reports":[{"txn_id":{}}]}`,
 		`{"reports":[` + strings.Repeat("{},", 1000) + `{}]}`, `{"reports":{}}`, `{"reports":[`, `{}`,
 		`{"reports":[{"attempt_id":"a b","outcome":"success"},{"attempt_id":"","outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`,
 		`{"reports":[{"attempt_id":"a","txn_id":1,"outcome":"success"}]}`,
@@ -59,7 +60,8 @@ func FuzzDecodeReports(f *testing.F) {
 
 func FuzzDecodeZone(f *testing.F) {
 	for _, seed := range []string{
-		`{"rate":5,"window":60}`, `{"description":"é","rate":0,"window":31622400,"mode":"off","counts":"failures","reserve_ttl":1}`,
+		`{"rate":5,"window":60}`,
+		`{"description":"é","rate":0,"window":31622400,"mode":"off","counts":"failures","reserve_ttl":1}`,
 		`{"rate":5,"window":60,"lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"reset_on_success":true}`,
 		`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":24,"ipv6_prefix":48}`, `{"rate":5,"window":18446744074}`,
 		`{"rate":5,"window":60,"lockout_factor":1e400}`, `{"rate":-0,"window":60}`, `{"id":1}`, `{}`,
@@ -88,7 +90,8 @@ func FuzzDecodeZone(f *testing.F) {
 
 func FuzzDecodeOverride(f *testing.F) {
 	for _, seed := range []string{
-		`{"bucket_key":"alice","action":"allow"}`, `{"prefix":"203.0.113.0/24","action":"deny","expires_at":"2099-09-01T02:00:00.5+02:00"}`,
+		`{"bucket_key":"alice","action":"allow"}`,
+		`{"prefix":"203.0.113.0/24","action":"deny","expires_at":"2099-09-01T02:00:00.5+02:00"}`,
 		`{"bucket_key":"203.0.113.7","action":"limit","rate":5,"window":60,"reason":"é","created_by":"x"}`,
 		`{"prefix":"::ffff:1.2.3.0/120","action":"deny"}`,
 		`{"prefix":"1.2.3.4/8","action":"deny"}`, `{"action":"limit"}`, `{}`,
@@ -142,7 +145,8 @@ func FuzzAttemptID(f *testing.F) {
 		if id == "" || check.Validate() != nil || inBody != "" && inBody != id {
 			t.Fatalf("%q and %q were taken for %q", header, inBody, id)
 		}
-		if again, err := attemptID(http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}},
+		if again,
+			err := attemptID(http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}},
 			id); err != nil || again != id {
 			t.Fatalf("%q came back as %q, %v", id, again, err)
 		}

@@ -94,7 +94,8 @@ func (s *server) gateOf(x *exchange) (gate.Gate, error) {
 			return named, nil
 		}
 	}
-	return gate.Gate{}, &requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
+	return gate.Gate{},
+		&requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
 }
 
 // gateRequest returns the request of a gateway as package gate reads it.
@@ -119,7 +120,8 @@ func readGateBody(x *exchange) ([]byte, error) {
 	var text bytes.Buffer
 	_, err := text.ReadFrom(http.MaxBytesReader(x.Response().Writer, r.Body, gate.MaxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody)}
+		return nil,
+			&requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody)}
 	}
 	return text.Bytes(), bodyError(err)
 }
@@ -200,8 +202,9 @@ func atGate(err error) error {
 }
 
 // gateStranger is for the log, too: nobody is limited and nobody logs in until the gateway has its credential.
-const gateStranger = "The gateway has not proved who it is. Let it send a token of the scope check in X-API-Key, or a registered client " +
-	"certificate; Authorization is the end user's. If it has sent one of them, that is unknown, revoked or expired."
+const gateStranger = "The gateway has not proved who it is. Let it send a token of the scope check in X-API-Key, or " +
+	"a registered client certificate; Authorization is the end user's. If it has sent one of them, that is unknown, " +
+	"revoked or expired."
 
 func (e *gateError) Error() string {
 	if errors.Is(e.cause, access.ErrUnauthenticated) {

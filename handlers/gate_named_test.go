@@ -44,8 +44,10 @@ func TestNamedGateTakesItsKeysFromRequest(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	for i, want := range []int{204, 204, 429} {
-		got := r.ask(t, http.MethodPost, "/gate/login", "username=al%69ce&password=secret", "Content-Type", "application/x-www-form-urlencoded",
-			"X-Request-Id", fmt.Sprint("id", i), "X-Forwarded-For", "198.51.100.7", "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
+		got := r.ask(t, http.MethodPost, "/gate/login", "username=al%69ce&password=secret", "Content-Type",
+			"application/x-www-form-urlencoded",
+			"X-Request-Id", fmt.Sprint("id", i), "X-Forwarded-For", "198.51.100.7", "Origin", "https://app.example",
+			"Sec-Fetch-Site", "cross-site")
 		if got.status != want || got.header.Get("X-Velocity-Attempt-Id") != fmt.Sprint("id", i) {
 			t.Errorf("attempt %d: %d %v, want %d", i, got.status, got.header, want)
 		}
@@ -55,13 +57,16 @@ func TestNamedGateTakesItsKeysFromRequest(t *testing.T) {
 			t.Errorf("%v has %d, %v", bucket, peek.Velocity, err)
 		}
 	}
-	for i, path := range []string{"/gate/envoy", "/gate/envoy/", "/gate/envoy/app/login?deny=429&x=%zz", "/gate/envoy/a//b/%2e%2e/c"} {
+	for i, path := range []string{"/gate/envoy", "/gate/envoy/", "/gate/envoy/app/login?deny=429&x=%zz",
+		"/gate/envoy/a//b/%2e%2e/c"} {
 		got := r.ask(t, http.MethodGet, path, "", "Authorization", "Basic Ym9iOnNlY3JldA==")
-		if want := []int{200, 200, 403, 403}[i]; got.status != want || got.status == 200 && got.header.Get("Content-Length") != "0" {
+		if want := []int{200, 200, 403, 403}[i]; got.status != want || got.status == 200 &&
+			got.header.Get("Content-Length") != "0" {
 			t.Errorf("%s: %d %v, want %d", path, got.status, got.header, want)
 		}
 	}
-	if text := r.log.String(); strings.Contains(text, "secret") || strings.Contains(text, "Ym9i") || strings.Contains(text, "alice") ||
+	if text := r.log.String(); strings.Contains(text, "secret") || strings.Contains(text, "Ym9i") ||
+		strings.Contains(text, "alice") ||
 		!strings.Contains(text, `"route":"/gate/:name/*"`) {
 		t.Errorf("logged %s", text)
 	}
@@ -84,7 +89,8 @@ func TestWrongRequestsAtNamedGatesAre400(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.path, p.Detail, c.text)
 		}
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/gate/login", io.MultiReader(strings.NewReader(long)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"/gate/login",
+		io.MultiReader(strings.NewReader(long)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +103,16 @@ func TestUndecidedNamedGateAnswersAsItsFileSays(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []error{service.ErrBusy, service.ErrUndecided, service.ErrForbidden} {
 		r := start(t, func(o *Options) {
-			o.Limiter = service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, fault }),
+			o.Limiter = service.NewLimiter(
+				storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, fault }),
 				service.LimiterOptions{Timeout: time.Minute})
 			o.Gates = namedGates(t)
 		})
 		for name, want := range map[string]int{"open": http.StatusNoContent, "shut": http.StatusForbidden} {
 			before := len(r.log.String())
 			got := r.ask(t, http.MethodGet, "/gate/"+name, "", "X-User", "alice")
-			if got.status != want || got.header.Get("X-Velocity-Txn-Id") != "" || (got.header.Get("Retry-After") != "") != (name == "shut") {
+			if got.status != want || got.header.Get("X-Velocity-Txn-Id") != "" ||
+				(got.header.Get("Retry-After") != "") != (name == "shut") {
 				t.Errorf("%v, %s: %d %v, want %d", fault, name, got.status, got.header, want)
 			}
 			if text := r.log.String()[before:]; !strings.Contains(text, `"code":"`) {
@@ -140,7 +148,8 @@ func TestGatewayReportsByAttemptIDOfItsCheck(t *testing.T) {
 		if got := ask("/gate/login", form, "X-Request-Id", id); got.status != http.StatusNoContent {
 			t.Fatalf("login %d: %d %s", i, got.status, got.body)
 		}
-		if got := ask("/gate/login/outcome?outcome=success", "", "X-Request-Id", id); got.status != http.StatusNoContent || got.body != "" {
+		if got := ask("/gate/login/outcome?outcome=success", "", "X-Request-Id", id); got.status != http.StatusNoContent ||
+			got.body != "" {
 			t.Errorf("report %d: %d %s", i, got.status, got.body)
 		}
 	}
@@ -157,7 +166,8 @@ func TestGatewayReportsByAttemptIDOfItsCheck(t *testing.T) {
 		{"/gate/login/outcome?outcome=success&outcome=failure", []string{"X-Request-Id", "id0"}, "once"},
 		{"/gate/envoy/outcome?outcome=success", nil, "takes no attempt id"},
 	} {
-		if p := ask(c.path, "", c.headers...).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, c.text) {
+		if p := ask(c.path, "", c.headers...).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(
+			p.Detail, c.text) {
 			t.Errorf("%s: %s, want %s", c.path, p.Detail, c.text)
 		}
 	}
@@ -171,6 +181,7 @@ func TestGatewayReportNeedsScopeInAPIKey(t *testing.T) {
 	for want, token := range map[int][]string{http.StatusNotFound: report, http.StatusForbidden: check} {
 		key := []string{"X-API-Key", strings.TrimPrefix(token[1], "Bearer ")}
 		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", key...).answered(t, want)
-		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", token...).refused(t, http.StatusUnauthorized, "unauthenticated")
+		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", token...).refused(t, http.StatusUnauthorized,
+			"unauthenticated")
 	}
 }

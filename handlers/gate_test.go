@@ -51,7 +51,8 @@ func TestAGateAnswersByTheStatusAlone(t *testing.T) {
 			}
 			if got.status != want || got.body != text || (got.header.Get("Retry-After") != "") != (i == 2) ||
 				got.header.Get("X-Velocity-Txn-Id") == "" || got.header.Get("X-Velocity-Attempt-Id") != "" ||
-				got.header.Get("RateLimit") == "" || got.header.Get("Cache-Control") != "no-store" || got.header.Get("WWW-Authenticate") != "" {
+				got.header.Get("RateLimit") == "" || got.header.Get("Cache-Control") != "no-store" ||
+				got.header.Get("WWW-Authenticate") != "" {
 				t.Errorf("%s, attempt %d: %d %v %q", c.path, i, got.status, got.header, got.body)
 			}
 		}
@@ -62,7 +63,8 @@ func TestAGateAnswersAnyMethodWithAnyBody(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
-	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "MKCOL", "anything"} {
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND",
+		"MKCOL", "anything"} {
 		body, headers := "", ofAlice()
 		if method != http.MethodHead && method != http.MethodTrace {
 			body, headers = strings.Repeat("x", 1<<10), append(headers, "Content-Type", "none")
@@ -79,10 +81,11 @@ func TestAGateAnswersHTTP10AndChunkedBodies(t *testing.T) {
 	r := startGate(t, nil)
 	for name, request := range map[string]string{
 		"HTTP/1.0": "GET /v1/gate?zone=1&key=a HTTP/1.0\r\nConnection: close\r\n\r\n",
-		"chunked": "POST /v1/gate?zone=1&key=b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: none\r\nTransfer-Encoding: chunked\r\n" +
-			"Connection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-		"an end user's request, as nginx passes it on": "GET /v1/gate?zone=1&key=c HTTP/1.0\r\nHost: velocityd\r\nConnection: close\r\n" +
-			"Authorization: Basic YTpi\r\nCookie: a=b\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n",
+		"chunked": "POST /v1/gate?zone=1&key=b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: none\r\nTransfer-Encoding: " +
+			"chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"an end user's request, as nginx passes it on": "GET /v1/gate?zone=1&key=c HTTP/1.0\r\nHost: " +
+			"velocityd\r\nConnection: close\r\nAuthorization: Basic YTpi\r\nCookie: a=b\r\nContent-Type: " +
+			"application/x-www-form-urlencoded\r\n\r\n",
 	} {
 		if !handlerstest.Dial(t, strings.TrimPrefix(r.url, "http://")).MustAsk(t, request, http.StatusNoContent).Closes {
 			t.Errorf("%s: the connection is kept", name)
@@ -97,7 +100,8 @@ func TestEndUserHeadersNeverChangeQuestionInAddress(t *testing.T) {
 	for _, want := range []int{204, 204, 403} {
 		r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice", "", forged...).answered(t, want)
 	}
-	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=victim", ""); got.status != 204 || got.header.Get("RateLimit") != `"2";r=1` {
+	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=victim", ""); got.status != 204 ||
+		got.header.Get("RateLimit") != `"2";r=1` {
 		t.Errorf("the victim's bucket: %d %v", got.status, got.header)
 	}
 }
@@ -118,7 +122,8 @@ func TestHeaderAttemptIDCountsOnlyIfAddressAllows(t *testing.T) {
 			t.Errorf("again: %d %v, first %v", again.status, again.header, first.header)
 		}
 	}
-	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice&attempt=one", ""); got.header.Get("X-Velocity-Attempt-Id") != "one" {
+	if got := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=alice&attempt=one", ""); got.header.Get(
+		"X-Velocity-Attempt-Id") != "one" {
 		t.Errorf("in the address: %d %v", got.status, got.header)
 	}
 	r.ask(t, http.MethodGet, "/v1/gate?zone=2&key=alice&attempt=one", "").refused(t, http.StatusBadRequest, "conflict")
@@ -156,7 +161,8 @@ func TestEachGatewayErrorIs400WithText(t *testing.T) {
 			t.Errorf("%s: %q %q, want %q", c.query, p.Detail, p.Pointer, c.text)
 		}
 	}
-	if text := r.log.String(); strings.Contains(text, "secret") || !strings.Contains(text, `"level":"WARN","msg":"request refused"`) {
+	if text := r.log.String(); strings.Contains(text, "secret") ||
+		!strings.Contains(text, `"level":"WARN","msg":"request refused"`) {
 		t.Errorf("logged %s", text)
 	}
 }
@@ -168,7 +174,8 @@ func TestGatewayUsesAPIKeyAndWrongIs400(t *testing.T) {
 	key := func(name string, zones []int64, scopes ...access.Scope) []string {
 		return []string{"X-API-Key", strings.TrimPrefix(g.as(name, zones, scopes...)[1], "Bearer ")}
 	}
-	all, bound, other := key("all", nil, access.ScopeCheck), key("bound", []int64{2}, access.ScopeCheck), key("other", nil, access.ScopeReport)
+	all, bound, other := key("all", nil, access.ScopeCheck), key("bound", []int64{2}, access.ScopeCheck),
+		key("other", nil, access.ScopeReport)
 	inAuthorization := g.as("login", nil, access.ScopeCheck)
 	logged := map[string]bool{}
 	endUser := []string{"Authorization", "Basic c2VjcmV0OnNlY3JldA=="}
@@ -198,7 +205,8 @@ func TestGatewayUsesAPIKeyAndWrongIs400(t *testing.T) {
 			continue
 		}
 		p := got.refused(t, http.StatusBadRequest, c.code)
-		if got.header.Get("WWW-Authenticate") != "" || c.code == "unauthenticated" && !strings.Contains(p.Detail, "The gateway has not proved") {
+		if got.header.Get("WWW-Authenticate") != "" || c.code == "unauthenticated" &&
+			!strings.Contains(p.Detail, "The gateway has not proved") {
 			t.Errorf("%s: %v %s", c.name, got.header, p.Detail)
 		}
 		if !logged[c.code] && !strings.Contains(text, `"level":"WARN","msg":"request refused"`) { // the same one is a line a second
@@ -227,7 +235,8 @@ func TestAGateCountsTheClientBehindTrustedProxies(t *testing.T) {
 		}
 	}
 	r := startGate(t, nil)
-	p := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=@client", "", "X-Forwarded-For", "198.51.100.7", "Forwarded", "for=198.51.100.8").
+	p := r.ask(t, http.MethodGet, "/v1/gate?zone=1&key=@client", "", "X-Forwarded-For", "198.51.100.7", "Forwarded",
+		"for=198.51.100.8").
 		refused(t, http.StatusBadRequest, "invalid_request")
 	if !strings.Contains(p.Detail, "lead to different addresses") {
 		t.Errorf("the answer is %s", p.Detail)
@@ -264,16 +273,19 @@ func TestWebPagesCannotAskAGate(t *testing.T) {
 		header              map[string]string
 		refused             bool
 	}{
-		"a picture of a page":                  {"GET", "?zone=1&key=alice", "", map[string]string{"Sec-Fetch-Site": "cross-site"}, true},
-		"a form of a page":                     {"POST", "?zone=1&key=alice", "", foreign, true},
-		"its preflight":                        {"OPTIONS", "?zone=1&key=alice", "", with("Access-Control-Request-Headers", "x-velocity-zone"), true},
-		"a page of a name that was rebound":    {"GET", "", "evil.example:8080", with("X-Velocity-Zone", "1"), true},
-		"a gateway that sends the headers":     {"GET", "", "", with("X-Velocity-Zone", "1"), false},
-		"a gateway that sends the client":      {"GET", "?zone=1&key=alice", "", with("X-Forwarded-For", "192.0.2.1"), false},
-		"a gateway that sends it by RFC 7239":  {"GET", "?zone=1&key=alice", "", with("Forwarded", "for=192.0.2.1"), false},
-		"a gateway with a key":                 {"GET", "?zone=1&key=alice", "", with("X-API-Key", "x"), false},
-		"a gateway that passes on a good name": {"GET", "?zone=1&key=alice", "login.example.org", with("X-Forwarded-For", "192.0.2.1"), false},
-		"no browser":                           {"GET", "?zone=1&key=alice", "", nil, false},
+		"a picture of a page": {"GET", "?zone=1&key=alice", "",
+			map[string]string{"Sec-Fetch-Site": "cross-site"}, true},
+		"a form of a page": {"POST", "?zone=1&key=alice", "", foreign, true},
+		"its preflight": {"OPTIONS", "?zone=1&key=alice", "",
+			with("Access-Control-Request-Headers", "x-velocity-zone"), true},
+		"a page of a name that was rebound":   {"GET", "", "evil.example:8080", with("X-Velocity-Zone", "1"), true},
+		"a gateway that sends the headers":    {"GET", "", "", with("X-Velocity-Zone", "1"), false},
+		"a gateway that sends the client":     {"GET", "?zone=1&key=alice", "", with("X-Forwarded-For", "192.0.2.1"), false},
+		"a gateway that sends it by RFC 7239": {"GET", "?zone=1&key=alice", "", with("Forwarded", "for=192.0.2.1"), false},
+		"a gateway with a key":                {"GET", "?zone=1&key=alice", "", with("X-API-Key", "x"), false},
+		"a gateway that passes on a good name": {"GET", "?zone=1&key=alice", "login.example.org",
+			with("X-Forwarded-For", "192.0.2.1"), false},
+		"no browser": {"GET", "?zone=1&key=alice", "", nil, false},
 	} {
 		if _, ok := c.header["X-Velocity-Zone"]; ok {
 			c.header["X-Velocity-Key"] = "alice"
@@ -293,7 +305,8 @@ func TestGatewayWithTokenPassesOnAnyHost(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	key := strings.TrimPrefix(g.as("all", nil, access.ScopeCheck)[1], "Bearer ")
-	got := g.askAs(t, http.MethodGet, "/v1/gate?zone=1&key="+url.QueryEscape("a b"), "login.example.org", map[string]string{"X-API-Key": key})
+	got := g.askAs(t, http.MethodGet, "/v1/gate?zone=1&key="+url.QueryEscape("a b"), "login.example.org",
+		map[string]string{"X-API-Key": key})
 	if got.status != http.StatusNoContent {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -209,10 +209,12 @@ func newServer(o Options) *server {
 		Options: o, name: rand.Text()[:nameLength], faults: admission.FaultLog{Logger: o.Logger},
 		needs: map[endpoint]need{}, doors: map[string]bool{},
 		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
-		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause), eventFeed: feed.OfEvents(o.Reader, followPause),
-		exports: service.NewHalves[string](mostExports, "exports"), follows: service.NewHalves[string](mostFollowers, "followers"),
-		scrapes: service.NewHalves[string](mostScrapes, "answers with metrics"),
-		reports: service.NewHalves[string](mostReports, "reports"),
+		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
+		eventFeed: feed.OfEvents(o.Reader, followPause),
+		exports:   service.NewHalves[string](mostExports, "exports"),
+		follows:   service.NewHalves[string](mostFollowers, "followers"),
+		scrapes:   service.NewHalves[string](mostScrapes, "answers with metrics"),
+		reports:   service.NewHalves[string](mostReports, "reports"),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
 	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
@@ -373,7 +375,9 @@ func (s *server) changeAs(x *exchange, carryOut func(ctx context.Context, princi
 }
 
 // remove answers with status 204 once carryOut has removed something. texts are as those of replaceText.
-func (s *server) remove(x *exchange, texts map[error]string, carryOut func(ctx context.Context, principal string) error) error {
+func (s *server) remove(
+	x *exchange, texts map[error]string, carryOut func(ctx context.Context, principal string) error,
+) error {
 	if err := s.changeAs(x, carryOut); err != nil {
 		return replaceText(err, texts)
 	}

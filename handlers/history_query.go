@@ -52,7 +52,8 @@ func filterParams() []string {
 }
 
 func listParams() []string {
-	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat, paramOthers)
+	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat,
+		paramOthers)
 }
 
 func followParams() []string { return append(filterParams(), paramAfter) }
@@ -90,8 +91,9 @@ func (h *historyRequest) setZones(given []string) error {
 	for _, text := range given {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || id < 1 || id > service.MaxZoneID || len(given) > access.MaxBoundZones {
-			return invalid(fmt.Sprintf("zone must be the id of a zone, 1 to %d, and may be given up to %d times.", service.MaxZoneID,
-				access.MaxBoundZones))
+			return invalid(
+				fmt.Sprintf("zone must be the id of a zone, 1 to %d, and may be given up to %d times.", service.MaxZoneID,
+					access.MaxBoundZones))
 		}
 		h.Zones = append(h.Zones, id)
 	}
@@ -206,7 +208,8 @@ func outcomeNamed(name string) (*service.Outcome, error) {
 func bound(name, text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok || at.IsZero() {
-		return time.Time{}, invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
+		return time.Time{},
+			invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
 	}
 	return at, nil
 }

@@ -48,7 +48,8 @@ func startHistoricBy(t *testing.T, by func(*testing.T, http.Handler) *running, c
 func (h historic) record(t *testing.T, zone int64, keys ...string) {
 	t.Helper()
 	for i, key := range keys {
-		check := service.Check{AttemptID: fmt.Sprintf("%d %d %d", h.moved.Load()/int64(time.Minute), zone, i), Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
+		check := service.Check{AttemptID: fmt.Sprintf("%d %d %d", h.moved.Load()/int64(time.Minute), zone, i),
+			Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
 		if _, err := h.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
 			t.Fatal(err)
 		}
@@ -75,20 +76,26 @@ func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 	t.Parallel()
 	h := startHistoric(t)
 	for query, about := range map[string]string{
-		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone", "zone=1&zone=": "zone", "zone=1&key=a&key=": "key", "key=a": "one zone",
+		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone",
+		"zone=1&zone=": "zone", "zone=1&key=a&key=": "key", "key=a": "one zone",
 		"zone=1&zone=2&key=a": "one zone", "zone=1&key=": "key", "zone=1&key=%00": "control", "zone=1&key=%ff": "UTF-8",
-		"blocked=1": "true or false", "blocked=true&blocked=true": "once", "would_block=": "true or false", "outcome=": "outcome",
+		"blocked=1": "true or false", "blocked=true&blocked=true": "once", "would_block=": "true or false",
+		"outcome=":        "outcome",
 		"outcome=blocked": "outcome", "attempt_id=": "attempt_id", "attempt_id=%C3%A9": "attempt_id", "since=2h": "RFC 3339",
-		"until=2026-08-24": "RFC 3339", "since=2026-08-24T09:15:02+01:00": "%2B", "since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00Z": "until",
-		"order=up": "desc", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "before=0": "before", "before=-1": "before",
-		"after=18446744073709551616": "after", "before=1&order=asc": "before", "after=1&order=desc": "after", "before=1&after=1": "before",
-		"format=xml": "format", "format=csv&limit=5": "limit", "%zz": "percent",
+		"until=2026-08-24": "RFC 3339", "since=2026-08-24T09:15:02+01:00": "%2B",
+		"since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00Z": "until",
+		"order=up": "desc", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "before=0": "before",
+		"before=-1":                  "before",
+		"after=18446744073709551616": "after", "before=1&order=asc": "before", "after=1&order=desc": "after",
+		"before=1&after=1": "before", "format=xml": "format", "format=csv&limit=5": "limit", "%zz": "percent",
 	} {
-		if p := h.get(t, "/v1/txns?"+query).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, about) {
+		if p := h.get(t, "/v1/txns?"+query).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(
+			p.Detail, about) {
 			t.Errorf("%s: %q says nothing about %s", query, p.Detail, about)
 		}
 	}
-	for _, query := range []string{"since=2026-01-01T00:00:00Z", "order=asc", "limit=1", "before=1", "format=csv", "after=x"} {
+	for _, query := range []string{"since=2026-01-01T00:00:00Z", "order=asc", "limit=1", "before=1", "format=csv",
+		"after=x"} {
 		h.get(t, "/v1/txns/follow?"+query).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 	for _, id := range []string{"", "x", "-1", "18446744073709551616", "1 "} {
@@ -108,14 +115,16 @@ func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {
 	if keysOf(got.Txns) != "c b a" || got.Txns[1].ZoneID != 1 || got.Txns[2].ZoneID != 1 || got.Txns[0].AttemptID != "" {
 		t.Errorf("he sees %+v", got.Txns)
 	}
-	for _, path := range []string{"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv", "/v1/txns/follow?zone=2"} {
+	for _, path := range []string{"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv",
+		"/v1/txns/follow?zone=2"} {
 		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
 	}
 	whole := g.ask(t, "GET", "/v1/txns", "", unbound...).page(t)
 	if len(whole.Txns) != 5 || whole.Txns[0].AttemptID == "" {
 		t.Errorf("an unbound caller sees %+v", whole.Txns)
 	}
-	if got := g.ask(t, "GET", "/v1/txns?attempt_id=known", "", headers...).page(t); len(got.Txns) != 1 || got.Txns[0].AttemptID == "" {
+	if got := g.ask(t, "GET", "/v1/txns?attempt_id=known", "", headers...).page(t); len(got.Txns) != 1 ||
+		got.Txns[0].AttemptID == "" {
 		t.Errorf("of an attempt that he knows he sees %+v", got.Txns)
 	}
 	lines := strings.Split(strings.TrimSpace(g.ask(t, "GET", "/v1/txns?format=ndjson", "", headers...).body), "\n")

@@ -64,7 +64,8 @@ func (c *deafCaller) ask(t *testing.T, method, path string) {
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a bytes.Buffer takes all
 	}
-	head := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: method != http.MethodPost, EndHeaders: true}
+	head := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: method != http.MethodPost,
+		EndHeaders: true}
 	if err := c.WriteHeaders(head); err != nil {
 		t.Fatal(err)
 	}
@@ -169,13 +170,15 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 func TestAnswerBeyondMemoryIsRefusedBeforeWork(t *testing.T) {
 	t.Parallel()
 	checks := `{"checks":[` + strings.Repeat(bucketJSON(1, "a")+",", 99) + bucketJSON(1, "a") + `]}`
-	outcomes := `{"reports":[` + strings.Repeat(`{"txn_id":1,"outcome":"success"},`, 99) + `{"txn_id":1,"outcome":"success"}]}`
+	outcomes := `{"reports":[` + strings.Repeat(`{"txn_id":1,"outcome":"success"},`, 99) +
+		`{"txn_id":1,"outcome":"success"}]}`
 	s := start(t, func(o *Options) { o.MaxBodyBytes = int64(len(checks)) + firstBuffer })
 	for id := range int64(100) {
 		s.SetZone(t, service.Zone{ID: id + 1, Rate: 1, Window: time.Hour})
 	}
 	for path, got := range map[string]reply{
-		"/v1/checks": s.post(t, "/v1/checks", checks), "/v1/outcomes": s.post(t, "/v1/outcomes", outcomes), "/v1/zones": s.get(t, "/v1/zones"),
+		"/v1/checks": s.post(t, "/v1/checks", checks), "/v1/outcomes": s.post(t, "/v1/outcomes", outcomes),
+		"/v1/zones": s.get(t, "/v1/zones"),
 	} {
 		if got.status != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d %s", path, got.status, got.body)

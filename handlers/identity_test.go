@@ -34,12 +34,14 @@ func TestACallerIsToldWhoHeIs(t *testing.T) {
 	}
 	g.ask(t, "GET", "/v1/caller", "", append(headers, "X-Forwarded-User", "a", "X-Forwarded-User", "b")...).
 		refused(t, http.StatusBadRequest, "invalid_request")
-	g.ask(t, "GET", "/v1/caller", "", "X-API-Key", access.NewToken().Reveal()).refused(t, http.StatusUnauthorized, "unauthenticated")
+	g.ask(t, "GET", "/v1/caller", "", "X-API-Key", access.NewToken().Reveal()).refused(t, http.StatusUnauthorized,
+		"unauthenticated")
 }
 
 func TestOpenServiceSaysEverythingIsAllowedToAll(t *testing.T) {
 	t.Parallel()
-	want := access.Identity{IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}}, Principal: "ann"}
+	want := access.Identity{IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}},
+		Principal: "ann"}
 	if got := start(t, nil).callerOf(t, "X-Forwarded-User", "ann"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

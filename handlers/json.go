@@ -18,7 +18,8 @@ const (
 type RateLimits interface {
 	// AnswerJSON returns the RateLimitResponse to a RateLimitRequest of an admitted caller, and whether that is over its
 	// limit. It notes its check in asked. The errors are those of Options.Limiter, and one that wraps service.ErrInvalid.
-	AnswerJSON(ctx context.Context, request []byte, caller admission.Asker, asked *admission.Asked) (answer []byte, isOver bool, err error)
+	AnswerJSON(ctx context.Context, request []byte, caller admission.Asker, asked *admission.Asked) (answer []byte,
+		isOver bool, err error)
 }
 
 // answerJSON answers POST /json with 200, or 429 for a request that is over its limit.

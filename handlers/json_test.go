@@ -22,24 +22,30 @@ func TestJSONRateLimitAnswersMatchEnvoysOwnService(t *testing.T) {
 	for i, want := range []int{200, 200, 429} {
 		got := r.ask(t, http.MethodPost, "/json", limitsOf("alice"), "Content-Type", "application/x-www-form-urlencoded") // as curl -d
 		code := map[int]string{200: `"overallCode":"OK"`, 429: `"overallCode":"OVER_LIMIT"`}[want]
-		if got.status != want || !strings.Contains(strings.ReplaceAll(got.body, " ", ""), code) || (got.header.Get("Retry-After") != "") != (want == 429) ||
+		if got.status != want || !strings.Contains(strings.ReplaceAll(got.body, " ", ""), code) ||
+			(got.header.Get("Retry-After") != "") != (want == 429) ||
 			got.header.Get("Ratelimit") == "" {
 			t.Errorf("request %d: %d %v %s", i+1, got.status, got.header, got.body)
 		}
 	}
 	for body, code := range map[string]string{
-		`{`: "invalid_request", `{"domain":"login"}`: "invalid_request", `{"domain":"login","users":["alice"]}`: "invalid_request",
+		`{`: "invalid_request", `{"domain":"login"}`: "invalid_request",
+		`{"domain":"login","users":["alice"]}`:                                              "invalid_request",
 		`{"domain":"login","descriptors":[{"entries":[{"key":"zone_9","value":"alice"}]}]}`: "not_found",
 	} {
 		status := map[string]int{"invalid_request": http.StatusBadRequest, "not_found": http.StatusNotFound}[code]
 		got := r.ask(t, http.MethodPost, "/json", body)
-		if p := got.refused(t, status, code); strings.Contains(p.Detail, "alice") || strings.Contains(r.log.String(), "alice") {
+		if p := got.refused(t, status, code); strings.Contains(p.Detail, "alice") ||
+			strings.Contains(r.log.String(), "alice") {
 			t.Errorf("%s: a value is repeated: %s", body, got.body)
 		}
 	}
-	r.ask(t, http.MethodPost, "/json", strings.Repeat(" ", 64<<10)+limitsOf("alice")).refused(t, http.StatusRequestEntityTooLarge, "payload_too_large")
-	r.ask(t, http.MethodPost, "/json", limitsOf("bob"), "Sec-Fetch-Site", "cross-site").refused(t, http.StatusForbidden, "foreign_origin")
-	for _, line := range []string{`"route":"/json","status":429`, `"msg":"request refused","method":"POST","route":"/json","status":400`} {
+	r.ask(t, http.MethodPost, "/json", strings.Repeat(" ", 64<<10)+limitsOf("alice")).refused(
+		t, http.StatusRequestEntityTooLarge, "payload_too_large")
+	r.ask(t, http.MethodPost, "/json", limitsOf("bob"), "Sec-Fetch-Site", "cross-site").refused(t, http.StatusForbidden,
+		"foreign_origin")
+	for _, line := range []string{`"route":"/json","status":429`,
+		`"msg":"request refused","method":"POST","route":"/json","status":400`} {
 		if !strings.Contains(r.log.String(), line) {
 			t.Errorf("the log has no line with %s: %s", line, r.log.String())
 		}
@@ -53,7 +59,8 @@ func TestJSONRateLimitRequestNeedsScopesOfQuestion(t *testing.T) {
 	check := g.as("lua", []int64{1}, access.ScopeCheck)
 	g.ask(t, http.MethodPost, "/json", limitsOf("alice"), check...).answered(t, http.StatusOK)
 	g.ask(t, http.MethodPost, "/json", look, check...).refused(t, http.StatusForbidden, "missing_scope")
-	g.ask(t, http.MethodPost, "/json", strings.Replace(limitsOf("alice"), "zone_1", "zone_2", 1), check...).refused(t, http.StatusForbidden, "missing_scope")
+	g.ask(t, http.MethodPost, "/json", strings.Replace(limitsOf("alice"), "zone_1", "zone_2", 1), check...).refused(
+		t, http.StatusForbidden, "missing_scope")
 	g.ask(t, http.MethodPost, "/json", limitsOf("alice")).refused(t, http.StatusUnauthorized, "unauthenticated")
 }
 

@@ -37,7 +37,8 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.AccessLog = true
 	options := Options{
-		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Logger: o.Logger,
+		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory,
+		Logger:    o.Logger,
 		AccessLog: true,
 	}
 	if change != nil {
@@ -45,7 +46,8 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	}
 	s.server = newServer(options)
 	server := wire.NewServer(s.server.serve(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
-	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(wire.NewListener(inner, o)) }, server.Close)
+	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(wire.NewListener(inner, o)) },
+		server.Close)
 	return s
 }
 
@@ -86,7 +88,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const callers, fit = 1500, 128
 	for name, framing := range map[string]string{
-		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody), "chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody),
+		"chunked":   "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(Options{
@@ -141,7 +144,8 @@ func TestLargeBodyOfUnknownLengthIsRecounted(t *testing.T) {
 		return fixed(service.Decision{CheckedAt: service.At(time.Now())})(ctx, checks)
 	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := handlerstest.Dial(t, s.address)
-	for body, want := range map[string]int{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +
+	for body, want := range map[string]int{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) +
+		bucketJSON(1, "a"): 2*firstBuffer +
 		len(bucketJSON(1, "a"))} {
 		l.MustAsk(t, handlerstest.Asks("/v1/check", body), http.StatusOK)
 		if held := <-counted; held != want {
@@ -162,8 +166,10 @@ func TestAdminListenerLeavesOnlyCallsToFirst(t *testing.T) {
 	o := withAll(Options{})
 	calls, admin := NewSplit(o)
 	ofCalls := []string{
-		"/", "/gate/:name", "/gate/:name/*", "/gate/:name/outcome", "/healthcheck", "/json", "/livez", "/openapi.yaml", "/readyz",
-		"/v1/attempts/:id/outcome", "/v1/caller", "/v1/check", "/v1/checks", "/v1/events/schema", "/v1/gate", "/v1/outcomes", "/v1/txns/:id/outcome",
+		"/", "/gate/:name", "/gate/:name/*", "/gate/:name/outcome", "/healthcheck", "/json", "/livez", "/openapi.yaml",
+		"/readyz",
+		"/v1/attempts/:id/outcome", "/v1/caller", "/v1/check", "/v1/checks", "/v1/events/schema", "/v1/gate", "/v1/outcomes",
+		"/v1/txns/:id/outcome",
 	}
 	routed := func(i *Interface) (paths []string) {
 		for _, route := range i.echo.Routes() {
@@ -181,8 +187,9 @@ func TestAdminListenerLeavesOnlyCallsToFirst(t *testing.T) {
 		t.Errorf("the admin listener has %q", got)
 	}
 	for path, want := range map[string]int{
-		"/debug/pprof/goroutine": http.StatusOK, "/debug/pprof/cmdline": http.StatusNotFound, "/debug/pprof/none": http.StatusNotFound,
-		"/debug/pprof": http.StatusNotFound,
+		"/debug/pprof/goroutine": http.StatusOK, "/debug/pprof/cmdline": http.StatusNotFound,
+		"/debug/pprof/none": http.StatusNotFound,
+		"/debug/pprof":      http.StatusNotFound,
 	} {
 		if got := status(t, admin, http.MethodGet, path, ""); got != want {
 			t.Errorf("%s: %d", path, got)

@@ -41,7 +41,8 @@ func (s *server) showDenied(x *exchange, zoneID int64) error {
 		text, lines, err := s.denied(ctx, zoneID)
 		switch {
 		case errors.Is(err, service.ErrConflict):
-			return &requestError{kind: service.ErrConflict, detail: strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": ")}
+			return &requestError{kind: service.ErrConflict,
+				detail: strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": ")}
 		case err != nil:
 			return notFound(err, noZone(zoneID))
 		}
@@ -70,7 +71,8 @@ func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines i
 		return nil, 0, err
 	}
 	if zone.Keys.Kind != service.KeyIP || zone.Keys.Form == service.KeyHMAC {
-		return nil, 0, fmt.Errorf("%w: zone %d has no addresses: its key_kind must be ip, and its key_form clear", service.ErrConflict, zoneID)
+		return nil, 0, fmt.Errorf("%w: zone %d has no addresses: its key_kind must be ip, and its key_form clear",
+			service.ErrConflict, zoneID)
 	}
 	overrides, err := service.AllOverrides(ctx, s.Reader, zoneID)
 	if err == nil && len(overrides) > firewall.MaxNetworks {

@@ -19,7 +19,8 @@ import (
 func lockedWorld(t *testing.T, locked int) *running {
 	t.Helper()
 	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	r.SetZone(
+		t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for i := range locked {
 		for range 2 {
 			r.post(t, "/v1/check", bucketJSON(2, fmt.Sprint("192.0.2.", i))).decision(t)
@@ -35,7 +36,8 @@ func TestLockedBucketListIsPagedNewestFirst(t *testing.T) {
 	for path := "/v1/zones/2/locked?limit=2"; path != ""; {
 		got := r.get(t, path)
 		var page lockout.Page
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK || len(page.Lockouts) > 2 {
+		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK ||
+			len(page.Lockouts) > 2 {
 			t.Fatalf("got %d %s", got.status, got.body)
 		}
 		for _, l := range page.Lockouts {
@@ -62,15 +64,18 @@ func TestFirewallListIsTextTaggedByItsAddresses(t *testing.T) {
 	r.post(t, "/v1/zones/2/overrides", `{"prefix":"203.0.113.0/24","action":"deny","reason":"x"}`)
 	const path = "/v1/zones/2/denied.txt"
 	first := r.get(t, path)
-	if first.status != http.StatusOK || first.body != "192.0.2.0/31\n203.0.113.0/24\n" || first.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if first.status != http.StatusOK || first.body != "192.0.2.0/31\n203.0.113.0/24\n" ||
+		first.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %d %q %v", first.status, first.body, first.header)
 	}
 	tag := first.header.Get("ETag")
-	if again := r.ask(t, http.MethodGet, path, "", "If-None-Match", `"x", `+tag); again.status != http.StatusNotModified || again.body != "" || tag == "" {
+	if again := r.ask(t, http.MethodGet, path, "", "If-None-Match", `"x", `+tag); again.status != http.StatusNotModified ||
+		again.body != "" || tag == "" {
 		t.Errorf("unchanged: %d %q", again.status, again.body)
 	}
 	r.post(t, "/v1/zones/2/buckets/192.0.2.1/release", `{"reason":"x"}`)
-	if changed := r.ask(t, http.MethodGet, path, "", "If-None-Match", tag); changed.status != http.StatusOK || changed.body != "192.0.2.0\n203.0.113.0/24\n" {
+	if changed := r.ask(t, http.MethodGet, path, "", "If-None-Match", tag); changed.status != http.StatusOK ||
+		changed.body != "192.0.2.0\n203.0.113.0/24\n" {
 		t.Errorf("after a release: %d %q", changed.status, changed.body)
 	}
 	r.get(t, "/v1/zones/1/denied.txt").refused(t, http.StatusConflict, "conflict")
@@ -89,7 +94,8 @@ func (crowded) Locked(_ context.Context, q lockout.Query) (lockout.Page, error) 
 func TestFirewallListAboveItsBoundIsRefused(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
-	m.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	m.SetZone(
+		t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	r := start(t, func(o *Options) { o.Reader = crowded{m} })
 	got := r.get(t, "/v1/zones/2/denied.txt")
 	got.refused(t, http.StatusConflict, "conflict")

@@ -140,7 +140,8 @@ type Observed struct {
 
 // refusedUnasked returns the code of a refusal that no check has counted.
 func (x *exchange) refusedUnasked(answer api.Problem) string {
-	if answer.Status < http.StatusInternalServerError && (x.isCheck() || x.isDenied(answer.Code)) && len(x.asked.Checks) == 0 {
+	if answer.Status < http.StatusInternalServerError && (x.isCheck() || x.isDenied(answer.Code)) &&
+		len(x.asked.Checks) == 0 {
 		return answer.Code
 	}
 	return ""

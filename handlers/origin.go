@@ -54,8 +54,8 @@ func (o *origins) checkGate(r *http.Request, isOpen bool) error {
 	if ofBrowser(r) && !slices.ContainsFunc(gatewayFields(), isMarked) {
 		return &requestError{
 			kind: api.ErrForeignOrigin,
-			detail: "A browser may have sent this request by itself: it has Sec-Fetch-Site or Origin, and none of the headers that only a gateway " +
-				"adds. Let the gateway add one of them: " + strings.Join(gatewayFields(), ", ") + ".",
+			detail: "A browser may have sent this request by itself: it has Sec-Fetch-Site or Origin, and none of the headers " +
+				"that only a gateway adds. Let the gateway add one of them: " + strings.Join(gatewayFields(), ", ") + ".",
 		}
 	}
 	if !isOpen {
@@ -82,8 +82,8 @@ func (o *origins) checkHost(r *http.Request) error {
 	}
 	return &requestError{
 		kind: api.ErrForeignOrigin,
-		detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
-			"where the service is started.",
+		detail: "The Host of the request is not a name of this service. Use its address, or have the name added to " +
+			"--allowed-hosts where the service is started.",
 	}
 }
 

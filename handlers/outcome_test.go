@@ -49,7 +49,8 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 			}
 			continue
 		}
-		if result.Problem == nil || result.Problem.Code != want.code || result.Problem.Pointer != want.pointer || result.TxnID != 0 {
+		if result.Problem == nil || result.Problem.Code != want.code || result.Problem.Pointer != want.pointer ||
+			result.TxnID != 0 {
 			t.Errorf("report %d: %+v, want %+v", i, result.Problem, want)
 		}
 	}

@@ -137,7 +137,8 @@ func noOverride(o service.Override) string {
 // Why an override is not written.
 const (
 	inForceDetail = "The zone has an override of this bucket_key or prefix that has not expired."
-	foreignDetail = "The zone has an override of this bucket_key or prefix that does something else or was made for another reason. It stays."
+	foreignDetail = "The zone has an override of this bucket_key or prefix that does something else or was made for " +
+		"another reason. It stays."
 )
 
 // readOverride returns the override that the request asks for, its key normalised
@@ -189,7 +190,9 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	}
 	if r.Anchor != nil {
 		if *r.Anchor < 1 || *r.Anchor > service.MaxPeriodAnchor {
-			return o, invalidField("period_anchor", fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
+			return o,
+				invalidField("period_anchor",
+					fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
 		}
 		o.PeriodAnchor = *r.Anchor
 	}
@@ -226,7 +229,8 @@ func (r overrideRequest) limits() error {
 func expiry(text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok {
-		return time.Time{}, invalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
+		return time.Time{},
+			invalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
 	return at, pointAtField(service.ValidateExpiry(at))
 }

@@ -15,14 +15,16 @@ import (
 func (r *running) overrideZones(t *testing.T) {
 	t.Helper()
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+	r.SetZone(
+		t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
 }
 
 func TestOverrideSaysWhoMadeItIfToldSo(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.overrideZones(t)
-	got := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":" ALICE ","action":"allow","created_by":"script"}`, "X-Forwarded-User", "dba")
+	got := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":" ALICE ","action":"allow","created_by":"script"}`,
+		"X-Forwarded-User", "dba")
 	want := `{"id":"1","zone_id":1,"bucket_key":"alice","action":"allow","reason":"","created_by":"script"}`
 	if got.status != http.StatusCreated || got.body != want {
 		t.Errorf("got %d %s, want %s", got.status, got.body, want)
@@ -35,7 +37,8 @@ func TestOneOverrideForAKeyAtATime(t *testing.T) {
 	r.overrideZones(t)
 	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"alice","action":"allow","expires_at":"2000-01-01T00:00:00Z"}`)
 	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"Alice","action":"allow"}`).answered(t, http.StatusCreated)
-	p := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny"}`).refused(t, http.StatusConflict, "conflict")
+	p := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny"}`).refused(t, http.StatusConflict,
+		"conflict")
 	if !strings.Contains(p.Detail, "has not expired") || strings.Contains(strings.ToLower(p.Detail), "alice") {
 		t.Errorf("detail = %q", p.Detail)
 	}
@@ -48,7 +51,8 @@ func TestBansOfOneBucketKeepTheLaterEnd(t *testing.T) {
 	r.overrideZones(t)
 	const path = "/v1/zones/2/overrides?same_reason=true"
 	ban := func(address, until, reason string) string {
-		return fmt.Sprintf(`{"bucket_key":"203.0.113.%s","action":"deny","expires_at":"%s-01-01T00:00:00Z","reason":"%s"}`, address, until, reason)
+		return fmt.Sprintf(`{"bucket_key":"203.0.113.%s","action":"deny","expires_at":"%s-01-01T00:00:00Z","reason":"%s"}`,
+			address, until, reason)
 	}
 	for _, step := range []struct{ body, want string }{
 		{ban("1", "2150", "one"), "one"},
@@ -59,7 +63,8 @@ func TestBansOfOneBucketKeepTheLaterEnd(t *testing.T) {
 		{ban("4", "2190", "four"), "for ever"},
 	} {
 		got := r.post(t, path, step.body)
-		if got.status != http.StatusOK || !strings.Contains(got.body, `"reason":"`+step.want+`"`) || !strings.Contains(got.body, `"id":"1"`) {
+		if got.status != http.StatusOK || !strings.Contains(got.body, `"reason":"`+step.want+`"`) ||
+			!strings.Contains(got.body, `"id":"1"`) {
 			t.Errorf("%s: %d %s, want the reason %q", step.body, got.status, got.body, step.want)
 		}
 	}
@@ -91,7 +96,8 @@ func TestOverridePointsAtWhatIsWrong(t *testing.T) {
 		{2, `{"prefix":"","action":"allow"}`, "/prefix", "such as 203.0.113.0/24"},
 		{2, `{"prefix":"203.0.113.7/24","action":"allow"}`, "/prefix", "write 203.0.113.0/24"},
 		{1, `{"bucket_key":"a","action":"limit","window":60}`, "/rate", "rate is missing"},
-		{1, `{"bucket_key":"a","action":"limit","rate":1,"window":60,"period_anchor":3}`, "/period_anchor", "a limit with a window slides"},
+		{1, `{"bucket_key":"a","action":"limit","rate":1,"window":60,"period_anchor":3}`, "/period_anchor",
+			"a limit with a window slides"},
 		{1, `{"bucket_key":"a","action":"limit","rate":1,"period_anchor":32}`, "/period_anchor", "1 to 31"},
 		{1, `{"bucket_key":"a","action":"allow","period_anchor":3}`, "/period_anchor", "action limit alone"},
 		{1, `{"bucket_key":"a","action":"limit","rate":-1,"window":60}`, "/rate", "0 to 1000000"},
@@ -136,9 +142,10 @@ func TestOverridesAreListedInPages(t *testing.T) {
 		n           int
 		first, next uint64
 	}{
-		"": {100, 1, 199}, "?limit=1": {1, 1, 1}, "?limit=125": {125, 1, 0}, "?limit=124": {124, 1, 247}, "?limit=1000": {125, 1, 0},
-		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},
-		"?after=0": {100, 1, 199}, "?verbose=1": {100, 1, 199},
+		"": {100, 1, 199}, "?limit=1": {1, 1, 1}, "?limit=125": {125, 1, 0}, "?limit=124": {124, 1, 247},
+		"?limit=1000": {125, 1, 0},
+		"?after=199":  {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0},
+		"?after=18446744073709551615": {0, 0, 0}, "?after=0": {100, 1, 199}, "?verbose=1": {100, 1, 199},
 	} {
 		page := read[api.Overrides](t, r.get(t, "/v1/zones/1/overrides"+query))
 		if len(page.Overrides) != test.n || page.Next != test.next || test.n > 0 && page.Overrides[0].ID != test.first {

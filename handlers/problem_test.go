@@ -43,7 +43,8 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 			if got.header.Get("Retry-After") != test.retry {
 				t.Errorf("%s: Retry-After = %q", name, got.header.Get("Retry-After"))
 			}
-			if strings.Contains(got.body, "Error 1") || strings.Contains(got.body, "Error 4") || strings.Contains(got.body, "hidden_name") ||
+			if strings.Contains(got.body, "Error 1") || strings.Contains(got.body, "Error 4") ||
+				strings.Contains(got.body, "hidden_name") ||
 				p.Type != "about:blank" {
 				t.Errorf("%s: the caller learns %s", name, got.body)
 			}
@@ -68,7 +69,8 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 		t.Errorf("the caller learns %s", got.body)
 	}
 	line := r.log.Last(t)
-	if line["error"] != "panic: a value of type string" || !strings.Contains(fmt.Sprint(line["stack"]), "problem_test.go") {
+	if line["error"] != "panic: a value of type string" ||
+		!strings.Contains(fmt.Sprint(line["stack"]), "problem_test.go") {
 		t.Errorf("logged %v", line)
 	}
 	if strings.Contains(r.log.String(), "alice") {
@@ -83,7 +85,8 @@ func TestUnknownPathsAreProblems(t *testing.T) {
 	r.zones(t)
 	for _, path := range []string{
 		"/v1", "/v1/", "/v1/check/", "/v1/checkx", "/V1/check", "/v2/check", "/v1/zones/", "/v1/zones/1/", "/v1/zones/1/2",
-		"/v1/txns/", "/v1/zones/1/buckets", "/v1/zones/1/buckets/", "/v1/zones/1/buckets/a/b", "/v1/zones/1/buckets/a/release/",
+		"/v1/txns/", "/v1/zones/1/buckets", "/v1/zones/1/buckets/", "/v1/zones/1/buckets/a/b",
+		"/v1/zones/1/buckets/a/release/",
 		"/v1/zones/1/overrides/",
 		"/v1/txns/1/", "/v1/txns/1/outcome/x", "/openapi.json", "/%2e%2e/etc", "//v1/zones",
 	} {
@@ -98,8 +101,10 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	r := start(t, nil)
 	for path, allowed := range map[string]string{
 		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
-		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST", "/v1/zones/1/overrides": "GET HEAD POST",
-		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns": "GET HEAD", "/v1/txns/follow": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST",
+		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST",
+		"/v1/zones/1/overrides":   "GET HEAD POST",
+		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns": "GET HEAD",
+		"/v1/txns/follow": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST",
 		"/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD", "/": "GET HEAD",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "NONSENSE"} {
@@ -114,7 +119,8 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 				}
 			}
 		}
-		if got := r.ask(t, http.MethodOptions, path, ""); got.status != http.StatusNoContent || got.header.Get("Allow") == "" {
+		if got := r.ask(t, http.MethodOptions, path, ""); got.status != http.StatusNoContent ||
+			got.header.Get("Allow") == "" {
 			t.Errorf("OPTIONS %s: %d, Allow %q", path, got.status, got.header.Get("Allow"))
 		}
 	}
@@ -160,7 +166,8 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 	t.Cleanup(server.Close)
 	ctx, leave := context.WithCancel(t.Context())
 	go func() { <-begun; leave() }()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/check", strings.NewReader(bucketJSON(1, "alice")))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/check",
+		strings.NewReader(bucketJSON(1, "alice")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +187,8 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 func TestBodyThatEndsEarlyIsRefused(t *testing.T) {
 	t.Parallel()
 	memory := memory.New()
-	handler := New(Options{Reader: memory, Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
+	handler := New(
+		Options{Reader: memory, Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 	request := httptest.NewRequest(http.MethodPost, "/v1/check", &brokenBody{})
 	request.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()

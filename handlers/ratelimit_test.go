@@ -17,12 +17,15 @@ func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 		edit  func(*service.Verdict)
 		limit string
 	}{
-		"room":            {func(*service.Verdict) {}, `"1";r=2;t=324000`},
-		"full":            {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 90*time.Hour }, `"1";r=0;t=324000`},
-		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 95*time.Hour }, `"1";r=0;t=342000`},
+		"room": {func(*service.Verdict) {}, `"1";r=2;t=324000`},
+		"full": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 90*time.Hour },
+			`"1";r=0;t=324000`},
+		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 95*time.Hour },
+			`"1";r=0;t=342000`},
 	} {
 		v := service.Verdict{
-			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(service.PeriodMonth.Length()), Velocity: 3, ResetAfter: service.Lasting(90 * time.Hour),
+			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(service.PeriodMonth.Length()), Velocity: 3,
+			ResetAfter: service.Lasting(90 * time.Hour),
 		}
 		test.edit(&v)
 		d := service.Decision{CheckedAt: service.At(time.Now()), Blocked: v.Blocked, Verdicts: []service.Verdict{v}}
@@ -36,7 +39,8 @@ func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 	t.Parallel()
 	free := func(zone int64, key string, velocity int) service.Verdict {
-		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute), Velocity: velocity}
+		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
+			Velocity: velocity}
 	}
 	blocked := func(zone int64, key string, wait time.Duration) service.Verdict {
 		v := free(zone, key, 5)
@@ -59,7 +63,8 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"a zone that only watches": {
-			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5, WouldBlock: true}},
+			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
+				Velocity: 5, WouldBlock: true}},
 			`"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"blocked": {
@@ -88,7 +93,8 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			"", "", "3600",
 		},
 		"rate 0": {
-			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: service.Lasting(time.Hour), Blocked: true, RetryAfter: service.Lasting(time.Hour)}},
+			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: service.Lasting(time.Hour), Blocked: true,
+				RetryAfter: service.Lasting(time.Hour)}},
 			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600",
 		},
 	} {
@@ -97,7 +103,8 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
 		}
 		got := startWith(t, fixed(d)).post(t, "/v1/check", bucketJSON(1, "secret")).header
-		if got.Get("RateLimit-Policy") != test.policy || got.Get("RateLimit") != test.limit || got.Get("Retry-After") != test.retryAfter {
+		if got.Get("RateLimit-Policy") != test.policy || got.Get("RateLimit") != test.limit ||
+			got.Get("Retry-After") != test.retryAfter {
 			t.Errorf("%s: got %q, %q, %q", name, got.Get("RateLimit-Policy"), got.Get("RateLimit"), got.Get("Retry-After"))
 		}
 		for _, field := range []string{"RateLimit-Policy", "RateLimit"} {

@@ -21,14 +21,16 @@ func TestRefusedChecksLogTheirZonesOnceASecond(t *testing.T) {
 		zone := int64(0)
 		f := newFaulty(nil)
 		memory := memory.New() // it has no zones
-		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
+		f.Handler = New(
+			Options{Logger: f.logger(), Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 		for range 500 {
 			zone = zone%3 + 1
 			f.ask(t, "/v1/check", bucketJSON(zone, "secret"))
 			f.ask(t, "/v1/checks", `{"checks":[`+bucketJSON(7, "secret")+`]}`)
 		}
 		lines := f.lines(t)
-		if len(lines) != 2 || lines[0]["level"] != "WARN" || lines[0]["msg"] != "request refused" || lines[0]["code"] != "not_found" ||
+		if len(lines) != 2 || lines[0]["level"] != "WARN" || lines[0]["msg"] != "request refused" ||
+			lines[0]["code"] != "not_found" ||
 			lines[0]["error"] != "zone 1: not found" || fmt.Sprint(lines[0]["zone_ids"]) != "[1]" {
 			t.Errorf("at once: %v", lines)
 		}
@@ -74,7 +76,8 @@ func TestEachRefusalKindIsLoggedWithoutCallersText(t *testing.T) {
 		before := len(g.log.String())
 		g.post(t, c.path, c.body, c.header...)
 		text := g.log.String()[before:]
-		if !strings.Contains(text, `"level":"WARN","msg":"request refused"`) || !strings.Contains(text, `"code":"`+c.code+`"`) ||
+		if !strings.Contains(text, `"level":"WARN","msg":"request refused"`) ||
+			!strings.Contains(text, `"code":"`+c.code+`"`) ||
 			strings.Contains(text, "secret") {
 			t.Errorf("%s %s: logged %s", c.path, c.body, text)
 		}

@@ -11,8 +11,8 @@ func TestRootTellsPersonWhereToReadOn(t *testing.T) {
 	r := start(t, nil)
 	const html, text = "text/html; charset=utf-8", "text/plain; charset=utf-8"
 	for accept, want := range map[string]string{
-		"": text, "*/*": text, "application/json": text, "text/html;q=0": text, "text/htm": text, "text/html;q=x": text, ";": text,
-		"text/html": html, "Text/HTML": html, "application/xml, text/html;q=0.1": html,
+		"": text, "*/*": text, "application/json": text, "text/html;q=0": text, "text/htm": text, "text/html;q=x": text,
+		";": text, "text/html": html, "Text/HTML": html, "application/xml, text/html;q=0.1": html,
 		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": html, // a browser's
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -21,7 +21,8 @@ func TestRootTellsPersonWhereToReadOn(t *testing.T) {
 				!strings.HasPrefix(got.header.Get("Content-Security-Policy"), "default-src 'none'") {
 				t.Errorf("%s, accepting %q: %d %v", method, accept, got.status, got.header)
 			}
-			if isWhole := strings.Contains(got.body, "openapi.yaml") && strings.Contains(got.body, "readyz"); isWhole != (method == http.MethodGet) {
+			if isWhole := strings.Contains(got.body, "openapi.yaml") &&
+				strings.Contains(got.body, "readyz"); isWhole != (method == http.MethodGet) {
 				t.Errorf("%s, accepting %q: %s", method, accept, got.body)
 			}
 		}

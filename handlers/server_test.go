@@ -63,14 +63,16 @@ func TestSlowBodyIsToldItWasSlow(t *testing.T) {
 			fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute})
+			limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
+				service.LimiterOptions{Timeout: time.Minute})
 			pipes := servePipes(New(Options{Limiter: limiter}), wire.Options{})
 			defer pipes.end()
 			l, began := pipes.dial(), time.Now()
 			handlerstest.MustWrite(t, l, c.sent)
 			got, err := l.Answer()
 			took := time.Since(began)
-			if err != nil || got.Status != http.StatusRequestTimeout || !got.Closes || !strings.Contains(got.Body, `"code":"request_timeout"`) {
+			if err != nil || got.Status != http.StatusRequestTimeout || !got.Closes ||
+				!strings.Contains(got.Body, `"code":"request_timeout"`) {
 				t.Errorf("%s: %+v %v", name, got, err)
 			}
 			if took > c.took+time.Second || took < c.took {

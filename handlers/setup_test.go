@@ -48,7 +48,8 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 	t.Helper()
 	r := &running{Store: memory.New(), log: &logLines{}}
 	r.jobs = newTestJobs(r.Store)
-	desk := backtest.NewDesk(r.jobs, r.jobs, backtest.JobTime, func(err error) { t.Errorf("fault of a back-test: %v", err) })
+	desk := backtest.NewDesk(r.jobs, r.jobs, backtest.JobTime,
+		func(err error) { t.Errorf("fault of a back-test: %v", err) })
 	t.Cleanup(desk.Close)
 	o := Options{
 		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),
@@ -74,7 +75,8 @@ func withAll(o Options) Options {
 		_, _ = io.WriteString(w, "velocityd_ready 1\n")
 	})
 	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
-		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"}, {Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
+		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"},
+			{Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
 	}
 	return o
 }

@@ -80,7 +80,8 @@ func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 				}
 			}
 			status, text := g.begin(t, c.method, c.path, c.body, callers[2])
-			if wants := fmt.Sprintf("all %d ", 2*c.half); status != http.StatusServiceUnavailable || !strings.Contains(text, wants) {
+			if wants := fmt.Sprintf("all %d ", 2*c.half); status != http.StatusServiceUnavailable ||
+				!strings.Contains(text, wants) {
 				t.Errorf("%d %s, want %q", status, text, wants)
 			}
 		})
@@ -123,7 +124,8 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 		wants       string
 	}{
 		"large ones": {smallBody + 1, 2, "of the 4 large bodies that are allowed at once, this caller has its share, 2"},
-		"many":       {smallBody, MostOfACall / smallBody, "bytes of bodies and answers in memory that are allowed at once, this caller has its share"},
+		"many": {smallBody, MostOfACall / smallBody,
+			"bytes of bodies and answers in memory that are allowed at once, this caller has its share"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,8 +134,9 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				cache := access.NewCache(&credentials, access.Options{})
 				defer cache.Close()
 				s := newServer(Options{
-					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}), service.LimiterOptions{Timeout: time.Minute}),
-					Auth:    Auth{Admission: admission.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
+					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
+						service.LimiterOptions{Timeout: time.Minute}),
+					Auth: Auth{Admission: admission.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
 				})
 				s.slots = newSlots(4)
 				pipes := servePipes(s.serve(s.routeCalls), wire.Options{})
@@ -144,8 +147,8 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				}
 				begin := func(name string) *handlerstest.Line {
 					l := pipes.dial()
-					handlerstest.MustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\n"+
-						"Content-Length: %d\r\n\r\n{", tokens[name].Reveal(), c.length))
+					handlerstest.MustWrite(t, l, fmt.Sprintf("POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: "+
+						"application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{", tokens[name].Reveal(), c.length))
 					synctest.Wait()
 					return l
 				}

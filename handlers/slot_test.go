@@ -98,7 +98,8 @@ func TestFullHouseRefusesLargeBodyUnread(t *testing.T) {
 		outside := h.dial(t)
 		head, _, _ := strings.Cut(handlerstest.Asks("/v1/checks", large("alice"), "Expect: 100-continue"), "{")
 		handlerstest.MustWrite(t, outside, head)
-		if got, err := outside.Answer(); err != nil || got.Status != http.StatusServiceUnavailable || got.Header.Get("Retry-After") != "1" {
+		if got, err := outside.Answer(); err != nil || got.Status != http.StatusServiceUnavailable ||
+			got.Header.Get("Retry-After") != "1" {
 			t.Errorf("got %+v %v, want a Retry-After, and not to be asked for the body", got, err)
 		}
 		if waited := time.Since(began); waited != slotPatience {
@@ -113,8 +114,9 @@ func TestFullHouseRefusesLargeBodyUnread(t *testing.T) {
 func TestRefusedWriterReadsAnswerAndKeepsConnection(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{
-		"with a length": handlerstest.Asks("/v1/checks", large("alice")), "in chunks": handlerstest.InChunks("/v1/checks", large("alice")),
-		"outcomes": handlerstest.Asks("/v1/outcomes", strings.Repeat(" ", maxBody)),
+		"with a length": handlerstest.Asks("/v1/checks", large("alice")),
+		"in chunks":     handlerstest.InChunks("/v1/checks", large("alice")),
+		"outcomes":      handlerstest.Asks("/v1/outcomes", strings.Repeat(" ", maxBody)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +143,8 @@ func TestSmallBodiesPassAFullHouse(t *testing.T) {
 		several += strings.Repeat(" ", smallBody-len(several))
 		for name, request := range map[string]string{
 			"lone": handlerstest.Asks("/v1/check", lone), "lone in chunks": handlerstest.InChunks("/v1/check", lone),
-			"several": handlerstest.Asks("/v1/checks", several), "several in chunks": handlerstest.InChunks("/v1/checks", several),
+			"several":           handlerstest.Asks("/v1/checks", several),
+			"several in chunks": handlerstest.InChunks("/v1/checks", several),
 		} {
 			if got := outside.tells(t, request); got != http.StatusOK {
 				t.Errorf("%s: got %d", name, got)
@@ -181,12 +184,15 @@ func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 		leaves  bool // without an answer
 		want    int
 	}{
-		"answered":          {request: whole, want: http.StatusOK},
-		"no JSON":           {request: handlerstest.Asks("/v1/checks", strings.Repeat("?", smallBody+1)), want: http.StatusBadRequest},
-		"wrong route":       {request: handlerstest.Asks("/v1/check", large("alice")), want: http.StatusBadRequest},
-		"too large":         {request: handlerstest.InChunks("/v1/checks", strings.Repeat(" ", maxBody+1)), want: http.StatusRequestEntityTooLarge},
-		"fault":             {request: handlerstest.Asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
-		"panic":             {request: handlerstest.Asks("/v1/checks", large("panics")), want: http.StatusInternalServerError},
+		"answered": {request: whole, want: http.StatusOK},
+		"no JSON": {request: handlerstest.Asks("/v1/checks", strings.Repeat("?", smallBody+1)),
+			want: http.StatusBadRequest},
+		"wrong route": {request: handlerstest.Asks("/v1/check", large("alice")), want: http.StatusBadRequest},
+		"too large": {request: handlerstest.InChunks("/v1/checks", strings.Repeat(" ", maxBody+1)),
+			want: http.StatusRequestEntityTooLarge},
+		"fault": {request: handlerstest.Asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
+		"panic": {request: handlerstest.Asks("/v1/checks", large("panics")),
+			want: http.StatusInternalServerError},
 		"leaves in between": {request: whole[:smallBody], leaves: true},
 		"does not listen":   {request: whole, leaves: true},
 	} {
@@ -216,7 +222,8 @@ func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 func TestUselessLargeBodyDelaysReadingTheNext(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
-		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
+		if got := h.dial(t).tells(
+			t, handlerstest.Asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got)
 		}
 		time.Sleep(slotPatience / 2) // of the bubble's time
@@ -234,7 +241,8 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):] // answered by more than a buffer holds
 	for name, request := range map[string]string{
-		"to read": handlerstest.Asks("/v1/checks", `{"checks":[`+many), "to write": handlerstest.Asks("/v1/checks", large("alice"))[:smallBody],
+		"to read":  handlerstest.Asks("/v1/checks", `{"checks":[`+many),
+		"to write": handlerstest.Asks("/v1/checks", large("alice"))[:smallBody],
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +251,8 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(bodyPace) // of the bubble's time
 				began := time.Now()
-				if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("bob"))); got != http.StatusOK || time.Since(began) > 0 {
+				if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("bob"))); got != http.StatusOK ||
+					time.Since(began) > 0 {
 					t.Errorf("another one got %d after %s", got, time.Since(began))
 				}
 			})
@@ -258,7 +267,8 @@ func TestCallerAwaitingAnswerKeepsNoSlotFromOthers(t *testing.T) {
 		handlerstest.MustWrite(t, waits, handlerstest.Asks("/v1/checks", large("waits")))
 		synctest.Wait()
 		began := time.Now()
-		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != slotTime {
+		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK ||
+			time.Since(began) != slotTime {
 			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotTime)
 		}
 		if got, err := waits.Answer(); err != nil || got.Status != http.StatusOK {

@@ -22,9 +22,10 @@ func caller(t *testing.T, config *tls.Config) *http.Client {
 func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
-		o.MaxBodyBytes, o.AllowedHosts = 4*maxBody, []string{}
-	})
+	s := listenWith(t, nil, wire.Options{TLS: authority.ServerTLS(t), MaxConnectionsPerPeer: http2Streams},
+		func(o *Options) {
+			o.MaxBodyBytes, o.AllowedHosts = 4*maxBody, []string{}
+		})
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
 	for _, body := range []string{bucketJSON(1, "alice"), strings.Repeat(" ", 4*http2Window) + bucketJSON(1, "alice")} {
 		for range 3 {
@@ -70,19 +71,22 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	old.MustAsk(t, askLive, http.StatusOK)
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
 	for range 3 {
-		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json", strings.NewReader(bucketJSON(1, "alice")))
+		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json",
+			strings.NewReader(bucketJSON(1, "alice")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
-		if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "1" {
+		if answer.ProtoMajor != 2 || answer.StatusCode != http.StatusServiceUnavailable ||
+			answer.Header.Get("Retry-After") != "1" {
 			t.Errorf("%s %s", answer.Proto, answer.Status)
 		}
 		old.MustAsk(t, askLive, http.StatusOK)
 	}
 	leaving.Close()
 	handlerstest.Eventually(t, "a place is free again", func() bool {
-		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json", strings.NewReader(bucketJSON(1, "alice")))
+		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json",
+			strings.NewReader(bucketJSON(1, "alice")))
 		if err != nil {
 			return false
 		}

@@ -32,7 +32,8 @@ func (s *server) addWebhook(x *exchange) error {
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
-	wanted := webhook.Webhook{URL: request.URL, Types: request.Types, Zones: request.Zones, Description: request.Description}
+	wanted := webhook.Webhook{URL: request.URL, Types: request.Types, Zones: request.Zones,
+		Description: request.Description}
 	if err := wanted.Validate(); err != nil {
 		return pointAtField(err)
 	}
@@ -58,9 +59,10 @@ func (s *server) addWebhook(x *exchange) error {
 
 // removeWebhook answers DELETE /v1/webhooks/{id}.
 func (s *server) removeWebhook(x *exchange, id uint64) error {
-	return s.remove(x, map[error]string{service.ErrNotFound: noWebhook(id)}, func(ctx context.Context, principal string) error {
-		return s.Webhooks.RemoveWebhook(ctx, id, principal)
-	})
+	return s.remove(x, map[error]string{service.ErrNotFound: noWebhook(id)},
+		func(ctx context.Context, principal string) error {
+			return s.Webhooks.RemoveWebhook(ctx, id, principal)
+		})
 }
 
 // listDeliveries answers GET /v1/webhooks/{id}/deliveries.

@@ -70,9 +70,10 @@ func (s *server) deleteZone(x *exchange, id int64) error {
 	if err != nil {
 		return err
 	}
-	return s.remove(x, map[error]string{service.ErrNotFound: noZone(id)}, func(ctx context.Context, principal string) error {
-		return s.Writer.DeleteZone(ctx, id, match, principal)
-	})
+	return s.remove(x, map[error]string{service.ErrNotFound: noZone(id)},
+		func(ctx context.Context, principal string) error {
+			return s.Writer.DeleteZone(ctx, id, match, principal)
+		})
 }
 
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
@@ -164,5 +165,5 @@ func strongTag(tag string) (opaque string, isTag bool) {
 	return inner, true
 }
 
-const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted meanwhile. " +
-	"GET it and decide anew."
+const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted " +
+	"meanwhile. GET it and decide anew."

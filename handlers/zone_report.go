@@ -44,7 +44,9 @@ func (s *server) showReport(x *exchange, zoneID int64) error {
 
 // makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's
 // own.
-func (s *server) makeReport(ctx context.Context, holder string, zoneID int64, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (s *server) makeReport(
+	ctx context.Context, holder string, zoneID int64, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	if !s.InProcess {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reportTimeout)
@@ -87,8 +89,10 @@ func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err erro
 func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	instants := map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time}
 	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}
-	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys, "most_rows": &q.MostRows}
-	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within.Duration, "sources_within": &q.Sources.Within.Duration}
+	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys,
+		"most_rows": &q.MostRows}
+	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within.Duration,
+		"sources_within": &q.Sources.Within.Duration}
 	if at := instants[name]; at != nil {
 		*at, err = bound(name, text)
 		return err
@@ -105,8 +109,8 @@ func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	case lengths[name] != nil:
 		*lengths[name] = service.Seconds(n)
 	default:
-		return invalid("A parameter of the query is not known. Known are: since, until, users_zone, addresses_zone, spray_users, " +
-			"spray_within, sources, sources_within, keys, most_rows.")
+		return invalid("A parameter of the query is not known. Known are: since, until, users_zone, addresses_zone, " +
+			"spray_users, spray_within, sources, sources_within, keys, most_rows.")
 	}
 	return err
 }

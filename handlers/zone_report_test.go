@@ -20,11 +20,16 @@ func TestWrongParametersOfAReportAreRefused(t *testing.T) {
 	r := start(t, nil)
 	r.zones(t)
 	for query, detail := range map[string]string{
-		"since=yesterday": "since must be an instant", "until=2026-08-24": "until must be an instant", "until=": "until must be an instant",
-		"since=2026-08-24T09:15:02Z&until=2026-08-24T09:15:02Z": "later than since", "since=2020-08-24T09:15:02Z": "at most 366 days",
-		"most_rows=2000001": "1 to 2000000", "keys=101": "1 to 100", "keys=0": "whole numbers", "keys=1.5": "whole numbers", "keys=": "whole numbers", "keys=1&keys=2": "once",
-		"Keys=1": "not known", "secret=1": "not known", "users_zone=1": "together", "users_zone=1&addresses_zone=1": "another zone",
-		"spray_users=1": "2 to", "spray_within=86401": "86400", "sources=99999999999": "whole numbers", "sources_within=-1": "whole numbers", "%zz": "percent",
+		"since=yesterday": "since must be an instant", "until=2026-08-24": "until must be an instant",
+		"until=": "until must be an instant",
+		"since=2026-08-24T09:15:02Z&until=2026-08-24T09:15:02Z": "later than since",
+		"since=2020-08-24T09:15:02Z":                            "at most 366 days",
+		"most_rows=2000001":                                     "1 to 2000000", "keys=101": "1 to 100",
+		"keys=0": "whole numbers", "keys=1.5": "whole numbers", "keys=": "whole numbers", "keys=1&keys=2": "once",
+		"Keys=1": "not known", "secret=1": "not known", "users_zone=1": "together",
+		"users_zone=1&addresses_zone=1": "another zone",
+		"spray_users=1":                 "2 to", "spray_within=86401": "86400", "sources=99999999999": "whole numbers",
+		"sources_within=-1": "whole numbers", "%zz": "percent",
 	} {
 		p := r.get(t, "/v1/zones/1/report?"+query).refused(t, http.StatusBadRequest, "invalid_request")
 		if !strings.Contains(p.Detail, detail) || strings.Contains(p.Detail, "secret") || p.Pointer != "" {
@@ -38,7 +43,8 @@ func TestReportNamesNoZoneBeyondCallersReach(t *testing.T) {
 	g := guard(t)
 	headers, desk := g.as("shop", []int64{1}, access.ScopeHistory), g.as("desk", nil, access.ScopePeek)
 	g.ask(t, "GET", "/v1/zones/1/report", "", headers...).answered(t, http.StatusOK)
-	for _, path := range []string{"/v1/zones/2/report", "/v1/zones/1/report?users_zone=1&addresses_zone=2", "/v1/zones/1/report?users_zone=2&addresses_zone=1"} {
+	for _, path := range []string{"/v1/zones/2/report", "/v1/zones/1/report?users_zone=1&addresses_zone=2",
+		"/v1/zones/1/report?users_zone=2&addresses_zone=1"} {
 		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
 	}
 	g.ask(t, "GET", "/v1/zones/1/report", "", desk...).refused(t, http.StatusForbidden, "missing_scope")
@@ -50,7 +56,9 @@ type reporting struct {
 	begun, letGo chan struct{}
 }
 
-func (r reporting) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (r reporting) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	r.begun <- struct{}{}
 	<-r.letGo
 	return r.Store.ZoneReport(ctx, zone, query)

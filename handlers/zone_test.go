@@ -47,7 +47,8 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 
 func TestEveryBodyMemberCanBePointedAt(t *testing.T) {
 	t.Parallel()
-	for _, schema := range []string{"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest", "ReleaseRequest"} {
+	for _, schema := range []string{"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest",
+		"ReleaseRequest"} {
 		members, _ := described(t).part("components", "schemas", schema, "properties")
 		for _, name := range names(members) {
 			if !isMember(name) {
@@ -118,7 +119,8 @@ func TestChangesMapErrorsAndHideEnginesWords(t *testing.T) {
 	for _, k := range api.Kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
-			Reader: memory, Writer: &endingStore{err: withEngineWords(k.Err)}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
+			Reader: memory, Writer: &endingStore{err: withEngineWords(k.Err)}, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+			AccessLog: true,
 		})
 		for _, change := range changes()[:6] {
 			// Not by a running service: not every change can meet every error, and what
@@ -181,7 +183,8 @@ func TestLookUpsNameAbsentThingsInSameWords(t *testing.T) {
 		}
 		barred.get(t, path).refused(t, http.StatusForbidden, "forbidden")
 	}
-	p := absent.post(t, "/v1/zones/9/overrides", `{"bucket_key":"x","action":"deny"}`).refused(t, http.StatusNotFound, "not_found")
+	p := absent.post(t, "/v1/zones/9/overrides", `{"bucket_key":"x","action":"deny"}`).refused(t, http.StatusNotFound,
+		"not_found")
 	if p.Detail != "zone 9: not found." {
 		t.Errorf("detail = %q", p.Detail)
 	}

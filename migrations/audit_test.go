@@ -12,9 +12,9 @@ import (
 func audited(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := rows(t, d, "SELECT CONCAT(subject, ' ', action, ' ', zone_id, ' ', COALESCE(principal, '-'), ' ', "+
-		"COALESCE(JSON_VALUE(state_before, '$.rate'), 'none'), '>', COALESCE(JSON_VALUE(state_after, '$.rate'), 'none'), ' ', "+
-		"COALESCE(JSON_VALUE(state_before, '$.action'), '-'), '>', COALESCE(JSON_VALUE(state_after, '$.action'), '-')) AS a "+
-		"FROM zone_audit ORDER BY id")
+		"COALESCE(JSON_VALUE(state_before, '$.rate'), 'none'), '>', COALESCE(JSON_VALUE(state_after, '$.rate'), 'none'), "+
+		"' ', COALESCE(JSON_VALUE(state_before, '$.action'), '-'), '>', COALESCE(JSON_VALUE(state_after, '$.action'), "+
+		"'-')) AS a FROM zone_audit ORDER BY id")
 	enginetest.Exec(t, d.SQL, "DELETE FROM zone_audit")
 	for i := range lines {
 		lines[i] = strings.TrimPrefix(lines[i], "a=")
@@ -47,7 +47,8 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 				"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'",
 				"override update 1 - none>none deny>allow",
 			},
-			{"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)", "override delete 1 - none>none allow>-; override insert 1 - none>none ->deny"},
+			{"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)",
+				"override delete 1 - none>none allow>-; override insert 1 - none>none ->deny"},
 			{"SET @velocityd_principal = REPEAT('é', 200)", ""},
 			{"DELETE FROM zone_override", "override delete 1 " + strings.Repeat("é", 128) + " none>none allow>-; " +
 				"override delete 1 " + strings.Repeat("é", 128) + " none>none deny>-"},
@@ -72,7 +73,8 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 func TestAuditTellsTheWholeState(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) VALUES (1, 'q\"é', 5, 60, 'ip')")
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`, key_kind) VALUES (1, 'q\"é', 5, 60, 'ip')")
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action, expires_at, reason) "+
 			"VALUES (1, '10.0.0.0/8', 'deny', '2030-01-02 03:04:05.000006', 'why')")
 		for subject, want := range map[string]string{
@@ -85,11 +87,13 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 					t.Errorf("%s: %d rows tell %s, want 1", subject, n, field)
 				}
 			}
-			if n := d.Count(t, "SELECT JSON_LENGTH(state_after) FROM zone_audit WHERE subject = ?", subject); n != len(strings.Split(want, ",")) {
+			if n := d.Count(t, "SELECT JSON_LENGTH(state_after) FROM zone_audit WHERE subject = ?", subject); n != len(
+				strings.Split(want, ",")) {
 				t.Errorf("%s: tells %d fields", subject, n)
 			}
 		}
-		got := rows(t, d, "SELECT JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.description')) AS d FROM zone_audit WHERE subject = 'zone'")
+		got := rows(
+			t, d, "SELECT JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.description')) AS d FROM zone_audit WHERE subject = 'zone'")
 		if len(got) != 1 || got[0] != `d=q"é` {
 			t.Errorf("the description became %q", got)
 		}
@@ -109,11 +113,13 @@ func TestCreatedByIsThePrincipalOrTheAccount(t *testing.T) {
 		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'account', 'deny')")
 		enginetest.Exec(t, conn, "SET @velocityd_principal = 'ann'")
 		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'ann', 'deny')")
-		enginetest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action, created_by) VALUES (1, 'bob', 'deny', 'bob')")
+		enginetest.Exec(
+			t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action, created_by) VALUES (1, 'bob', 'deny', 'bob')")
 		enginetest.Exec(t, conn, "UPDATE zone_override SET reason = 'touched'")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', SESSION_USER(), "+
-			"bucket_key)"); n != 3 {
-			t.Errorf("%d of 3 overrides say who created them: %q", n, rows(t, d, "SELECT bucket_key, created_by FROM zone_override"))
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', "+
+			"SESSION_USER(), bucket_key)"); n != 3 {
+			t.Errorf("%d of 3 overrides say who created them: %q", n,
+				rows(t, d, "SELECT bucket_key, created_by FROM zone_override"))
 		}
 	})
 }

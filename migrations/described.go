@@ -62,11 +62,12 @@ func (s Schema) find(kind, table, name string) (found Described, is bool) {
 }
 
 var (
-	comments     = regexp.MustCompile(`(?m) *-- .*$`)
-	othersWords  = regexp.MustCompile(`(?s)/\*.*?\*/`) // what is left for other engines in the text of one
-	forMariaDB   = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
-	forMySQL     = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
-	routineHead  = regexp.MustCompile(`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
+	comments    = regexp.MustCompile(`(?m) *-- .*$`)
+	othersWords = regexp.MustCompile(`(?s)/\*.*?\*/`) // what is left for other engines in the text of one
+	forMariaDB  = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
+	forMySQL    = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
+	routineHead = regexp.MustCompile(
+		`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
 	parameters   = regexp.MustCompile(`(?s)^[^(]*\((.*?)\)\n(?:(RETURNS [^\n]*)\n)?COMMENT `)
 	triggerHead  = regexp.MustCompile(`(?s)\n((?:BEFORE|AFTER) [^\n]*)\nFOR EACH ROW\n(BEGIN\n.*)`)
 	viewForm     = regexp.MustCompile(`(?s)SQL SECURITY (\w+) VIEW .*\(SELECT (.*?)\s+FROM (.*)\) AS (\w+)`)
@@ -148,7 +149,8 @@ func canonical(definition string) string {
 	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
 		text = before + " as " + literalsOf(expression)
 	}
-	dialects := strings.NewReplacer("boolean", "tinyint", "json", "longtext", "false", "0", "(utc_timestamp(6))", "utc_timestamp(6)",
+	dialects := strings.NewReplacer("boolean", "tinyint", "json", "longtext", "false", "0", "(utc_timestamp(6))",
+		"utc_timestamp(6)",
 		" null default null", "", " default null", "", " 00:00:00.000000", "", ", ", ",", "'", "", "`", "")
 	text = intWidth.ReplaceAllString(dialects.Replace(text), "int")
 	if !strings.HasSuffix(text, " not null") {
@@ -288,7 +290,8 @@ func (s Schema) faultOf(p part) (f Fault, is bool) {
 		if have == nil {
 			return Fault{p.table + " has no column " + p.name, change + "ADD " + p.definition}, true
 		}
-		return Fault{p.table + " has another column " + p.name + " than this program makes", change + "MODIFY " + p.definition}, true
+		return Fault{p.table + " has another column " + p.name + " than this program makes",
+			change + "MODIFY " + p.definition}, true
 	case "KEY":
 		drop, name = "DROP INDEX "+p.name, "index "+p.name
 		if p.name == "PRIMARY" {

@@ -76,21 +76,25 @@ func changesByHand(t *testing.T, engine *enginetest.Engine) []map[string]string 
 	}
 	return []map[string]string{{
 		"DROP PROCEDURE release_bucket": "procedure release_bucket is missing",
-		"DROP PROCEDURE forget_tally;CREATE PROCEDURE forget_tally(a INT, b VARCHAR(255), c DATETIME) SELECT 1": "procedure forget_tally has " +
-			"another text",
+		"DROP PROCEDURE forget_tally;CREATE PROCEDURE forget_tally(a INT, b VARCHAR(255), c DATETIME) SELECT 1": "" +
+			"procedure forget_tally has another text",
 		"ALTER PROCEDURE check_velocity SQL SECURITY INVOKER": "procedure check_velocity has another text",
-		"DROP FUNCTION address_bits;CREATE FUNCTION address_bits(a VARBINARY(16)) RETURNS TEXT NO SQL RETURN 1": "function address_bits has " +
-			"another text",
+		"DROP FUNCTION address_bits;CREATE FUNCTION address_bits(a VARBINARY(16)) RETURNS TEXT NO SQL RETURN 1": "function " +
+			"address_bits has another text",
 		"DROP TRIGGER zone_master_after_delete": "trigger zone_master_after_delete is missing",
-		"DROP TRIGGER zone_override_before_insert;CREATE TRIGGER zone_override_before_insert BEFORE INSERT ON zone_override FOR EACH ROW SET " +
-			"@a = 1": "trigger zone_override_before_insert has another text",
-		"CREATE TRIGGER pardon BEFORE INSERT ON zone_txn FOR EACH ROW SET NEW.counted = FALSE": "trigger pardon on zone_txn is not this " +
-			"program's",
-		"ALTER TABLE zone_txn MODIFY counted INT NOT NULL":                                         "zone_txn has another column counted",
-		"ALTER TABLE zone_txn MODIFY blocked BOOLEAN NULL":                                         "zone_txn has another column blocked",
-		"ALTER TABLE zone_txn MODIFY created_at DATETIME(3) NOT NULL":                              "zone_txn has another column created_at",
-		"ALTER TABLE zone_master ALTER lockout_max SET DEFAULT 60":                                 "zone_master has another column lockout_max",
-		"ALTER TABLE zone_txn MODIFY attempt_id VARCHAR(64) CHARACTER SET ascii NULL DEFAULT NULL": "zone_txn has another column attempt_id",
+		"DROP TRIGGER zone_override_before_insert;CREATE TRIGGER zone_override_before_insert BEFORE INSERT ON " +
+			"zone_override FOR EACH ROW SET @a = 1": "trigger zone_override_before_insert has another text",
+		"CREATE TRIGGER pardon BEFORE INSERT ON zone_txn FOR EACH ROW SET NEW.counted = FALSE": "trigger pardon on " +
+			"zone_txn is not this program's",
+		"ALTER TABLE zone_txn MODIFY counted INT NOT NULL": "zone_txn has another " +
+			"column counted",
+		"ALTER TABLE zone_txn MODIFY blocked BOOLEAN NULL": "zone_txn has another " +
+			"column blocked",
+		"ALTER TABLE zone_txn MODIFY created_at DATETIME(3) NOT NULL": "zone_txn has another " +
+			"column created_at",
+		"ALTER TABLE zone_master ALTER lockout_max SET DEFAULT 60": "zone_master has another column lockout_max",
+		"ALTER TABLE zone_txn MODIFY attempt_id VARCHAR(64) CHARACTER SET ascii NULL DEFAULT NULL": "zone_txn has another " +
+			"column attempt_id",
 		"DROP VIEW read_zone": "view read_zone is missing",
 		"CREATE OR REPLACE VIEW read_txn AS SELECT * FROM (SELECT * FROM zone_txn WHERE counted) AS txn": "view read_txn has another text",
 		"CREATE OR REPLACE SQL SECURITY INVOKER VIEW read_audit AS SELECT * FROM zone_audit":             "view read_audit has another text",
@@ -99,14 +103,14 @@ func changesByHand(t *testing.T, engine *enginetest.Engine) []map[string]string 
 		"ALTER TABLE zone_attempt DROP PRIMARY KEY":                         "zone_attempt has no primary key",
 		"ALTER TABLE zone_override DROP FOREIGN KEY zone_override_zone":     "zone_override has no constraint",
 		"ALTER TABLE zone_bucket_lock DROP CONSTRAINT zone_bucket_lock_key": "zone_bucket_lock has no constraint",
-		"ALTER TABLE zone_master DROP CONSTRAINT `rate must be 0 to 1000000`, ADD CONSTRAINT `rate must be 0 to 1000000` CHECK (rate IS NOT " +
-			"NULL AND rate BETWEEN -1 AND 2000000)": "zone_master has another constraint",
+		"ALTER TABLE zone_master DROP CONSTRAINT `rate must be 0 to 1000000`, ADD CONSTRAINT `rate must be 0 to 1000000` " +
+			"CHECK (rate IS NOT NULL AND rate BETWEEN -1 AND 2000000)": "zone_master has another constraint",
 	}, {
 		"ALTER TABLE zone_txn DROP COLUMN imprint": "zone_txn has no column imprint",
 		"DROP PROCEDURE forget_tally;CREATE " + strings.Replace(forget, "DATETIME(6)", "DATETIME", 1): "procedure " +
 			"forget_tally has another text",
-		"ALTER TABLE zone_txn DROP INDEX zone_txn_window, ADD KEY zone_txn_window (zone_id, bucket_key)": "zone_txn has another index " +
-			"zone_txn_window",
+		"ALTER TABLE zone_txn DROP INDEX zone_txn_window, ADD KEY zone_txn_window (zone_id, bucket_key)": "zone_txn has " +
+			"another index zone_txn_window",
 	}, {
 		"ALTER TABLE zone_txn ALTER INDEX zone_txn_window " +
 			hide: "zone_txn has another index zone_txn_window",
@@ -167,7 +171,8 @@ func TestUpKeepsOneOwner(t *testing.T) {
 		if list := described(t, d, d).Faults(); len(list) > 0 {
 			t.Errorf("after the new owner's up: %q", list)
 		}
-		if got := rows(t, d, "SELECT DISTINCT definer FROM information_schema.views WHERE table_schema = DATABASE()"); len(got) != 1 ||
+		if got := rows(t, d, "SELECT DISTINCT definer FROM information_schema.views WHERE table_schema = DATABASE()"); len(
+			got) != 1 ||
 			!strings.Contains(got[0], otherName.User) {
 			t.Errorf("the owner is %q, want %s", got, otherName)
 		}

@@ -144,7 +144,8 @@ func TestPreReleaseDatabaseIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for _, version := range []int{46, 116, 209} {
 			enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
-			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err == nil ||
+				!strings.Contains(err.Error(), "make a new database") {
 				t.Errorf("version %d: %v, want to be told to make a new database", version, err)
 			}
 		}

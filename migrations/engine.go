@@ -162,8 +162,8 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, err
 	}
 	if left, err := p.left(ctx); err != nil || len(left) > 0 {
-		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down "+
-			"--engine-mode mysql'"))
+		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd "+
+			"migrate down --engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(portableTables(p.engine)) {
 		if !has(f.tables(table.group), table.name) {
@@ -175,7 +175,8 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 			actions = append(actions, p.vschema(table.group, "end of "+table.name,
 				"ALTER VSCHEMA ON "+p.quote(table.group, table.name)+" DROP VINDEX `xxhash`"))
 		case table.name == sequence:
-			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.group, table.name)))
+			actions = append(actions,
+				p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.group, table.name)))
 		}
 	}
 	return actions, f, nil

@@ -117,7 +117,8 @@ func TestEachFileIsOneStatement(t *testing.T) {
 	literal := regexp.MustCompile(`'[^']*'`)
 	routine := regexp.MustCompile(`^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) `)
 	// See read_txn: nothing but the derived table keeps a view from locking.
-	view := regexp.MustCompile(`^CREATE OR REPLACE SQL SECURITY DEFINER VIEW [a-z_]+ AS\nSELECT \*\n  FROM \(SELECT [^;]*\) AS [a-z]+$`)
+	view := regexp.MustCompile(
+		`^CREATE OR REPLACE SQL SECURITY DEFINER VIEW [a-z_]+ AS\nSELECT \*\n  FROM \(SELECT [^;]*\) AS [a-z]+$`)
 	for _, folder := range []string{".", "procedures", "triggers", "views"} {
 		for name, text := range sqlFiles(t, folder) {
 			statement := strings.TrimSpace(comment.ReplaceAllString(text, ""))
@@ -126,7 +127,8 @@ func TestEachFileIsOneStatement(t *testing.T) {
 					t.Errorf("%s is not one view of a derived table", name)
 				}
 			} else if folder == "procedures" || folder == "triggers" {
-				if !routine.MatchString(statement) || !strings.HasSuffix(statement, "\nEND") || strings.Count(statement, "\nEND") != 1 {
+				if !routine.MatchString(statement) || !strings.HasSuffix(statement, "\nEND") ||
+					strings.Count(statement, "\nEND") != 1 {
 					t.Errorf("%s is not one procedure, function or trigger that MariaDB would replace", name)
 				}
 			} else if strings.Contains(literal.ReplaceAllString(statement, ""), ";") || (statement == "") != isMarker(text) {
@@ -170,8 +172,8 @@ func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for _, line := range rows(t, d, "SELECT routine_name, sql_mode, security_type FROM information_schema.routines "+
-			"WHERE routine_schema = DATABASE() "+
-			"UNION ALL SELECT trigger_name, sql_mode, 'DEFINER' FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {
+			"WHERE routine_schema = DATABASE() UNION ALL SELECT trigger_name, sql_mode, 'DEFINER' FROM "+
+			"information_schema.triggers WHERE trigger_schema = DATABASE()") {
 			if !strings.Contains(line, "STRICT_ALL_TABLES") || strings.Contains(line, "ANSI_QUOTES") {
 				t.Errorf("created under another mode: %s", line)
 			}

@@ -65,8 +65,8 @@ func (in *installer) wantOwner(ctx context.Context, account string, have []Routi
 			return nil
 		}
 	}
-	return fmt.Errorf("the procedures, triggers and views belong to %s and would run with the rights of %s: run migrate up as %[1]s; "+
-		"if that account is not to own them any more, drop it first", strings.Join(owners, ", "), account)
+	return fmt.Errorf("the procedures, triggers and views belong to %s and would run with the rights of %s: run migrate "+
+		"up as %[1]s; if that account is not to own them any more, drop it first", strings.Join(owners, ", "), account)
 }
 
 func (in *installer) carryOut(ctx context.Context, due []Routine) error {

@@ -100,9 +100,9 @@ func read(t *testing.T, result *sql.Rows) []string {
 func objects(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	var names []string
-	for _, line := range rows(t, d, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE() "+
-		"UNION SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() "+
-		"UNION SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {
+	for _, line := range rows(t, d, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = "+
+		"DATABASE() UNION SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() UNION "+
+		"SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {
 		names = append(names, strings.TrimPrefix(line, "name="))
 	}
 	slices.Sort(names)
@@ -129,8 +129,8 @@ func schema(t *testing.T, d *enginetest.Database) []string {
 		rows(t, d, "SELECT table_name, engine, table_collation, create_options FROM information_schema.tables "+
 			"WHERE table_schema = DATABASE() ORDER BY table_name"),
 	)
-	for _, line := range rows(t, d, "SELECT CONCAT(routine_type, ' ', routine_name) AS name FROM information_schema.routines "+
-		"WHERE routine_schema = DATABASE() ORDER BY routine_type, routine_name") {
+	for _, line := range rows(t, d, "SELECT CONCAT(routine_type, ' ', routine_name) AS name FROM "+
+		"information_schema.routines WHERE routine_schema = DATABASE() ORDER BY routine_type, routine_name") {
 		lines = append(lines, rows(t, d, "SHOW CREATE "+strings.TrimPrefix(line, "name="))...)
 	}
 	for i, line := range lines {

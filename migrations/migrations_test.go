@@ -36,7 +36,8 @@ func TestDownRefusesMoreStepsThanThereAre(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Empty(t)
-		if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1); err == nil || !strings.Contains(err.Error(), "only 0") {
+		if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1); err == nil ||
+			!strings.Contains(err.Error(), "only 0") {
 			t.Errorf("a step down from nothing: %v, want an error that says so", err)
 		}
 		down(t, d, 0) // all of nothing is nothing to do

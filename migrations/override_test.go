@@ -17,7 +17,8 @@ import (
 // addressZones makes zones 1 and 2, whose keys are addresses.
 func addressZones(t *testing.T, d *enginetest.Database) {
 	t.Helper()
-	enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
+	enginetest.Exec(
+		t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
 }
 
 func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
@@ -122,12 +123,14 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 			conn := session(t, d, setting)
 			for _, bad := range []string{
 				"", "/", "/8", "10.0.0.0", "2001:db8::", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "10.0.0.0/8/8",
-				"10.0.0.0/8.5", "10.0.0.0/a", "10.0.0.0/999", "10.0.0.0/1000", "10.0.0.0/4294967304", "10.0.0/8", "10/8", "10.0.0.0.0/8",
-				"256.0.0.0/8", " 10.0.0.0/8", "10.0.0.0 /8", "10.0.0.0/8\n\n", "10.0.0.0/8\n", "192.0.2.0/24 ", "192.0.2.0/24\n", "2001:db8::/129",
-				"2001:db8:::/32", "fe80::%eth0/64",
+				"10.0.0.0/8.5", "10.0.0.0/a", "10.0.0.0/999", "10.0.0.0/1000", "10.0.0.0/4294967304", "10.0.0/8", "10/8",
+				"10.0.0.0.0/8",
+				"256.0.0.0/8", " 10.0.0.0/8", "10.0.0.0 /8", "10.0.0.0/8\n\n", "10.0.0.0/8\n", "192.0.2.0/24 ", "192.0.2.0/24\n",
+				"2001:db8::/129", "2001:db8:::/32", "fe80::%eth0/64",
 				"::g/128", "localhost/8", "*", "%", "*/8",
 				// Bits beyond the length.
-				"203.0.113.7/24", "10.0.0.1/31", "128.0.0.0/0", "2001:db8::1/64", "::1/127", "::1/0", "0:0:0:1::/63", "::1:0:0:0/64",
+				"203.0.113.7/24", "10.0.0.1/31", "128.0.0.0/0", "2001:db8::1/64", "::1/127", "::1/0", "0:0:0:1::/63",
+				"::1:0:0:0/64",
 				// IPv4 addresses written as IPv6, with bits beyond the length or of both families.
 				"::ffff:1.2.3.4/96", "::ffff:203.0.113.1/120", "::ffff:0:0/95", "::ffff:0:0/129",
 				// Networks whose addresses count as IPv4 ones.
@@ -147,7 +150,8 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 				}
 			}
 			// In another spelling it is the same network.
-			_, err := conn.ExecContext(t.Context(), "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '192.0.2.000/24', 'allow')")
+			_, err := conn.ExecContext(
+				t.Context(), "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '192.0.2.000/24', 'allow')")
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 1 {
 				t.Fatalf("%s: one network has %d overrides, %v", mode, n, err)
 			}
@@ -178,16 +182,20 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 		for i, step := range []struct{ statement, want string }{
 			{"INSERT" + into + "(1, '10.1.1.1', NULL, 'deny')", "1"},
 			{
-				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), (2, '10.1.1.2', " +
-					"NULL, 'allow')",
+				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), " +
+					"(2, '10.1.1.2', NULL, 'allow')",
 				"1: 4/8, 1: 6/0, 1, 2",
 			},
 			{"UPDATE zone_override SET prefix = '10.0.0.0/16' WHERE prefix = '10.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1, 2"},
-			{"UPDATE zone_override SET prefix = 'fe80::/16' WHERE prefix = '11.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"UPDATE zone_override SET prefix = NULL, bucket_key = '10.1.1.3' WHERE prefix = '::/0'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"UPDATE zone_override SET prefix = 'fe80::/16' WHERE prefix = '11.0.0.0/8'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"UPDATE zone_override SET prefix = NULL, bucket_key = '10.1.1.3' WHERE prefix = '::/0'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"UPDATE zone_override SET action = 'allow', reason = 'all'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{
 				"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'",
 				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
@@ -210,8 +218,8 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 				t.Errorf("step %d, %s: keeps %q, want %q", i, step.statement, got, step.want)
 			}
 		}
-		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE zone_id = "+
-			"2"); err != nil {
+		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE "+
+			"zone_id = 2"); err != nil {
 			t.Error(err) // nothing is left that it could move
 		}
 		if _, err := conn.ExecContext(t.Context(), "UPDATE zone_override SET zone_id = 2"); err == nil {
@@ -270,8 +278,10 @@ func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 func TestOverrideMustFitCurrentZone(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.0.0.1', 'deny'), (2, '10.0.0.1', 'deny')")
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (1, 5, 60, 'ip'), (2, 5, 60, 'ip')")
+		enginetest.Exec(t, d.SQL,
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.0.0.1', 'deny'), (2, '10.0.0.1', 'deny')")
 		conn := session(t, d, "")
 		enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 		enginetest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -342,7 +352,8 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 			enginetest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
 			enginetest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'") // waits for nobody
 			enginetest.Exec(t, comes, "COMMIT")
-			if n := d.Count(t, "SELECT overridden = EXISTS (SELECT 1 FROM zone_override) FROM zone_master WHERE id = 1"); n != 1 {
+			if n := d.Count(
+				t, "SELECT overridden = EXISTS (SELECT 1 FROM zone_override) FROM zone_master WHERE id = 1"); n != 1 {
 				t.Errorf("%s: the override that came is not looked for", level)
 			}
 		}
@@ -361,15 +372,18 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 				fmt.Sprintf("(1, NULL, '172.%d.%d.0/24', 'deny')", i/256, i%256))
 		}
 		for chunk := range slices.Chunk(values, 2000) {
-			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "+strings.Join(chunk, ","))
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "+
+				strings.Join(chunk, ","))
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), (1, '2001:db8::/32', "+
-			"'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), "+
+			"(1, '2001:db8::/32', 'deny')")
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES "+
 			strings.Join(otherZones(500), ","))
 		enginetest.Exec(t, d.SQL, "ANALYZE TABLE zone_override, zone_override_prefix_length")
-		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(sqlFiles(t, "procedures")["procedures/find_override.sql"], "")
-		explain = regexp.MustCompile(`(?m)^(\s*)SELECT (o\.)?id`).ReplaceAllString(explain, "${1}EXPLAIN FORMAT=TRADITIONAL SELECT ${2}id")
+		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(
+			sqlFiles(t, "procedures")["procedures/find_override.sql"], "")
+		explain = regexp.MustCompile(`(?m)^(\s*)SELECT (o\.)?id`).ReplaceAllString(
+			explain, "${1}EXPLAIN FORMAT=TRADITIONAL SELECT ${2}id")
 		carryOut(t, d, strings.Replace(explain, "PROCEDURE find_override", "PROCEDURE explain_override", 1))
 		plans := plansOf(t, d, "CALL explain_override(1, '10.4.1.1', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)")
 		if len(plans) != 3 {

@@ -85,8 +85,8 @@ func items(inside string) []string {
 func refuseForeign(version int, lacks func(table, column string) bool) error {
 	for _, p := range parts() {
 		if p.kind == "COLUMN" && p.step <= version && lacks(p.table, p.name) {
-			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what else "+
-				"differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)
+			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what "+
+				"else differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)
 		}
 	}
 	return nil

@@ -95,11 +95,11 @@ func (f found) fits(steps []step) error {
 		switch {
 		case uint(step.version) <= f.version || strings.HasPrefix(step.text, markerStart):
 		case !f.isPortable:
-			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
-				"on the MySQL server itself", f.version)
+			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode "+
+				"mysql' on the MySQL server itself", f.version)
 		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm):
-			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL alone; "+
-				"nothing was changed: go on with the program that has migrated the database", f.version, step.version)
+			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL "+
+				"alone; nothing was changed: go on with the program that has migrated the database", f.version, step.version)
 		}
 	}
 	return nil

@@ -64,7 +64,8 @@ func (p portable) lookAt(ctx context.Context, of group, tables, columns *[]strin
 		return err
 	}
 	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
-	more, err := Column(ctx, p.conn, "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
+	more, err := Column(ctx, p.conn,
+		"SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", p.keyspace(of), withoutStatement(err))
 	}
@@ -96,7 +97,8 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 		}
 	}
 	for _, part := range []func(context.Context, found) ([]Action, error){
-		p.planChecks, p.planSharding, p.planTables, p.planRows, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
+		p.planChecks, p.planSharding, p.planTables, p.planRows, p.planAttempts, p.planSequence, p.planLimitsVSchema,
+		p.planBucketsVSchema,
 	} {
 		more, err := part(ctx, f)
 		if err != nil {
@@ -195,9 +197,9 @@ func (p portable) replaceAttempts() []Action {
 	return []Action{
 		p.action(buckets, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
 		p.action(buckets, what, create),
-		p.action(buckets, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
-			"SELECT attempt_id, JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]')), created_at, expires_at, answer\n"+
-			"  FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
+		p.action(buckets, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, "+
+			"answer)\nSELECT attempt_id, JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]')), created_at, expires_at, answer\n  "+
+			"FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
 		p.action(buckets, what, "DROP TABLE zone_attempt"),
 		p.action(buckets, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
 	}

@@ -47,7 +47,8 @@ func onPortable(ctx context.Context, e engine.Engine, dsn string, do func(portab
 // enter makes the database of a group's tables the session's own, and returns the names of
 // its tables.
 func (p portable) enter(ctx context.Context, of group) (tables []string, err error) {
-	if err := p.exec(ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + QuoteName(p.keyspace(of))}); err != nil {
+	if err := p.exec(
+		ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + QuoteName(p.keyspace(of))}); err != nil {
 		return nil, err
 	}
 	if tables, err = Column(ctx, p.conn, "SHOW TABLES"); err != nil {

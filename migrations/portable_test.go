@@ -19,14 +19,14 @@ import (
 func tablesOf(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := slices.Concat(
-		rows(t, d, "SELECT table_name, column_name, column_default, is_nullable, column_type, character_set_name, collation_name, "+
-			"extra, generation_expression FROM information_schema.columns WHERE table_schema = DATABASE() "+
+		rows(t, d, "SELECT table_name, column_name, column_default, is_nullable, column_type, character_set_name, "+
+			"collation_name, extra, generation_expression FROM information_schema.columns WHERE table_schema = DATABASE() "+
 			"AND table_name NOT LIKE 'read\\_%' AND table_name NOT LIKE 'schema\\_%'"),
 		rows(t, d, "SELECT table_name, index_name, non_unique, seq_in_index, column_name, collation, sub_part, index_type "+
 			"FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name NOT LIKE 'schema\\_%'"),
-		rows(t, d, "SELECT table_name, c.constraint_name, constraint_type, check_clause, enforced FROM information_schema.table_constraints c "+
-			"LEFT JOIN information_schema.check_constraints USING (constraint_schema, constraint_name) "+
-			"WHERE constraint_schema = DATABASE() AND table_name NOT LIKE 'schema\\_%'"),
+		rows(t, d, "SELECT table_name, c.constraint_name, constraint_type, check_clause, enforced FROM "+
+			"information_schema.table_constraints c LEFT JOIN information_schema.check_constraints USING (constraint_schema, "+
+			"constraint_name) WHERE constraint_schema = DATABASE() AND table_name NOT LIKE 'schema\\_%'"),
 		rows(t, d, "SELECT constraint_name, table_name, referenced_table_name, update_rule, delete_rule "+
 			"FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE()"),
 	)
@@ -68,7 +68,8 @@ func TestPortableTablesAreThoseOfTheSteps(t *testing.T) {
 // The tests on clusters make the tables of Vitess. This one says in which lines they differ.
 func TestPortableTextsHaveTheLinesOfTheirEngine(t *testing.T) {
 	t.Parallel()
-	const increment, utc, whole, pair, unique = "    AUTO_INCREMENT", "    DEFAULT (UTC_TIMESTAMP(6))", "\n  PRIMARY KEY (attempt_id),",
+	const increment, utc, whole, pair, unique = "    AUTO_INCREMENT", "    DEFAULT (UTC_TIMESTAMP(6))",
+		"\n  PRIMARY KEY (attempt_id),",
 		"\nPRIMARY KEY (attempt_id, bucket_key),", "\nUNIQUE KEY zone_attempt_id"
 	for _, tc := range []struct {
 		engine     engine.Engine

@@ -100,7 +100,8 @@ func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 // numbered are the tables whose ids come from the sequence, with an INSERT of a row.
 func numbered() map[string]string {
 	return map[string]string{
-		"zone_txn":   " (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, 0, 0)",
+		"zone_txn": " (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, " +
+			"0, 0)",
 		"zone_event": " (created_at, type, zone_id, bucket_key, data) VALUES ('2026-01-01', 'a', 0, 'a', '{}')",
 	}
 }
@@ -139,11 +140,13 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	var actions []Action
 	for _, table := range portableTables(p.engine) {
 		if f.home(table.group) == limits && table.name != sequence && !has(known, table.name) {
-			actions = append(actions, p.vschema(limits, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limits, table.name)))
+			actions = append(
+				actions, p.vschema(limits, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limits, table.name)))
 		}
 	}
 	if !p.isSequence(ctx, f) {
-		actions = append(actions, p.vschema(limits, "sequence "+sequence, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limits, sequence)))
+		actions = append(
+			actions, p.vschema(limits, "sequence "+sequence, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limits, sequence)))
 	}
 	return actions, nil
 }
@@ -174,7 +177,8 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 		}
 		name := p.quote(buckets, table.name)
 		// An error says that vtgate does not know the table.
-		if columns, err := Column(ctx, p.conn, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
+		if columns, err := Column(ctx, p.conn, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil ||
+			!has(columns, "bucket_key") {
 			actions = append(actions, p.vschema(buckets, "shards of "+table.name,
 				"ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
 		}
@@ -202,8 +206,12 @@ func (p portable) left(ctx context.Context) (list []Routine, err error) {
 	for _, look := range []struct{ kind, statement string }{
 		{"TRIGGER", "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"},
 		{"VIEW", "SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE()"},
-		{"PROCEDURE", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE'"},
-		{"FUNCTION", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'FUNCTION'"},
+		{"PROCEDURE",
+			"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = " +
+				"'PROCEDURE'"},
+		{"FUNCTION",
+			"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = " +
+				"'FUNCTION'"},
 	} {
 		names, err := Column(ctx, p.conn, look.statement)
 		if err != nil {

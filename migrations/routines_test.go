@@ -75,9 +75,11 @@ func TestHalfDoneInstallationIsDoneAgain(t *testing.T) {
 		want := schema(t, engine.Database(t))
 		d := engine.Empty(t)
 		enginetest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
-		enginetest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
+		enginetest.Exec(
+			t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
 		_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
-		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") || !strings.Contains(err.Error(), "migrate up") {
+		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") ||
+			!strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("got %v, want an error that names the trigger and what to do", err)
 		}
 		wantStatus(t, d, migrations.Latest(), true)
@@ -153,7 +155,8 @@ func TestChecksGoOnWhileTriggerAwaitsOpenTransaction(t *testing.T) {
 			ended <- err
 		}()
 		enginetest.Eventually(t, "the migration waits", func() bool {
-			return slices.ContainsFunc(d.Sessions(t), func(s enginetest.Session) bool { return strings.Contains(s.State, "metadata lock") })
+			return slices.ContainsFunc(d.Sessions(t),
+				func(s enginetest.Session) bool { return strings.Contains(s.State, "metadata lock") })
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
@@ -185,7 +188,8 @@ func TestUninstallableTextLeavesFormerOne(t *testing.T) {
 		name, database := account(t, owner)
 		enginetest.Exec(t, d.SQL, "REVOKE CREATE ROUTINE ON "+database+".* FROM "+name.String())
 		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
-		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") || !strings.Contains(err.Error(), "grant") {
+		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") ||
+			!strings.Contains(err.Error(), "grant") {
 			t.Errorf("got %v, want an error that says what to grant and for what", err)
 		}
 		if got := rows(t, d, "CALL report_outcome()"); len(got) != 1 || got[0] != "text=former" {
@@ -216,16 +220,16 @@ func TestViewsShowAllButSchemasOwnColumns(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		for view, table := range map[string]string{
-			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
-			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
+			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt",
+			"read_bucket": "zone_bucket_lock",
+			"read_zone":   "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
 			"read_zone_hour": "zone_hour", "read_bucket_total": "zone_bucket_total",
 		} {
 			var missing []string
-			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() "+
-				"AND t.table_name = ? "+
-				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND "+
-				"v.column_name = t.column_name) "+
-				"ORDER BY 1", table, view) {
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE "+
+				"t.table_schema = DATABASE() AND t.table_name = ? AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v "+
+				"WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) ORDER BY 1", table,
+				view) {
 				missing = append(missing, strings.TrimPrefix(line, "c="))
 			}
 			slices.Sort(missing) // engines order _ otherwise

@@ -96,12 +96,14 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for _, key := range bad {
-				if _, err := conn.ExecContext(t.Context(), "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)", key); err == nil {
+				if _, err := conn.ExecContext(t.Context(), "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)",
+					key); err == nil {
 					t.Errorf("%s: key %q was taken", mode, key)
 				}
 			}
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ' '), (1, '~'), (1, ?), (1, ?)",
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ' '), (1, '~'), (1, ?), (1, ?)",
 			"\u00a0", strings.Repeat("🔑", 255))
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 4 {
 			t.Errorf("%d lock rows, want the 4 good ones", n)
@@ -137,15 +139,17 @@ func TestTheCountReadsTheIndexAlone(t *testing.T) {
 			values[i] = fmt.Sprintf("(UTC_TIMESTAMP(6) - INTERVAL %d SECOND, %d, 'key-%d', %d, %[4]d, %d)",
 				i, 1+i%2, i%7, 1-counted, counted)
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
-			strings.Join(values, ","))
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+				strings.Join(values, ","))
 		enginetest.Exec(t, d.SQL, "ANALYZE TABLE zone_txn")
 		for _, procedure := range []string{"judge_bucket", "check_velocity_by_rule"} {
 			wantIndexAlone(t, procedure, rows(t, d, "EXPLAIN FORMAT=TRADITIONAL "+countOf(t, procedure)))
 		}
 		// The index is kept newest first. MariaDB's plan does not say how it reads it.
 		if order := rows(t, d, "SELECT GROUP_CONCAT(collation ORDER BY seq_in_index SEPARATOR '') AS directions "+
-			"FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'zone_txn_window'"); len(order) != 1 ||
+			"FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'zone_txn_window'"); len(
+			order) != 1 ||
 			!strings.Contains(order[0], "AAADD") {
 			t.Errorf("the index is not kept newest first: %q", order)
 		}
@@ -156,7 +160,8 @@ func TestTheCountReadsTheIndexAlone(t *testing.T) {
 func countOf(t *testing.T, procedure string) string {
 	t.Helper()
 	text := sqlFiles(t, "procedures")["procedures/"+procedure+".sql"]
-	count := regexp.MustCompile(`SELECT (COUNT\(\*\), MIN\(created_at\)\s+INTO [^()]*|created_at\s+)FROM zone_txn\s[^();]*`).FindString(text)
+	count := regexp.MustCompile(
+		`SELECT (COUNT\(\*\), MIN\(created_at\)\s+INTO [^()]*|created_at\s+)FROM zone_txn\s[^();]*`).FindString(text)
 	if !strings.Contains(count, "counted = TRUE") {
 		t.Fatalf("%s has no count of txns: %q", procedure, count)
 	}
@@ -172,7 +177,8 @@ func countOf(t *testing.T, procedure string) string {
 // wantIndexAlone holds that a plan reads a range of zone_txn_window, forwards, and nothing else.
 func wantIndexAlone(t *testing.T, procedure string, plan []string) {
 	t.Helper()
-	if len(plan) != 1 || !strings.Contains(plan[0], " | key=zone_txn_window | ") || !strings.Contains(plan[0], "type=range") {
+	if len(plan) != 1 || !strings.Contains(plan[0], " | key=zone_txn_window | ") ||
+		!strings.Contains(plan[0], "type=range") {
 		t.Errorf("%s: the plan is not a range of zone_txn_window: %q", procedure, plan)
 		return
 	}

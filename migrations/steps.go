@@ -31,8 +31,8 @@ func RefuseUnreleased(version uint) error {
 	if version < firstUnreleased {
 		return nil
 	}
-	return fmt.Errorf("%w: it is at version %d, as programs before the first release numbered their steps, and cannot be migrated; "+
-		"make a new database", ErrForeign, version)
+	return fmt.Errorf("%w: it is at version %d, as programs before the first release numbered their steps, and cannot "+
+		"be migrated; make a new database", ErrForeign, version)
 }
 
 // markerStart begins the text of a step that stands for the procedures and
@@ -86,7 +86,8 @@ func newestMarker() (version int, digest string) {
 
 // isMarker says that a version is a marker's.
 func isMarker(version int) bool {
-	return slices.ContainsFunc(steps(), func(s step) bool { return s.version == version && strings.HasPrefix(s.text, markerStart) })
+	return slices.ContainsFunc(
+		steps(), func(s step) bool { return s.version == version && strings.HasPrefix(s.text, markerStart) })
 }
 
 // markerDigest returns the digest that a step's text names, if it is a marker's.

@@ -155,14 +155,16 @@ func explain(err error) error {
 func dirtyAt(version int) error {
 	const set = "UPDATE schema_migrations SET version = %d, dirty = 0"
 	if isMarker(version) {
-		return fmt.Errorf("%w: the installation of procedures, triggers and views (version %d) stopped half-way: migrate up does the rest",
+		return fmt.Errorf(
+			"%w: the installation of procedures, triggers and views (version %d) stopped half-way: migrate up does the rest",
 			ErrDirty, version)
 	}
 	var advice strings.Builder
-	fmt.Fprintf(&advice, "a migration to version %d stopped half-way. Each migration is one statement: look whether it was "+
-		"carried out. If it was, run "+set, max(version, 0), version)
+	fmt.Fprintf(&advice, "a migration to version %d stopped half-way. Each migration is one statement: look whether it "+
+		"was carried out. If it was, run "+set, max(version, 0), version)
 	if version >= 1 {
-		fmt.Fprintf(&advice, "; if it was not, and was the way up (migrations/%06d_*.up.sql), run "+set, version, before(version))
+		fmt.Fprintf(&advice, "; if it was not, and was the way up (migrations/%06d_*.up.sql), run "+set, version,
+			before(version))
 	}
 	if after, ok := after(version); ok {
 		fmt.Fprintf(&advice, "; if it was not, and was the way down (migrations/%06d_*.down.sql), run "+set, after, after)

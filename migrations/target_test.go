@@ -57,39 +57,41 @@ const mac = "44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 // uselessTargets are targets that would match no bucket, each with what the error says.
 func uselessTargets() map[aim]string {
 	return map[aim]string{
-		{1, "", "203.0.113.0/24"}:     "prefix needs a zone whose key_kind is ip: this one is opaque",
-		{2, "", "2001:db8::/32"}:      "this one is username",
-		{3, "", "203.0.113.7/24"}:     "write 203.0.113.0/24",
-		{3, "", "2001:DB8::1/64"}:     "write 2001:db8::/64",
-		{3, "", "2001:db8::ff/121"}:   "write 2001:db8::80/121",
-		{3, "", "::1.2.3.4/112"}:      "write ::102:0/112",
-		{3, "", "64:ff9b::/96"}:       "prefix holds addresses that count as the IPv4 addresses inside them: write the IPv4 network",
-		{4, "", "203.0.113.0/25"}:     "prefix must not be longer than /24",
-		{4, "", "2001:db8::/49"}:      "prefix must not be longer than /48",
-		{2, "Bob", ""}:                "lower case, no spaces around",
-		{7, "Bob", ""}:                "lower case, no spaces around",
-		{7, "", "203.0.113.0/24"}:     "this one is username_general_ci",
-		{2, " bob", ""}:               "lower case, no spaces around",
-		{2, "bob ", ""}:               "lower case, no spaces around",
-		{3, "bob", ""}:                "must be an IPv4 address or an IPv6 address: lower case",
-		{3, "010.1.1.1", ""}:          "must be an IPv4 address or an IPv6 address: lower case",
-		{3, "2001:DB8::1", ""}:        "must be an IPv4 address",
-		{3, "2001:db8:0::1", ""}:      "must be an IPv4 address",
-		{3, "::1.2.3.4", ""}:          "must be an IPv4 address",
-		{3, "::ffff:1.2.3.4", ""}:     "must be an IPv4 address",
-		{3, "::ffff:102:304", ""}:     "must be an IPv4 address",
-		{3, "::102:304", ""}:          "must be an IPv4 address",
-		{3, "64:ff9b::102:304", ""}:   "must be an IPv4 address",
-		{3, "2002:102:304::1", ""}:    "must be an IPv4 address",
-		{3, "2001::1", ""}:            "must be an IPv4 address",
-		{4, "2002:102:304::/48", ""}:  "must be an IPv4 network of /24",
-		{4, "64:ff9b::/48", ""}:       "must be an IPv4 network of /24",
-		{4, "64:ff9b:1::/48", ""}:     "must be an IPv4 network of /24",
-		{3, "10.1.1.1/32", ""}:        "must be an IPv4 address",
-		{3, "10.1.1.0/24", ""}:        "must be an IPv4 address",
-		{3, "10.1.1.1 ", ""}:          "must be an IPv4 address",
-		{3, "fe80::1%eth0", ""}:       "must be an IPv4 address",
-		{4, "203.0.113.9", ""}:        "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
+		{1, "", "203.0.113.0/24"}:   "prefix needs a zone whose key_kind is ip: this one is opaque",
+		{2, "", "2001:db8::/32"}:    "this one is username",
+		{3, "", "203.0.113.7/24"}:   "write 203.0.113.0/24",
+		{3, "", "2001:DB8::1/64"}:   "write 2001:db8::/64",
+		{3, "", "2001:db8::ff/121"}: "write 2001:db8::80/121",
+		{3, "", "::1.2.3.4/112"}:    "write ::102:0/112",
+		{3, "",
+			"64:ff9b::/96"}: "prefix holds addresses that count as the IPv4 addresses inside them: write the IPv4 network",
+		{4, "", "203.0.113.0/25"}:    "prefix must not be longer than /24",
+		{4, "", "2001:db8::/49"}:     "prefix must not be longer than /48",
+		{2, "Bob", ""}:               "lower case, no spaces around",
+		{7, "Bob", ""}:               "lower case, no spaces around",
+		{7, "", "203.0.113.0/24"}:    "this one is username_general_ci",
+		{2, " bob", ""}:              "lower case, no spaces around",
+		{2, "bob ", ""}:              "lower case, no spaces around",
+		{3, "bob", ""}:               "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "010.1.1.1", ""}:         "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "2001:DB8::1", ""}:       "must be an IPv4 address",
+		{3, "2001:db8:0::1", ""}:     "must be an IPv4 address",
+		{3, "::1.2.3.4", ""}:         "must be an IPv4 address",
+		{3, "::ffff:1.2.3.4", ""}:    "must be an IPv4 address",
+		{3, "::ffff:102:304", ""}:    "must be an IPv4 address",
+		{3, "::102:304", ""}:         "must be an IPv4 address",
+		{3, "64:ff9b::102:304", ""}:  "must be an IPv4 address",
+		{3, "2002:102:304::1", ""}:   "must be an IPv4 address",
+		{3, "2001::1", ""}:           "must be an IPv4 address",
+		{4, "2002:102:304::/48", ""}: "must be an IPv4 network of /24",
+		{4, "64:ff9b::/48", ""}:      "must be an IPv4 network of /24",
+		{4, "64:ff9b:1::/48", ""}:    "must be an IPv4 network of /24",
+		{3, "10.1.1.1/32", ""}:       "must be an IPv4 address",
+		{3, "10.1.1.0/24", ""}:       "must be an IPv4 address",
+		{3, "10.1.1.1 ", ""}:         "must be an IPv4 address",
+		{3, "fe80::1%eth0", ""}:      "must be an IPv4 address",
+		{4, "203.0.113.9",
+			""}: "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
 		{4, "203.0.113.9/24", ""}:     "must be an IPv4 network of /24",
 		{4, "203.0.113.0/25", ""}:     "must be an IPv4 network of /24",
 		{4, "203.0.112.0/23", ""}:     "must be an IPv4 network of /24",
@@ -142,14 +144,16 @@ func TestOverridesFittingBucketsAreTakenUnchanged(t *testing.T) {
 		for _, target := range []string{
 			"1, 'Bob ', NULL", "1, '203.0.113.7/24', NULL", "1, 'ß/Ä', NULL",
 			"2, 'bob', NULL", "2, 'été a', NULL", "2, 'Ꭰ', NULL", "2, '1_42', NULL", // Cherokee is normal in capitals
-			"3, '10.1.1.1', NULL", "3, '2001:db8::1', NULL", "3, '::', NULL", "3, '::1', NULL", "3, '::2:304', NULL", "3, '64:ff9b:1::5', NULL",
-			"4, '64:ff9b:1::5', NULL", "4, NULL, '64:ff9b:1::/49'",
+			"3, '10.1.1.1', NULL", "3, '2001:db8::1', NULL", "3, '::', NULL", "3, '::1', NULL", "3, '::2:304', NULL",
+			"3, '64:ff9b:1::5', NULL", "4, '64:ff9b:1::5', NULL", "4, NULL, '64:ff9b:1::/49'",
 			"3, NULL, '10.0.0.0/8'", "3, NULL, '2001:db8::/127'", "3, NULL, '::/0'",
 			"4, '203.0.113.0/24', NULL", "4, '2001:db8::/48', NULL", "4, '::/48', NULL", "4, NULL, '203.0.112.0/23'",
 		} {
-			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE (zone_id, COALESCE(bucket_key, 'NULL'), COALESCE(prefix, 'NULL')) = ("+
-				strings.ReplaceAll(target, "NULL", "'NULL'")+")"); n != 1 {
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+
+				", 'deny')")
+			if n := d.Count(
+				t, "SELECT COUNT(*) FROM zone_override WHERE (zone_id, COALESCE(bucket_key, 'NULL'), COALESCE(prefix, 'NULL')) = ("+
+					strings.ReplaceAll(target, "NULL", "'NULL'")+")"); n != 1 {
 				t.Errorf("%s: stored otherwise", target)
 			}
 		}
@@ -186,7 +190,8 @@ func TestPrefixOfBucketLengthIsItsKey(t *testing.T) {
 		}
 		// So a bucket has one override, however it is written.
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (3, '203.0.113.9', 'deny')")
-		if _, err := d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.9/32', 'allow')"); err == nil {
+		if _, err := d.SQL.Exec(
+			"INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.9/32', 'allow')"); err == nil {
 			t.Error("one bucket has two overrides")
 		}
 	})
@@ -198,9 +203,9 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
-			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', "+
-			"'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES (1, 3, "+
+			"'10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, "+
+			"'10.0.0.0/23', 'deny')")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'username' WHERE id IN (1, 3)")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
 		const query = "SELECT id, zone_id, bucket_key, prefix, network, reason FROM zone_override ORDER BY id"
@@ -238,7 +243,8 @@ func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 				continue // never written: it is folded to IPv4 before
 			}
 			var got string
-			if err := d.SQL.QueryRow("SELECT address_text(UNHEX(?))", hex.EncodeToString(octets)).Scan(&got); err != nil || got != addr.String() {
+			if err := d.SQL.QueryRow("SELECT address_text(UNHEX(?))", hex.EncodeToString(octets)).Scan(&got); err != nil ||
+				got != addr.String() {
 				t.Fatalf("%x is written %q, %v, want %s", octets, got, err, addr)
 			}
 		}
@@ -252,28 +258,34 @@ func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		targetZones(t, d)
 		for statement, want := range map[string]string{
-			"UPDATE zone_master SET rate = 1000001":                                            "rate must be 0 to 1000000",
-			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)":                "rate must be 0 to 1000000",
-			"UPDATE zone_master SET `window` = 0":                                              "window must be 1 to 31622400 seconds",
-			"UPDATE zone_master SET reserve_ttl = 61":                                          "reserve_ttl must be 1 second to the window, or NULL",
-			"UPDATE zone_master SET ipv4_prefix = 33":                                          "ipv4_prefix must be 1 to 32",
-			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                   "give either bucket_key or prefix",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')": "limit needs rate 0 to 1000000, other actions have none",
-			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES (1, 'a', 'limit', 1, 0)": "window must be 1 to 31622400 " +
-				"or NULL, and have action limit",
-			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, period_anchor) VALUES (1, 'a', 'limit', 1, 32)": "period_anchor must " +
-				"be 1 to 31 or NULL, and have limit, no window",
-			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`, period_anchor) VALUES (1, 'a', 'limit', 1, 60, 3)": "" +
+			"UPDATE zone_master SET rate = 1000001":                             "rate must be 0 to 1000000",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)": "rate must be 0 to 1000000",
+			"UPDATE zone_master SET `window` = 0": "window must be 1 to 31622400 " +
+				"seconds",
+			"UPDATE zone_master SET reserve_ttl = 61": "reserve_ttl must be 1 second " +
+				"to the window, or NULL",
+			"UPDATE zone_master SET ipv4_prefix = 33": "ipv4_prefix must be 1 to 32",
+			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')": "give either bucket_key or " +
+				"prefix",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')": "limit needs rate 0 to " +
+				"1000000, other actions have none",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES (1, 'a', 'limit', 1, 0)": "window " +
+				"must be 1 to 31622400 or NULL, and have action limit",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, period_anchor) VALUES (1, 'a', 'limit', 1, 32)": "" +
+				"period_anchor must be 1 to 31 or NULL, and have limit, no window",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`, period_anchor) VALUES (1, 'a', 'limit', " +
+				"1, 60, 3)": "" +
 				"period_anchor must be 1 to 31 or NULL, and have limit, no window",
 			"UPDATE zone_master SET period = 'day', `window` = 3600": "window of a period must be its length, 2678400 of a month",
 			"UPDATE zone_master SET period_offset = 841":             "period_offset must be -840 to 840 minutes",
 			"UPDATE zone_master SET period_anchor = 32":              "period_anchor must be 1 to 31",
-			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in " +
-				"the years 1970 to 2199",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "" +
+				"expires_at must be in the years 1970 to 2199",
 		} {
 			_, err := d.SQL.Exec(statement)
 			var engine *mysql.MySQLError
-			if !errors.As(err, &engine) || engine.Number != 3819 && engine.Number != 4025 || !strings.Contains(engine.Message, want) {
+			if !errors.As(err, &engine) || engine.Number != 3819 && engine.Number != 4025 ||
+				!strings.Contains(engine.Message, want) {
 				t.Errorf("%s: got %v, want %q", statement, err, want)
 			}
 		}

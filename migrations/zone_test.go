@@ -42,7 +42,8 @@ func badValues(s service.Setting) []string {
 func badSettings() []string {
 	bad := []string{
 		"reserve_ttl = 61", "period = 'day', `window` = 3600", "period = 'month', `window` = 2592000",
-		"period = 'second', `window` = 59, reserve_ttl = NULL", "reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
+		"period = 'second', `window` = 59, reserve_ttl = NULL", "reserve_ttl = 60, `window` = 59",
+		"`window` = 0, reserve_ttl = NULL",
 	}
 	for _, s := range service.Settings {
 		for _, value := range badValues(s) {
@@ -53,7 +54,8 @@ func badSettings() []string {
 }
 
 // settings reads all settings of zone 1, and all that the engine makes of them.
-var settings = "SELECT " + zonerow.Settings.List("") + ", key_rule, whole_rule, overridden FROM zone_master WHERE id = 1" //nolint:gochecknoglobals // made once of a table
+var settings = "SELECT " + zonerow.Settings.List("") +
+	", key_rule, whole_rule, overridden FROM zone_master WHERE id = 1" //nolint:gochecknoglobals // made once of a table
 
 func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 	t.Parallel()
@@ -108,7 +110,8 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
 		good := []string{
 			"reserve_ttl = 1", "lockout_factor = 1.01", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "key_form = 'hmac'",
-			"period = 'month', reserve_ttl = NULL", "period = 'week'", "period = 'second', `window` = 1", "period = 'none', `window` = 5",
+			"period = 'month', reserve_ttl = NULL", "period = 'week'", "period = 'second', `window` = 1",
+			"period = 'none', `window` = 5",
 		}
 		for _, s := range service.Settings {
 			switch {
@@ -142,13 +145,15 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 		enginetest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
 		const old = "'2001-01-01'"
 		for i, step := range []struct{ statement, revision, narrowed string }{
-			{"INSERT INTO zone_master (id, rate, `window`, revision, narrowed_at, overridden) VALUES (1, 5, 60, 77, " + old + ", TRUE)", "1", "0"},
+			{"INSERT INTO zone_master (id, rate, `window`, revision, narrowed_at, overridden) VALUES (1, 5, 60, 77, " + old +
+				", TRUE)", "1", "0"},
 			{"UPDATE zone_master SET rate = 6, `window` = 50", "2", "0"},
 			{"UPDATE zone_master SET `window` = 60", "3", "1"},
 			{"UPDATE zone_master SET rate = 7, revision = 99, narrowed_at = " + old, "4", "1"},
 			{"UPDATE zone_master SET revision = revision", "5", "1"},
 			{"UPDATE zone_master SET revision = 0, narrowed_at = " + old + ", key_kind = 'opaque'", "6", "1"},
-			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), revision = 40", "7", "1"},
+			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), " +
+				"revision = 40", "7", "1"},
 			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "1"}, // a new zone over a former one's id
 			{"UPDATE zone_master SET rate = 8", "2", "1"},
 			{"DELETE FROM zone_master", "", ""},
@@ -184,8 +189,8 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 			{"period = 'none', `window` = 60", "window=60 | period=none | revision=9 | narrowed=1"},
 		} {
 			enginetest.Exec(t, d.SQL, "UPDATE zone_master SET "+step.set)
-			got := rows(t, d, "SELECT `window`, period, revision, narrowed_at > (SELECT COALESCE(MAX(changed_at), '1970-01-01') FROM zone_audit "+
-				"WHERE id < (SELECT MAX(id) FROM zone_audit)) AS narrowed FROM zone_master")
+			got := rows(t, d, "SELECT `window`, period, revision, narrowed_at > (SELECT COALESCE(MAX(changed_at), "+
+				"'1970-01-01') FROM zone_audit WHERE id < (SELECT MAX(id) FROM zone_audit)) AS narrowed FROM zone_master")
 			if len(got) != 1 || got[0] != step.want {
 				t.Errorf("%s: got %q, want %q", step.set, got, step.want)
 			}
@@ -197,11 +202,12 @@ func TestThePeriodFillsInItsWindowAndNarrows(t *testing.T) {
 func TestOneLetterEditCountsDespiteOverriddenMark(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
-		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = z.id GROUP BY z.id "+
-			"ORDER BY z.id")
+		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = "+
+			"z.id GROUP BY z.id ORDER BY z.id")
 		if want := []string{"id=1 | revision=2 | changes=2", "id=2 | revision=1 | changes=1"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -223,7 +229,8 @@ func TestZoneInsertHoldsUpNoOther(t *testing.T) {
 		for _, statement := range []string{
 			"UPDATE zone_master SET rate = 6 WHERE id IN (10, 30)",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (19, 5, 60), (21, 5, 60)",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (10, 'eve', 'deny'), (21, 'eve', 'deny'), (30, 'eve', 'deny')",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (10, 'eve', 'deny'), (21, 'eve', 'deny'), (30, " +
+				"'eve', 'deny')",
 			"CALL release_bucket(10, 'bob', 'who', 'why')",
 			"CALL check_velocity(10, 'bob')",
 		} {
@@ -239,7 +246,8 @@ func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'alice', 'deny')")
-		want := strings.Join(rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
+		want := strings.Join(
+			rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for _, statement := range []string{
@@ -250,7 +258,8 @@ func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
 				"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60) ON DUPLICATE KEY UPDATE overridden = FALSE",
 			} {
 				_, _ = conn.ExecContext(t.Context(), statement) // whether it is refused or overruled
-				got := strings.Join(rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
+				got := strings.Join(
+					rows(t, d, "SELECT id, key_rule, overridden, revision > 0 AS counts FROM zone_master ORDER BY id"), "; ")
 				if got != want {
 					t.Errorf("%s: %s: left %q, want %q", mode, statement, got, want)
 				}

@@ -36,7 +36,8 @@ func ipv4In(addr netip.Addr) (v4 netip.Addr, block int) {
 	b := addr.As16()
 	last := [4]byte(b[12:])
 	switch head := string(b[:12]); {
-	case addr.Is4In6(), head == "\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", strings.Trim(head, "\x00") == "" && last[0] != 0:
+	case addr.Is4In6(), head == "\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00", strings.Trim(head, "\x00") == "" &&
+		last[0] != 0:
 		return netip.AddrFrom4(last), 96
 	case head == "\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00":
 		return netip.AddrFrom4(last), 48
@@ -63,7 +64,8 @@ func (r KeyRule) bucketBits(addr netip.Addr) int {
 	switch {
 	case addr.Is4():
 		return r.IPv4Prefix
-	case r.IPv6Prefix >= local && netip.PrefixFrom(addr, local).Masked().Addr() == netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b}):
+	case r.IPv6Prefix >= local &&
+		netip.PrefixFrom(addr, local).Masked().Addr() == netip.AddrFrom16([16]byte{1: 0x64, 2: 0xff, 3: 0x9b}):
 		return addr.BitLen()
 	}
 	return r.IPv6Prefix

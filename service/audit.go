@@ -72,7 +72,8 @@ func (e AuditEntry) Edit() (edit Edit, err error) {
 	edit.ID, edit.At = e.ID, e.At.Time
 	switch {
 	case e.Subject == "zone":
-		edit.ZoneBefore, edit.ZoneAfter, err = statesOf(e, func(state []byte) (Zone, error) { return ZoneOfState(e.ZoneID, state) })
+		edit.ZoneBefore, edit.ZoneAfter,
+			err = statesOf(e, func(state []byte) (Zone, error) { return ZoneOfState(e.ZoneID, state) })
 	case e.Subject == "override":
 		edit.OverrideBefore, edit.OverrideAfter, err = statesOf(e, func(state []byte) (Override, error) {
 			return OverrideOfState(e.ZoneID, e.OverrideID, state)
@@ -167,7 +168,8 @@ func (q *AuditQuery) Validate() error {
 // Matches reports whether an entry passes all filters. It does NOT look at Cursor and Limit.
 func (q *AuditQuery) Matches(e AuditEntry) bool {
 	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
-	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) && passes(q.Actions, e.Action) &&
+	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) &&
+		passes(q.Actions, e.Action) &&
 		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
 }
 

@@ -10,7 +10,8 @@ import (
 
 func TestBlockedAttemptsCountInLastTxnOfSeries(t *testing.T) {
 	t.Parallel()
-	full := service.Series{Began: noon().Add(-time.Minute), Txns: 2, TxnID: 77, TxnAt: noon().Add(-time.Second), Reason: service.ReasonFull}
+	full := service.Series{Began: noon().Add(-time.Minute), Txns: 2, TxnID: 77, TxnAt: noon().Add(-time.Second),
+		Reason: service.ReasonFull}
 	changed := func(change func(*service.Series)) service.Series {
 		s := full
 		change(&s)
@@ -47,7 +48,8 @@ func TestBlockedAttemptsCountInLastTxnOfSeries(t *testing.T) {
 				}
 				return
 			}
-			if len(r.Txns) != 1 || !isNew || place != 0 || len(r.Repeats) != 0 || series.Txns != c.txns || series.TxnID != r.Decisions[0].TxnID() {
+			if len(r.Txns) != 1 || !isNew || place != 0 || len(r.Repeats) != 0 || series.Txns != c.txns ||
+				series.TxnID != r.Decisions[0].TxnID() {
 				t.Errorf("ruled %+v, want a txn, the series' number %d", r, c.txns)
 			}
 		})
@@ -63,7 +65,8 @@ func TestTxnChecksAndIDsSurviveCounting(t *testing.T) {
 		at(1, "alice"): {Began: noon(), Txns: 1, TxnID: 77, TxnAt: noon(), Reason: service.ReasonFull},
 	}
 	r := decide(noon(), l, []service.Check{
-		check(at(1, "alice")), check(at(1, "alice"), at(2, "x")), check(at(1, "bob"), at(2, "x")), check(at(1, "bob"), at(1, "alice")),
+		check(at(1, "alice")), check(at(1, "alice"), at(2, "x")), check(at(1, "bob"), at(2, "x")),
+		check(at(1, "bob"), at(1, "alice")),
 	})
 	r.Number(100, 10)
 	var ids []uint64
@@ -73,7 +76,8 @@ func TestTxnChecksAndIDsSurviveCounting(t *testing.T) {
 		}
 	}
 	wantIDs, wantChecks := []uint64{77, 77, 100, 110, 120, 110, 77}, []int{1, 2, 2}
-	if len(r.Txns) != 3 || !slices.Equal(ids, wantIDs) || !slices.Equal(r.TxnChecks, wantChecks) || r.Txns[1].Attempts != 2 ||
+	if len(r.Txns) != 3 || !slices.Equal(ids, wantIDs) || !slices.Equal(r.TxnChecks, wantChecks) ||
+		r.Txns[1].Attempts != 2 ||
 		len(r.Repeats) != 1 || r.Repeats[0].Count != 3 {
 		t.Errorf("ids %v, want %v; ruled %+v", ids, wantIDs, r)
 	}

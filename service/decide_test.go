@@ -63,8 +63,10 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 		{"later than now: the clock stepped back", 1, []time.Duration{-10 * time.Minute}, true, 1, 70 * time.Minute},
 		{"later than now by more than the window", 1, []time.Duration{-2 * time.Hour}, true, 1, 3 * time.Hour},
 		{"room for one", 3, []time.Duration{time.Minute, 2 * time.Hour, time.Hour - us}, false, 3, 0},
-		{"full, and older ones out", 2, []time.Duration{9 * time.Hour, 40 * time.Minute, time.Hour, 10 * time.Minute}, true, 2, 20 * time.Minute},
-		{"history in any order", 2, []time.Duration{10 * time.Minute, 9 * time.Hour, 40 * time.Minute, time.Hour}, true, 2, 20 * time.Minute},
+		{"full, and older ones out", 2, []time.Duration{9 * time.Hour, 40 * time.Minute, time.Hour, 10 * time.Minute}, true,
+			2, 20 * time.Minute},
+		{"history in any order", 2, []time.Duration{10 * time.Minute, 9 * time.Hour, 40 * time.Minute, time.Hour}, true, 2,
+			20 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +81,8 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 			if v.RetryAfter.Duration != test.retry || d.RetryAfter() != test.retry {
 				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter.Duration, d.RetryAfter(), test.retry)
 			}
-			if v.Rate != test.rate || v.Window.Duration != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
+			if v.Rate != test.rate || v.Window.Duration != time.Hour || v.Bucket != at(1, "alice") ||
+				!d.CheckedAt.Equal(noon()) {
 				t.Errorf("the answer speaks of something else: %+v", d)
 			}
 		})
@@ -147,7 +150,8 @@ func TestDecideRefusesNewAttemptsWhileTheyAreHeld(t *testing.T) {
 	l := ledger(1)
 	l.AttemptsHeld = true
 	l.Attempts = map[string]service.Attempt{"known": service.NewAttempt(service.Decision{
-		CheckedAt: service.At(noon()), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: service.Lasting(time.Hour)}},
+		CheckedAt: service.At(noon()),
+		Verdicts:  []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: service.Lasting(time.Hour)}},
 	})}
 	checks := []service.Check{check(at(1, "alice")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve"))}
 	checks[0].AttemptID, checks[1].AttemptID, checks[3].AttemptID = "new", "known", "other"

@@ -48,7 +48,8 @@ var (
 	ErrUndecided = errors.New("undecided")
 	// ErrNoKeys is the ErrBusy of a bucket in a zone with key_form hmac that reached an
 	// instance without secret keys: it cannot make pseudonyms, and never sends clear keys.
-	ErrNoKeys = fmt.Errorf("%w: the zone's key_form is hmac, and this program has no keys of pseudonyms (--key-hmac-file)", ErrBusy)
+	ErrNoKeys = fmt.Errorf("%w: the zone's key_form is hmac, and this program has no keys of pseudonyms (--key-hmac-file)",
+		ErrBusy)
 	// ErrHeld is the ErrBusy of a check with a bucket that another session holds: now, or after the lock
 	// wait if its Call is not NoWait.
 	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)

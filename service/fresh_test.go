@@ -30,10 +30,12 @@ func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 			})
 		}
 		group.Wait()
-		fresh.RenewBehind(t.Context(), func(func()) { t.Error("a good reading was renewed") }, func(*service.Reading[int]) bool { return true })
+		fresh.RenewBehind(t.Context(), func(func()) { t.Error("a good reading was renewed") },
+			func(*service.Reading[int]) bool { return true })
 		fresh.RenewBehind(t.Context(), func(do func()) { go do() }, func(*service.Reading[int]) bool { return false })
 		synctest.Wait()
-		fresh.RenewBehind(t.Context(), func(func()) { t.Error("two readings at once") }, func(*service.Reading[int]) bool { return false })
+		fresh.RenewBehind(t.Context(), func(func()) { t.Error("two readings at once") },
+			func(*service.Reading[int]) bool { return false })
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := fresh.Get(left, func(*service.Reading[int]) bool { return false }); !errors.Is(err, context.Canceled) {

@@ -58,7 +58,8 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	if want := `{"id":"1","zone_id":2,"bucket_key":"k","action":"deny","reason":"","created_by":""}`; override != want {
 		t.Errorf("override is %s, want %s", override, want)
 	}
-	_, limit := through(t, service.OverrideRequest{Key: "k", Action: service.OverrideLimit, Window: service.Lasting(time.Second)})
+	_, limit := through(
+		t, service.OverrideRequest{Key: "k", Action: service.OverrideLimit, Window: service.Lasting(time.Second)})
 	if want := `{"bucket_key":"k","action":"limit","rate":0,"window":1}`; limit != want {
 		t.Errorf("request is %s, want %s", limit, want)
 	}
@@ -81,7 +82,8 @@ func TestIDsAreWrittenAsStrings(t *testing.T) {
 	t.Parallel()
 	answer := service.Txn{ID: 1<<53 + 1, OverrideID: math.MaxUint64}
 	again, text := through(t, answer)
-	if !strings.HasPrefix(text, `{"id":"9007199254740993",`) || !strings.Contains(text, `"override_id":"18446744073709551615"`) || again != answer {
+	if !strings.HasPrefix(text, `{"id":"9007199254740993",`) ||
+		!strings.Contains(text, `"override_id":"18446744073709551615"`) || again != answer {
 		t.Errorf("%s came back as %+v", text, again)
 	}
 }
@@ -90,7 +92,8 @@ func TestIDsAreWrittenAsStrings(t *testing.T) {
 // the tags.
 func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
 	f.Add(int64(1), "1_42", false, false, false, uint64(981), 5, int64(60), 1, int64(0), int64(1756034102120000))
-	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t\x1f", true, true, true, uint64(math.MaxUint64), 0, int64(31622400), 0, int64(42), int64(-1))
+	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t\x1f", true, true, true, uint64(math.MaxUint64), 0,
+		int64(31622400), 0, int64(42), int64(-1))
 	f.Add(int64(1), "\xff", false, false, false, uint64(1), 1, int64(1), 1, int64(1), int64(1))
 	f.Fuzz(func(
 		t *testing.T, zone int64, key string, blocked, degraded, unmetered bool, txn uint64, rate int, window int64,
@@ -100,9 +103,12 @@ func FuzzDecisionsAreReadAsTheyAreWritten(f *testing.F) {
 			return // no number of seconds that a Duration holds
 		}
 		one := service.Verdict{
-			Bucket: service.Bucket{ZoneID: zone, Key: key}, Blocked: blocked, WouldBlock: !blocked, TxnID: txn, OverrideID: txn / 2, Rate: rate,
-			Window: service.Lasting(time.Duration(window) * time.Second), RetryAfter: service.Lasting(time.Duration(retry) * time.Second),
-			ResetAfter: service.Lasting(time.Duration(window/2) * time.Second), Reason: service.ReasonFull, Unmetered: unmetered && !degraded,
+			Bucket: service.Bucket{ZoneID: zone, Key: key}, Blocked: blocked, WouldBlock: !blocked, TxnID: txn,
+			OverrideID: txn / 2, Rate: rate,
+			Window:     service.Lasting(time.Duration(window) * time.Second),
+			RetryAfter: service.Lasting(time.Duration(retry) * time.Second),
+			ResetAfter: service.Lasting(time.Duration(window/2) * time.Second), Reason: service.ReasonFull,
+			Unmetered: unmetered && !degraded,
 		}
 		switch {
 		case degraded:

@@ -164,8 +164,8 @@ func (r KeyRule) Name(key string) (string, error) {
 	case IsPseudonym(key):
 		return key, nil
 	}
-	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d "+
-		"characters",
+	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, "+
+		"a colon and %d characters",
 		pseudonymPrefix, macLength)
 }
 
@@ -213,15 +213,18 @@ func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err erro
 		return "", prefix, NewFieldError("prefix", "must have no bits set beyond its length: write %s", masked)
 	}
 	if holdsIPv4Alone(network) {
-		return "", prefix, NewFieldError("prefix", "holds addresses that count as the IPv4 addresses inside them: write the IPv4 network")
+		return "", prefix,
+			NewFieldError("prefix", "holds addresses that count as the IPv4 addresses inside them: write the IPv4 network")
 	}
 	switch bits := r.bucketBits(network.Addr()); {
 	case network.Bits() > bits:
-		return "", prefix, NewFieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
+		return "", prefix,
+			NewFieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
 	case network.Bits() == bits:
 		return bucketOf(network), prefix, nil
 	case r.hides():
-		return "", prefix, NewFieldError("prefix", "needs a zone whose key_form is clear; this one keeps pseudonyms, so give one bucket_key")
+		return "", prefix,
+			NewFieldError("prefix", "needs a zone whose key_form is clear; this one keeps pseudonyms, so give one bucket_key")
 	}
 	return "", network, nil
 }
@@ -242,7 +245,8 @@ func (r KeyRule) Fit(o Override) (Override, error) {
 	case err != nil:
 		return o, err
 	case key != o.Key:
-		return o, NewFieldError("bucket_key", "must be written as the keys of this zone, whose key_kind is %s, are kept", r.withDefaults().Kind)
+		return o, NewFieldError("bucket_key", "must be written as the keys of this zone, whose key_kind is %s, are kept",
+			r.withDefaults().Kind)
 	case r.hides() && !IsPseudonym(key):
 		return o, NewFieldError("bucket_key", "must be a pseudonym, because the key_form of this zone is hmac")
 	}

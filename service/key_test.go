@@ -53,7 +53,8 @@ func TestAccentInsensitiveKeysFoldAsCollationsDo(t *testing.T) {
 	for _, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
 		for want, spellings := range map[string][]string{
 			"alice": {
-				"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ",
+				"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice",
+				"ⓐlice ",
 				"\u0363lice",
 			},
 			"oaed":   {"øæđ", "ØÆĐ", "oaeð", "OAED"},
@@ -225,7 +226,8 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) { //nolint:funlen // one table
 
 func TestKeyRuleLeavesOpaqueKeysAlone(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []service.KeyRule{{}, {Kind: service.KeyOpaque}, {Kind: service.KeyOpaque, IPv4Prefix: 8, IPv6Prefix: 8}} {
+	for _, rule := range []service.KeyRule{{}, {Kind: service.KeyOpaque},
+		{Kind: service.KeyOpaque, IPv4Prefix: 8, IPv6Prefix: 8}} {
 		for _, key := range []string{"Bob", " bob ", "::FFFF:203.0.113.9", "e\u0301", "", "\xff"} {
 			if got, err := rule.Normalize(key); err != nil || got != key {
 				t.Errorf("%v: %q became %q, %v", rule, key, got, err)
@@ -258,10 +260,11 @@ func TestKeyRuleSpeaksTheSchemasWords(t *testing.T) {
 // once and for all, and what comes out names what went in.
 func FuzzKeyRuleNormalize(f *testing.F) {
 	for _, key := range []string{
-		"", "Bob", "straße", "İ", "\u1e9e", "o\ufb03ce", "\u0345\u03b1", "\u1f80", "\ufdfa", " a ", "\u212b", "\xff", "\u0390", "\u1fe3",
+		"", "Bob", "straße", "İ", "\u1e9e", "o\ufb03ce", "\u0345\u03b1", "\u1f80", "\ufdfa", " a ", "\u212b", "\xff",
+		"\u0390", "\u1fe3",
 		"203.0.113.9", "::ffff:203.0.113.9", "2001:db8::/64", "2001:db8::1/56", "fe80::1%eth0", "1.2.3.4/24",
-		"64:ff9b::cb00:7109", "64:ff9b::/32", "64:ff9b:1::1", "2002:cb00:7109::/48", "2001:0:5ef5:79fb::1", "2001::/16", "::203.0.113.9",
-		"::/96", "::ffff:0:1.2.3.4",
+		"64:ff9b::cb00:7109", "64:ff9b::/32", "64:ff9b:1::1", "2002:cb00:7109::/48", "2001:0:5ef5:79fb::1", "2001::/16",
+		"::203.0.113.9", "::/96", "::ffff:0:1.2.3.4",
 	} {
 		f.Add(key, uint8(32), uint8(64))
 		f.Add(key, uint8(24), uint8(56))
@@ -324,11 +327,13 @@ func FuzzSpellingsOfAnAddressAreOneBucket(f *testing.F) {
 		groups := func(b []byte) string { return fmt.Sprintf("%x%02x:%x%02x", b[0], b[1], b[2], b[3]) }
 		inverted := []byte{^address[0], ^address[1], ^address[2], ^address[3]}
 		for _, spelling := range []string{
-			"::ffff:" + plain, "::FFFF:" + groups(address), "0:0:0:0:0:ffff:" + plain, "::ffff:" + plain + "%eth0", "::" + plain, "::" +
+			"::ffff:" + plain, "::FFFF:" + groups(address), "0:0:0:0:0:ffff:" + plain, "::ffff:" + plain + "%eth0", "::" + plain,
+			"::" +
 				groups(address),
 			"::ffff:0:" + plain, "64:ff9b::" + plain, "0064:FF9B:0:0:0:0:" + groups(address),
 			fmt.Sprintf("2002:%s:%x:%x::%x", groups(address), uint16(other), uint16(other>>16), uint16(other>>32)),
-			fmt.Sprintf("2001:0:%x:%x:%x:%x:%s", uint16(other), uint16(other>>16), uint16(other>>32), uint16(other>>48), groups(inverted)),
+			fmt.Sprintf("2001:0:%x:%x:%x:%x:%s", uint16(other), uint16(other>>16), uint16(other>>32), uint16(other>>48),
+				groups(inverted)),
 		} {
 			if got, err := rule.Normalize(spelling); err != nil || got != want {
 				t.Errorf("%v: %s became %s, %v, want %s as of %s", rule, spelling, got, err, want, plain)

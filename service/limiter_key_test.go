@@ -86,7 +86,8 @@ func TestLimiterAsksOnceWhereKeysAreOpaque(t *testing.T) {
 	if store.reads != 0 || len(store.asked) != 1 {
 		t.Errorf("read the rules %d times for %d questions, want never for one", store.reads, len(store.asked))
 	}
-	if got := store.asked[0][0]; got.AttemptID != "id" || !slices.Equal(got.Buckets, asked.Buckets) || len(got.KeyRules) != 2 {
+	if got := store.asked[0][0]; got.AttemptID != "id" || !slices.Equal(got.Buckets, asked.Buckets) ||
+		len(got.KeyRules) != 2 {
 		t.Errorf("the store was asked %+v", got)
 	}
 }
@@ -125,7 +126,8 @@ func TestLimiterRefusesOnlyBadKeysInPlace(t *testing.T) {
 	for _, nothing := range [][]service.Check{checks[:1], {}} {
 		decisions, err = n.CheckAll(t.Context(), nothing)
 		isAnswered := func(d service.Decision) bool { return !errors.Is(d.Err, service.ErrInvalid) }
-		if err != nil || len(decisions) != len(nothing) || slices.ContainsFunc(decisions, isAnswered) || len(store.asked) != before {
+		if err != nil || len(decisions) != len(nothing) || slices.ContainsFunc(decisions, isAnswered) ||
+			len(store.asked) != before {
 			t.Errorf("got %+v, %v after %d questions", decisions, err, len(store.asked)-before)
 		}
 	}
@@ -151,12 +153,15 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
 		failing := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) { return nil, want }}
-		n := service.NewLimiter(failing, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
-		if d, err := n.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil || failing.calls != 1 {
+		n := service.NewLimiter(
+			failing, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
+		if d, err := n.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil ||
+			failing.calls != 1 {
 			t.Errorf("store: got %+v, %v after %d calls, want no decisions and %v", d, err, failing.calls, want)
 		}
 		store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}, failing: want}
-		if d, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(),
+		if d, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(
+			t.Context(),
 			[]service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
 			t.Errorf("zones: got %+v, %v, want no decisions and %v", d, err, want)
 		}
@@ -164,8 +169,10 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 	short := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
-	n := service.NewLimiter(short, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
-	if _, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))}); !errors.Is(err, service.ErrUndecided) {
+	n := service.NewLimiter(
+		short, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
+	if _, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))}); !errors.Is(
+		err, service.ErrUndecided) {
 		t.Errorf("too few answers: %v, want ErrUndecided", err)
 	}
 }
@@ -174,7 +181,8 @@ func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
 	asked := check(at(1, "BOB"))
-	if _, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(),
+	if _, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(
+		t.Context(),
 		[]service.Check{asked}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,10 +203,12 @@ func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
 			decisions[1] = service.Decision{Err: service.ErrStaleKey}
 			return decisions, err
 		}
-		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
+		limiter := service.NewLimiter(
+			store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
 		checks := []service.Check{check(at(1, "a")), {}, check(at(1, "b")), check(at(1, "c"))}
 		decisions, err := limiter.CheckAll(t.Context(), checks)
-		if err != nil || decisions[0].TxnID() != 1 || !errors.Is(decisions[1].Err, service.ErrInvalid) || decisions[3].TxnID() != 3 {
+		if err != nil || decisions[0].TxnID() != 1 || !errors.Is(decisions[1].Err, service.ErrInvalid) ||
+			decisions[3].TxnID() != 3 {
 			t.Fatalf("got %+v, %v, want what was decided", decisions, err)
 		}
 		if errors.Is(want, service.ErrStaleKey) {
@@ -265,7 +275,8 @@ func TestChecksFindingChangedZoneShareOneReading(t *testing.T) {
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
-			if _, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "a"}}}}); err != nil {
+			if _, err := limiter.CheckAll(
+				t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "a"}}}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -287,7 +298,8 @@ func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
 		}
 		checks[300].Buckets[0].ZoneID = 1
 		store.reads = 1 // another rule than the Limiter knows
-		got, err := service.NewLimiter(c, service.LimiterOptions{Zones: store, Timeout: time.Hour}).CheckAll(t.Context(), checks)
+		got, err := service.NewLimiter(c, service.LimiterOptions{Zones: store, Timeout: time.Hour}).CheckAll(
+			t.Context(), checks)
 		if err != nil || slices.ContainsFunc(got, func(d service.Decision) bool { return d.Err != nil }) {
 			t.Fatalf("%+v, %v", got, err)
 		}

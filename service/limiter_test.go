@@ -62,7 +62,8 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		}
 		return answer(inner, call)
 	}
-	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a"))); err != nil ||
+	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}),
+		check(at(1, "a"))); err != nil ||
 		d.TxnID() != 1 {
 		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
 	}
@@ -76,10 +77,12 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), theirs)
 		defer cancel()
 		before := time.Now()
-		if _, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Hour}), check(at(1, "a"))); err != nil {
+		if _, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Hour}),
+			check(at(1, "a"))); err != nil {
 			t.Fatal(err)
 		}
-		if got := store.deadline; got.Before(before.Add(time.Hour)) || got.After(time.Now().Add(time.Hour)) || store.isBounded {
+		if got := store.deadline; got.Before(before.Add(time.Hour)) || got.After(time.Now().Add(time.Hour)) ||
+			store.isBounded {
 			t.Errorf("caller's deadline in %v: the store's is %v, want an hour from the call", theirs, got)
 		}
 	}

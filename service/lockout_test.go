@@ -41,7 +41,8 @@ func TestDecideHoldsALockoutUntilItsVeryEnd(t *testing.T) {
 		r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 		d := r.Decisions[0]
 		v := d.Verdicts[0]
-		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter.Duration != test.retry || v.Remaining() != 0 {
+		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter.Duration != test.retry ||
+			v.Remaining() != 0 {
 			t.Errorf("locked until %v from now: %+v, want blocked %v, retry after %v", test.until, d, test.blocked, test.retry)
 		}
 		if counted := apply(l, r); counted[0] == test.blocked {
@@ -124,7 +125,8 @@ func TestDecideSaysTheLongerOfLockoutAndWindow(t *testing.T) {
 	} {
 		l := locked(test.until, test.until)
 		l.Counted[at(1, "alice")] = []time.Time{noon().Add(-test.age)}
-		if d := decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked || d.RetryAfter() != test.retry {
+		if d := decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked ||
+			d.RetryAfter() != test.retry {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)
 		}
 	}

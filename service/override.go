@@ -85,14 +85,16 @@ func (o Override) Validate() error {
 			return err
 		}
 	}
-	return cmp.Or(validateText("reason", o.Reason, MaxReasonLength), validateText("created_by", o.CreatedBy, MaxNameLength))
+	return cmp.Or(validateText("reason", o.Reason, MaxReasonLength),
+		validateText("created_by", o.CreatedBy, MaxNameLength))
 }
 
 // ValidateExpiry returns an ErrInvalid for an instant at which no override can expire, or
 // nil. It takes the zero time for the year 1, and not for never as Validate does.
 func ValidateExpiry(at time.Time) error {
 	if y := at.UTC().Year(); y < minExpiryYear || y > maxExpiryYear {
-		return NewFieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+		return NewFieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear,
+			maxExpiryYear)
 	}
 	return nil
 }
@@ -130,7 +132,8 @@ func (o Override) MayEnd(reason string) error {
 // escapes them.
 func validateText(field, text string, most int) error {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
-		return NewFieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character", most)
+		return NewFieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character",
+			most)
 	}
 	return nil
 }

@@ -68,8 +68,8 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 // velocity as it is.
 func (p Peek) Verdict() Verdict {
 	v := Verdict{
-		Bucket: p.Bucket, WouldBlock: p.Reason != "", Reason: p.Reason, Rate: p.Rate, Window: p.Window, Unmetered: p.Unmetered,
-		Velocity: p.Velocity, ResetAfter: p.ResetAfter,
+		Bucket: p.Bucket, WouldBlock: p.Reason != "", Reason: p.Reason, Rate: p.Rate, Window: p.Window,
+		Unmetered: p.Unmetered, Velocity: p.Velocity, ResetAfter: p.ResetAfter,
 	}
 	if v.Blocked = v.WouldBlock && p.Mode == ModeEnforce; v.Blocked {
 		v.RetryAfter = p.RetryAfter

@@ -42,12 +42,14 @@ type SecretKey struct {
 // wraps ErrInvalid and never repeats the text.
 func ParseSecretKey(id, text string) (SecretKey, error) {
 	if !isKeyID(id) {
-		return SecretKey{}, NewFieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength, id)
+		return SecretKey{},
+			NewFieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength, id)
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(secret) < minSecretBytes || len(secret) > maxSecretBytes {
-		return SecretKey{}, NewFieldError("key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
-			id, minSecretBytes, maxSecretBytes, minSecretBytes)
+		return SecretKey{},
+			NewFieldError("key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
+				id, minSecretBytes, maxSecretBytes, minSecretBytes)
 	}
 	hashes := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
 	return SecretKey{id: id, secret: secret, hashes: hashes}, nil
@@ -126,7 +128,8 @@ type Keyring struct {
 func (r *Keyring) Replace(keys []SecretKey) error {
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b SecretKey) int { return cmp.Compare(b.id, a.id) })
 	if len(keys) > MaxKeys {
-		return fmt.Errorf("%w: %d keys are more than %d: remove an old one before a third comes", ErrInvalid, len(keys), MaxKeys)
+		return fmt.Errorf("%w: %d keys are more than %d: remove an old one before a third comes", ErrInvalid, len(keys),
+			MaxKeys)
 	}
 	for i := 1; i < len(keys); i++ {
 		if keys[i].id == keys[i-1].id {
@@ -151,7 +154,8 @@ func follow(had, keys []SecretKey) error {
 		shared = shared || i >= 0
 	}
 	if !shared {
-		return NewFieldError("keys", "share none with those in force: add the new key, wait for a window, and then remove the old one")
+		return NewFieldError(
+			"keys", "share none with those in force: add the new key, wait for a window, and then remove the old one")
 	}
 	return nil
 }
@@ -257,7 +261,8 @@ func (c Check) level(verdicts []Verdict) {
 		var strictest Verdict
 		for _, v := range verdicts[first:end] {
 			strictest.Blocked, strictest.WouldBlock = strictest.Blocked || v.Blocked, strictest.WouldBlock || v.WouldBlock
-			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason), cmp.Or(strictest.OverrideID, v.OverrideID)
+			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason),
+				cmp.Or(strictest.OverrideID, v.OverrideID)
 			strictest.ResetAfter.Duration = max(strictest.ResetAfter.Duration, v.ResetAfter.Duration)
 			strictest.RetryAfter.Duration, strictest.Velocity = max(strictest.RetryAfter.Duration, v.RetryAfter.Duration),
 				max(strictest.Velocity, v.Velocity)

@@ -166,8 +166,8 @@ func TestKeyringHoldsTwoKeysTheLastIdFirst(t *testing.T) {
 	before := ring.Keys()
 	three := ringOf(t, "a", "b").Keys()
 	for name, keys := range map[string][]service.SecretKey{
-		"three": append(slices.Clone(before), three[0]), "two of one id": {before[0], before[0]}, "none of those before": three,
-		"another secret under a known id": {before[0], anotherSecret(t, before[1].String())},
+		"three": append(slices.Clone(before), three[0]), "two of one id": {before[0], before[0]},
+		"none of those before": three, "another secret under a known id": {before[0], anotherSecret(t, before[1].String())},
 	} {
 		if err := ring.Replace(keys); !errors.Is(err, service.ErrInvalid) || len(ring.Keys()) != 2 {
 			t.Errorf("%s: %v, %v", name, err, ring.Keys())
@@ -192,7 +192,8 @@ func anotherSecret(t *testing.T, id string) service.SecretKey {
 func TestFingerprintsTellSecretsApartAndNothingElse(t *testing.T) {
 	t.Parallel()
 	a, b := anotherSecret(t, "a"), ringOf(t, "a").Keys()[0]
-	if a.Fingerprint() == b.Fingerprint() || a.Fingerprint() != anotherSecret(t, "b").Fingerprint() || len(a.Fingerprint()) != 16 {
+	if a.Fingerprint() == b.Fingerprint() || a.Fingerprint() != anotherSecret(t, "b").Fingerprint() ||
+		len(a.Fingerprint()) != 16 {
 		t.Errorf("%s, %s", a.Fingerprint(), b.Fingerprint())
 	}
 }
@@ -204,7 +205,8 @@ func hidingZones(tb testing.TB) *memory.Store {
 	for _, zone := range []service.Zone{
 		{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
 		{ID: 2, Rate: 3, Window: time.Hour},
-		{ID: 3, Rate: 4, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
+		{ID: 3, Rate: 4, Window: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
 	} {
 		m.SetZone(tb, zone)
 	}
@@ -220,7 +222,8 @@ func TestLimiterHidesKeysFromStoreNotFromCaller(t *testing.T) {
 		asked := check(at(3, "203.0.113.9"), at(2, "Clear"), at(1, " ALICE "))
 		for n := 1; n <= 3; n++ {
 			decisions, err := limiter.CheckAll(t.Context(), []service.Check{asked, check(at(2, "other")), check(at(9, "alice"))})
-			if err != nil || decisions[0].Err != nil || decisions[1].Err != nil || !errors.Is(decisions[2].Err, service.ErrNotFound) {
+			if err != nil || decisions[0].Err != nil || decisions[1].Err != nil ||
+				!errors.Is(decisions[2].Err, service.ErrNotFound) {
 				t.Fatalf("%v: %v (%v)", ids, decisions, err)
 			}
 			d := decisions[0]
@@ -231,7 +234,8 @@ func TestLimiterHidesKeysFromStoreNotFromCaller(t *testing.T) {
 			if want := []service.Bucket{at(3, "203.0.113.0/24"), at(2, "Clear"), at(1, "alice")}; !slices.Equal(named, want) {
 				t.Errorf("%v: verdicts on %v", ids, named)
 			}
-			if d.Blocked != (n == 3) || d.Verdicts[2].Velocity != min(n, 2) || d.Verdicts[0].Velocity != min(n, 2) || d.Verdicts[0].Rate != 4 {
+			if d.Blocked != (n == 3) || d.Verdicts[2].Velocity != min(n, 2) || d.Verdicts[0].Velocity != min(n, 2) ||
+				d.Verdicts[0].Rate != 4 {
 				t.Errorf("%v, attempt %d: %+v", ids, n, d)
 			}
 			txn, err := store.Txn(t.Context(), d.TxnID())
@@ -240,7 +244,8 @@ func TestLimiterHidesKeysFromStoreNotFromCaller(t *testing.T) {
 			}
 		}
 		last := seen.asked[len(seen.asked)-1][0]
-		if want := 1 + 2*len(ids); len(last.Buckets) != want || len(last.KeyRules) != want || (last.Named != nil) != (len(ids) == 2) {
+		if want := 1 + 2*len(ids); len(last.Buckets) != want || len(last.KeyRules) != want ||
+			(last.Named != nil) != (len(ids) == 2) {
 			t.Errorf("%v: asked %+v", ids, last)
 		}
 		for _, b := range last.Buckets {
@@ -309,7 +314,8 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 	store := hidingZones(t)
 	limiters := map[string]*service.Limiter{}
 	for name, ids := range map[string][]string{"old": {"k1"}, "both": {"k1", "k2"}, "new": {"k2"}} {
-		limiters[name] = service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ringOf(t, ids...), Timeout: time.Minute})
+		limiters[name] = service.NewLimiter(
+			store, service.LimiterOptions{Zones: store, Keys: ringOf(t, ids...), Timeout: time.Minute})
 	}
 	ask := func(by, id string, buckets ...service.Bucket) service.Decision {
 		decisions, err := limiters[by].CheckAll(t.Context(), []service.Check{{Buckets: buckets, AttemptID: id}})
@@ -342,7 +348,8 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 			t.Errorf("%+v: answered %+v, then %+v", test, first, again)
 		}
 		for j, v := range again.Verdicts {
-			if v.Bucket != test.buckets[j] || v.Velocity != first.Verdicts[j].Velocity || v.TxnID == 0 || v.TxnID != first.Verdicts[j].TxnID {
+			if v.Bucket != test.buckets[j] || v.Velocity != first.Verdicts[j].Velocity || v.TxnID == 0 ||
+				v.TxnID != first.Verdicts[j].TxnID {
 				t.Errorf("%+v: verdict %d was %+v, and is %+v", test, j, first.Verdicts[j], v)
 			}
 		}
@@ -399,7 +406,8 @@ func TestNewZonesKeyStaysUntilZoneIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.SetZone(t, service.Zone{ID: 4, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
-	if decisions, err := limiter.CheckAll(t.Context(), []service.Check{check(at(4, "alice"))}); err != nil || decisions[0].Err != nil {
+	if decisions, err := limiter.CheckAll(t.Context(), []service.Check{check(at(4, "alice"))}); err != nil ||
+		decisions[0].Err != nil {
 		t.Errorf("%+v, %v", decisions, err)
 	}
 	for _, asked := range slices.Concat(seen.asked...) {

@@ -68,12 +68,13 @@ func OneAttempt(remembered []Attempt) (Attempt, error) {
 	case 1:
 		return remembered[0], nil
 	}
-	return Attempt{}, fmt.Errorf("%w: attempt_id was used with other buckets, so it names several attempts: name the txn", ErrConflict)
+	return Attempt{},
+		fmt.Errorf("%w: attempt_id was used with other buckets, so it names several attempts: name the txn", ErrConflict)
 }
 
 // NoAttempt returns the ErrNotFound of an id that is not remembered. It does NOT name the id, which is the
 // secret of its caller.
 func NoAttempt() error {
-	return fmt.Errorf("%w: no recorded answer has this attempt_id: an id is remembered for the longest window of its zones, and for "+
-		"ten minutes at least; an answer without the database (degraded) is recorded nowhere", ErrNotFound)
+	return fmt.Errorf("%w: no recorded answer has this attempt_id: an id is remembered for the longest window of its "+
+		"zones, and for ten minutes at least; an answer without the database (degraded) is recorded nowhere", ErrNotFound)
 }

@@ -32,7 +32,8 @@ func validateSecretHash(hash string) error {
 		isValid = isValid && (isLetter(r) || isDigit(r) || r == '-' || r == '_')
 	}
 	if !isValid {
-		return NewFieldError("secret_hash", "must be %d to %d characters of hexadecimal, or of base64 for URLs", MinSecretHash, MaxSecretHash)
+		return NewFieldError("secret_hash", "must be %d to %d characters of hexadecimal, or of base64 for URLs",
+			MinSecretHash, MaxSecretHash)
 	}
 	return nil
 }

@@ -149,7 +149,8 @@ func (s *Setting) validate(z *Zone) error {
 			return NewFieldError(s.Name, "must be %d to %d whole seconds, is %s", s.Least, s.Most, secondsText(d))
 		}
 	case *float64:
-		if math.IsNaN(*at) || *at < float64(s.Least) || *at > float64(s.Most) || math.Abs(*at*100-math.Round(*at*100)) > 1e-6 {
+		if math.IsNaN(*at) || *at < float64(s.Least) || *at > float64(s.Most) ||
+			math.Abs(*at*100-math.Round(*at*100)) > 1e-6 {
 			return NewFieldError(s.Name, "must be %s with at most two decimals, is %v", s.Bounds(), *at)
 		}
 	case *string:
@@ -233,11 +234,13 @@ func (z Zone) ValidateAsGiven() error {
 		}
 	}
 	if length := z.Calendar.Period.Length(); length != 0 && z.Window != length {
-		return NewFieldError("window", "must be left out or %d where the period is %s, is %s", WholeSeconds(length), z.Calendar.Period,
+		return NewFieldError("window", "must be left out or %d where the period is %s, is %s", WholeSeconds(length),
+			z.Calendar.Period,
 			secondsText(z.Window))
 	}
 	if z.ReserveTTL > z.Window {
-		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
+		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window),
+			secondsText(z.ReserveTTL))
 	}
 	return nil
 }

@@ -100,8 +100,9 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) { //nolint:funlen // one tabl
 			}
 			continue
 		}
-		if got := prefix.String(); err != nil || key != test.key || prefix.IsValid() != (test.prefix != "") || prefix.IsValid() &&
-			got != test.prefix {
+		if got := prefix.String(); err != nil || key != test.key || prefix.IsValid() != (test.prefix != "") ||
+			prefix.IsValid() &&
+				got != test.prefix {
 			t.Errorf("%s in %s: got %q, %s, %v, want %q, %s", test.text, test.rule, key, got, err, test.key, test.prefix)
 		}
 	}
@@ -212,7 +213,8 @@ func TestFitTakesOnlyTargetsOfPossibleBuckets(t *testing.T) {
 			t.Errorf("%+v in %s: %+v, %v, want %+v", test.given, test.rule, got, err, test.want)
 		}
 		if test.field != "" {
-			if field, text := errorField(t, err); field != test.field || test.given.Key != "" && strings.Contains(text, test.given.Key) {
+			if field, text := errorField(t, err); field != test.field || test.given.Key != "" &&
+				strings.Contains(text, test.given.Key) {
 				t.Errorf("%+v in %s: %v, want an error of %s without the key", test.given, test.rule, err, test.field)
 			}
 		}

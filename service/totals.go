@@ -59,13 +59,15 @@ func (t *Totals) Add(txn Txn) {
 func (t Totals) Plus(other Totals) Totals {
 	return Totals{
 		Attempts: t.Attempts + other.Attempts, Allowed: t.Allowed + other.Allowed, Blocked: t.Blocked + other.Blocked,
-		WouldBlock: t.WouldBlock + other.WouldBlock, Successes: t.Successes + other.Successes, Failures: t.Failures + other.Failures,
+		WouldBlock: t.WouldBlock + other.WouldBlock, Successes: t.Successes + other.Successes,
+		Failures: t.Failures + other.Failures,
 	}
 }
 
 // Minus returns the difference of t and other. Its numbers may be below 0.
 func (t Totals) Minus(other Totals) Totals {
-	return t.Plus(Totals{-other.Attempts, -other.Allowed, -other.Blocked, -other.WouldBlock, -other.Successes, -other.Failures})
+	return t.Plus(
+		Totals{-other.Attempts, -other.Allowed, -other.Blocked, -other.WouldBlock, -other.Successes, -other.Failures})
 }
 
 // Span is a piece of the calendar, in UTC.
@@ -115,7 +117,8 @@ type TotalsQuery struct {
 // At returns the query with everything spelt out at now, and Since at the begin of a span. The error is an ErrInvalid
 // that names the field.
 func (q TotalsQuery) At(now time.Time) (TotalsQuery, error) {
-	before := map[Span]time.Duration{"": 24 * time.Hour, SpanHour: 24 * time.Hour, SpanDay: 30 * 24 * time.Hour, SpanMonth: MaxTotalsSpan}
+	before := map[Span]time.Duration{"": 24 * time.Hour, SpanHour: 24 * time.Hour, SpanDay: 30 * 24 * time.Hour,
+		SpanMonth: MaxTotalsSpan}
 	standard, isKnown := before[q.By]
 	if !isKnown {
 		return q, NewFieldError("by", "must be hour, day or month, is %.20q", q.By)
@@ -191,7 +194,8 @@ type BucketTotals struct {
 func MergeSpans(lists ...[]SpanTotals) []SpanTotals {
 	merged := []SpanTotals{}
 	for _, span := range slices.Concat(lists...) {
-		place, exists := slices.BinarySearchFunc(merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt.Time) })
+		place, exists := slices.BinarySearchFunc(
+			merged, span, func(a, b SpanTotals) int { return a.BeginsAt.Compare(b.BeginsAt.Time) })
 		if !exists {
 			merged = slices.Insert(merged, place, span)
 			continue

@@ -8,7 +8,8 @@ import (
 
 // AppendTxnHeader appends the first line of txns as CSV: the names of the columns, which are those of Txn in JSON.
 func AppendTxnHeader(b []byte) []byte {
-	return appendCells(b, "id", "zone_id", "bucket_key", "created_at", "blocked", "would_block", "reason", "override_id", "counted", "outcome",
+	return appendCells(b, "id", "zone_id", "bucket_key", "created_at", "blocked", "would_block", "reason", "override_id",
+		"counted", "outcome",
 		"attempt_id", "attempts", "last_at", "uncounted_at", "country", "asn", "organization", "check_id")
 }
 
@@ -33,8 +34,8 @@ func (t Txn) AppendCSV(b []byte) []byte {
 		uncounted = t.UncountedAt.String()
 	}
 	return appendCells(b, strconv.FormatUint(t.ID, 10), strconv.FormatInt(t.ZoneID, 10), t.Key, t.CreatedAt.String(),
-		strconv.FormatBool(t.Blocked), strconv.FormatBool(t.WouldBlock), string(t.Reason), override, strconv.FormatBool(t.Counted),
-		string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted,
+		strconv.FormatBool(t.Blocked), strconv.FormatBool(t.WouldBlock), string(t.Reason), override,
+		strconv.FormatBool(t.Counted), string(t.Outcome), t.AttemptID, strconv.Itoa(t.Attempts), t.LastAt.String(), uncounted,
 		origin.Country, asn, origin.Organization, check)
 }
 

@@ -22,8 +22,8 @@ func TestNoCellIsAFormula(t *testing.T) {
 		t.Skip("no python3")
 	}
 	keys := []string{
-		"alice", "", "=1+1", "+1", "-1", "@SUM(A1)", "'=1", " =1", "\u00a0=1", "\u3000@x", "＝1", "＋1", "－1", "＠x", "＇x", "a=1", `"=1"`, "a,b;c",
-		"\u0085=1", "\u200b=1", "\x1c=1", "é\u2028-", "\u2028-", "\u00ad=1", "\ufeff=1",
+		"alice", "", "=1+1", "+1", "-1", "@SUM(A1)", "'=1", " =1", "\u00a0=1", "\u3000@x", "＝1", "＋1", "－1", "＠x", "＇x",
+		"a=1", `"=1"`, "a,b;c", "\u0085=1", "\u200b=1", "\x1c=1", "é\u2028-", "\u2028-", "\u00ad=1", "\ufeff=1",
 		`=cmd|' /C calc'!A0`, "\t=1", "\r=1", `a\b`, "x\ny", "zoë",
 	}
 	escape := strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`) // as the client of MySQL prints
@@ -33,7 +33,8 @@ func TestNoCellIsAFormula(t *testing.T) {
 		txn := service.Txn{ID: 1<<63 + 1, Bucket: service.Bucket{ZoneID: 1, Key: key}, Attempts: 1}
 		got = txn.AppendCSV(got)
 		input.WriteString(strings.Join([]string{
-			"9223372036854775809", "1", escape.Replace(key), txn.CreatedAt.String(), "false", "false", "", "", "false", "", "", "1", txn.LastAt.String(), "", "", "", "", "",
+			"9223372036854775809", "1", escape.Replace(key), txn.CreatedAt.String(), "false", "false", "", "", "false", "", "",
+			"1", txn.LastAt.String(), "", "", "", "", "",
 		}, "\t") + "\n")
 	}
 	example := exec.CommandContext(t.Context(), python, "../examples/analyst/tocsv.py")
@@ -50,7 +51,8 @@ func TestNoCellIsAFormula(t *testing.T) {
 		t.Fatalf("%d rows (%v)\n%s", len(rows), err, got)
 	}
 	for i, row := range rows {
-		if cell := row[2]; regexp.MustCompile(`^\s*[=+\-@＝＋－＠]|^[\t\r\n]`).MatchString(cell) || strings.TrimPrefix(cell, "'") != keys[i] {
+		if cell := row[2]; regexp.MustCompile(`^\s*[=+\-@＝＋－＠]|^[\t\r\n]`).MatchString(cell) ||
+			strings.TrimPrefix(cell, "'") != keys[i] {
 			t.Errorf("%q is exported as %q", keys[i], cell)
 		}
 	}
@@ -66,9 +68,10 @@ func TestCSVHasTheMembersOfATxn(t *testing.T) {
 		}
 	}
 	full := service.Txn{
-		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`}, CreatedAt: service.At(time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC)), Blocked: true,
-		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure, AttemptID: "x",
-		Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)),
+		ID: 9, Bucket: service.Bucket{ZoneID: 2, Key: `a"b`},
+		CreatedAt: service.At(time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC)), Blocked: true,
+		WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 7, Counted: true, Outcome: service.OutcomeFailure,
+		AttemptID: "x", Attempts: 3, LastAt: service.At(time.Date(2026, 8, 24, 9, 15, 3, 0, time.UTC)),
 		UncountedAt: service.At(time.Date(2026, 8, 24, 9, 15, 4, 0, time.UTC)),
 		Origin:      &service.Origin{Country: "DE", ASN: 64500, Organization: "=Example"}, CheckID: 5,
 	}
@@ -76,8 +79,9 @@ func TestCSVHasTheMembersOfATxn(t *testing.T) {
 	if err != nil || len(lines) != 2 || !reflect.DeepEqual(lines[0], members) {
 		t.Fatalf("%q, %v; members are %q", lines, err, members)
 	}
-	want := strings.Split(`9|2|a"b|2026-08-24T09:15:02.123456Z|true|true|denied|7|true|failure|x|3|2026-08-24T09:15:03.000000Z|`+
-		`2026-08-24T09:15:04.000000Z|DE|64500|'=Example|5`, "|")
+	want := strings.Split(
+		`9|2|a"b|2026-08-24T09:15:02.123456Z|true|true|denied|7|true|failure|x|3|2026-08-24T09:15:03.000000Z|`+
+			`2026-08-24T09:15:04.000000Z|DE|64500|'=Example|5`, "|")
 	if !reflect.DeepEqual(lines[1], want) {
 		t.Errorf("got %q, want %q", lines[1], want)
 	}

@@ -122,43 +122,49 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 		Says: "The most allowed attempts of a bucket in any interval of `window` seconds, or in each period",
 	},
 	{
-		Name: "window", At: func(z *Zone) any { return (*Length)(&z.Window) }, Least: 1, Most: longest, Required: true, Decides: true,
-		Label: "Window", Otherwise: "that of the period",
-		Says: "The length of the sliding window; of a period it is the length of the longest one, 2678400 of a month, and may be left out",
+		Name: "window", At: func(z *Zone) any { return (*Length)(&z.Window) }, Least: 1, Most: longest, Required: true,
+		Decides: true, Label: "Window", Otherwise: "that of the period",
+		Says: "The length of the sliding window; of a period it is the length of the longest one, 2678400 of a month, and " +
+			"may be left out",
 	},
 	{
-		Name: "period", At: func(z *Zone) any { return (*string)(&z.Calendar.Period) }, Default: string(PeriodNone), Decides: true,
+		Name: "period", At: func(z *Zone) any { return (*string)(&z.Calendar.Period) }, Default: string(PeriodNone),
+		Decides: true,
 		Choices: []Choice{
-			{"none", "a sliding window"}, {"second", ""}, {"minute", ""}, {"hour", ""}, {"day", ""}, {"week", "from Monday"}, {"month", ""},
+			{"none", "a sliding window"}, {"second", ""}, {"minute", ""}, {"hour", ""}, {"day", ""}, {"week", "from Monday"},
+			{"month", ""},
 		},
 		Label: "Period", See: "#periods",
 		Says: "The unit of the calendar until whose end attempts count, in place of a sliding window",
 	},
 	{
-		Name: "period_offset", At: func(z *Zone) any { return &z.Calendar.Offset }, Least: -MaxPeriodOffset, Most: MaxPeriodOffset,
-		Unit: "minutes", Decides: true, Label: "Clock of the period, ahead of UTC",
+		Name: "period_offset", At: func(z *Zone) any { return &z.Calendar.Offset }, Least: -MaxPeriodOffset,
+		Most: MaxPeriodOffset, Unit: "minutes", Decides: true, Label: "Clock of the period, ahead of UTC",
 		Says: "How far the clock of the period is ahead of UTC, such as 60 or -300",
 	},
 	{
-		Name: "period_anchor", At: func(z *Zone) any { return &z.Calendar.Anchor }, Default: 1, Least: 1, Most: MaxPeriodAnchor, Decides: true,
+		Name: "period_anchor", At: func(z *Zone) any { return &z.Calendar.Anchor }, Default: 1, Least: 1,
+		Most: MaxPeriodAnchor, Decides: true,
 		Label: "Day on which a month begins",
 		Says:  "The day on which the period `month` begins; in a shorter month it is the last day",
 	},
 	{
 		Name: "mode", At: func(z *Zone) any { return (*string)(&z.Mode) }, Default: string(ModeEnforce), Decides: true,
 		Choices: []Choice{
-			{"enforce", "blocks"}, {"shadow", "decides and records, never blocks"}, {"off", "lets pass and records, counts nothing"},
+			{"enforce", "blocks"}, {"shadow", "decides and records, never blocks"},
+			{"off", "lets pass and records, counts nothing"},
 		},
 		Label: "Mode", Says: "Whether verdicts bind; in `shadow` they are told as `would_block`, and lockouts never bind",
 	},
 	{
 		Name: "counts", At: func(z *Zone) any { return (*string)(&z.Counts) }, Default: string(CountsAttempts), Decides: true,
 		Choices: []Choice{{"attempts", "all that are allowed"}, {"failures", "those whose success is not reported"}},
-		Label:   "Counted", Says: "Which attempts take a place in the window; a reported success gives its place back where failures count",
+		Label:   "Counted",
+		Says:    "Which attempts take a place in the window; a reported success gives its place back where failures count",
 	},
 	{
-		Name: "reserve_ttl", At: func(z *Zone) any { return (*Length)(&z.ReserveTTL) }, Least: 1, Most: longest, WholeRule: true,
-		Label: "Time to report the outcome", Otherwise: "the window",
+		Name: "reserve_ttl", At: func(z *Zone) any { return (*Length)(&z.ReserveTTL) }, Least: 1, Most: longest,
+		WholeRule: true, Label: "Time to report the outcome", Otherwise: "the window",
 		Says: "How long a success may be reported where failures count, later the attempt is a failure; " +
 			"with `concurrent`, how long an attempt is under way; at most the window",
 	},
@@ -169,12 +175,13 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	{
 		Name: "concurrent", At: func(z *Zone) any { return &z.Concurrent }, Most: 1000, WholeRule: true,
 		Label: "Attempts under way at once", Zero: "any number", See: "#attempts-under-way",
-		Says: "How many counted attempts of a bucket may have no outcome at once, each for `reserve_ttl`; further ones are blocked",
+		Says: "How many counted attempts of a bucket may have no outcome at once, each for `reserve_ttl`; further ones are " +
+			"blocked",
 	},
 	{
-		Name: "repeat_secret", At: func(z *Zone) any { return (*string)(&z.RepeatSecret) }, Default: string(RepeatCount), WholeRule: true,
-		Choices: []Choice{{"count", "takes a place again"}, {"free", "takes no place"}},
-		Label:   "The same secret again", See: "#repeated-secrets",
+		Name: "repeat_secret", At: func(z *Zone) any { return (*string)(&z.RepeatSecret) }, Default: string(RepeatCount),
+		WholeRule: true, Choices: []Choice{{"count", "takes a place again"}, {"free", "takes no place"}},
+		Label: "The same secret again", See: "#repeated-secrets",
 		Says: "What an attempt does with the `secret_hash` of an earlier one that counts and is no success",
 	},
 	{
@@ -183,16 +190,19 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 		Says: "How long the attempt that finds a bucket full locks it; attempts on a locked bucket do not prolong the lockout",
 	},
 	{
-		Name: "lockout_factor", At: func(z *Zone) any { return &z.LockoutFactor }, Default: 2.0, Least: 1, Most: MaxLockoutFactor, Decides: true,
+		Name: "lockout_factor", At: func(z *Zone) any { return &z.LockoutFactor }, Default: 2.0, Least: 1,
+		Most: MaxLockoutFactor, Decides: true,
 		Label: "The next one is so many times longer",
-		Says:  "How many times longer a lockout is that begins within `lockout_decay` of the last one's end, with two decimals",
+		Says: "How many times longer a lockout is that begins within `lockout_decay` of the last one's end, with two " +
+			"decimals",
 	},
 	{
-		Name: "lockout_max", At: func(z *Zone) any { return (*Length)(&z.LockoutMax) }, Default: Length(day), Least: 1, Most: longest, Decides: true,
-		Label: "Longest lockout", Says: "The longest lockout",
+		Name: "lockout_max", At: func(z *Zone) any { return (*Length)(&z.LockoutMax) }, Default: Length(day), Least: 1,
+		Most: longest, Decides: true, Label: "Longest lockout", Says: "The longest lockout",
 	},
 	{
-		Name: "lockout_decay", At: func(z *Zone) any { return (*Length)(&z.LockoutDecay) }, Default: Length(day), Least: 1, Most: longest, Decides: true,
+		Name: "lockout_decay", At: func(z *Zone) any { return (*Length)(&z.LockoutDecay) }, Default: Length(day), Least: 1,
+		Most: longest, Decides: true,
 		Label: "Forgotten without lockout after",
 		Says:  "How long after a lockout's end the next one still grows; later it has the length of `lockout` again",
 	},
@@ -206,7 +216,8 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 			{"ip", "addresses or their networks"},
 		},
 		Label: "Kind", See: "#names",
-		Says: "Which keys are one bucket; the service brings them into this form, names by Unicode NFKC, and callers by SQL pass them in it",
+		Says: "Which keys are one bucket; the service brings them into this form, names by Unicode NFKC, and callers by " +
+			"SQL pass them in it",
 	},
 	{
 		Name: "key_form", At: func(z *Zone) any { return (*string)(&z.Keys.Form) }, Default: string(KeyClear), Decides: true,
@@ -215,23 +226,26 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 		Says: "How keys are kept; a change begins all windows of the zone anew",
 	},
 	{
-		Name: "ipv4_prefix", At: func(z *Zone) any { return &z.Keys.IPv4Prefix }, Default: 32, Least: 1, Most: 32, Decides: true,
-		Label: "IPv4 network", Says: "In `ip` zones: how many leading bits of an IPv4 address make one bucket",
+		Name: "ipv4_prefix", At: func(z *Zone) any { return &z.Keys.IPv4Prefix }, Default: 32, Least: 1, Most: 32,
+		Decides: true, Label: "IPv4 network", Says: "In `ip` zones: how many leading bits of an IPv4 address make one bucket",
 	},
 	{
-		Name: "ipv6_prefix", At: func(z *Zone) any { return &z.Keys.IPv6Prefix }, Default: 64, Least: 1, Most: 128, Decides: true,
-		Label: "IPv6 network", Says: "In `ip` zones: how many leading bits of an IPv6 address make one bucket",
+		Name: "ipv6_prefix", At: func(z *Zone) any { return &z.Keys.IPv6Prefix }, Default: 64, Least: 1, Most: 128,
+		Decides: true, Label: "IPv6 network", Says: "In `ip` zones: how many leading bits of an IPv6 address make one bucket",
 	},
 	{
 		Name: "on_failure", At: func(z *Zone) any { return (*string)(&z.OnFailure) }, Default: string(OnFailureError),
-		Choices: []Choice{{"error", "503, the caller decides"}, {"allow", "up to the rate, by each instance"}, {"block", "lets nobody pass"}},
-		Label:   "Database is away", See: "auth-server.md#while-the-database-is-away",
-		Says: "The answer while the database is away; `allow` and `block` are recorded nowhere, and the strictest zone of a check decides",
+		Choices: []Choice{{"error", "503, the caller decides"}, {"allow", "up to the rate, by each instance"},
+			{"block", "lets nobody pass"}},
+		Label: "Database is away", See: "auth-server.md#while-the-database-is-away",
+		Says: "The answer while the database is away; `allow` and `block` are recorded nowhere, and the strictest zone of " +
+			"a check decides",
 	},
 	{
 		Name: "record_blocked", At: func(z *Zone) any { return &z.RecordBlocked }, Most: 1_000_000, Decides: true,
 		Label: "Blocked attempts with a row", Zero: "all", See: "#blocked-attempts",
-		Says: "How many blocked attempts of a bucket in a window or period, at most a day, have a txn each; the last of these counts the others",
+		Says: "How many blocked attempts of a bucket in a window or period, at most a day, have a txn each; the last of " +
+			"these counts the others",
 	},
 	{
 		Name: "keep_days", At: func(z *Zone) any { return &z.KeepDays }, Most: 36_500, Unit: "days",
@@ -240,7 +254,8 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	},
 	{
 		Name: "totals", At: func(z *Zone) any { return &z.Totals }, Label: "Totals of each key", See: "analyst.md#totals",
-		Says: "Whether the attempts of each bucket are counted by hour, day, month and in all from now on, which outlives their rows",
+		Says: "Whether the attempts of each bucket are counted by hour, day, month and in all from now on, which outlives " +
+			"their rows",
 	},
 }
 

@@ -164,7 +164,8 @@ type ZoneReport struct {
 func newZoneReport(zoneID int64, q ZoneReportQuery) ZoneReport {
 	return ZoneReport{
 		ZoneID: zoneID, Since: q.Since, Until: q.Until, From: q.Since, UsersZone: q.UsersZone, AddressesZone: q.AddressesZone,
-		SprayUsers: q.Spray.Least, SprayWithin: q.Spray.Within, Sources: q.Sources.Least, SourcesWithin: q.Sources.Within, Keys: q.Keys,
+		SprayUsers: q.Spray.Least, SprayWithin: q.Spray.Within, Sources: q.Sources.Least, SourcesWithin: q.Sources.Within,
+		Keys:     q.Keys,
 		MostRows: q.MostRows,
 	}
 }

@@ -112,7 +112,8 @@ func (p *pairing) bursts() (sprays, targets []Burst) {
 
 func (p *pairing) burstsOf(place int, enough Threshold) (bursts []Burst) {
 	slices.SortFunc(p.pairs, func(x, y pair) int {
-		return cmp.Or(cmp.Compare(x.keys[place], y.keys[place]), cmp.Compare(x.at, y.at), cmp.Compare(x.keys[1-place], y.keys[1-place]))
+		return cmp.Or(cmp.Compare(x.keys[place], y.keys[place]), cmp.Compare(x.at, y.at),
+			cmp.Compare(x.keys[1-place], y.keys[1-place]))
 	})
 	for begin := 0; begin < len(p.pairs); {
 		end := begin

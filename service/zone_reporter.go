@@ -32,7 +32,8 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 		return nil, err
 	}
 	query = query.WithDefaults()
-	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond), query.Until.UTC().Truncate(time.Microsecond)
+	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond),
+		query.Until.UTC().Truncate(time.Microsecond)
 	return &ZoneReporter{
 		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newZoneReport(zone.ID, query),
 		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
@@ -43,7 +44,8 @@ func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
 // other may be in any order. Those outside of the query's time and zones are left out.
 func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
 	query := r.query
-	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) || !txn.CreatedAt.Before(query.Until.Time) {
+	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) ||
+		!txn.CreatedAt.Before(query.Until.Time) {
 		return true
 	}
 	if r.report.Rows == r.report.MostRows {
@@ -121,7 +123,8 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	report.Stopped = topOf(most, report.Stopped, func(x, y KeyTotals) int {
 		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
 	})
-	report.Near = topOf(most, report.Near, func(x, y NearKey) int { return cmp.Or(-cmp.Compare(x.Most, y.Most), cmp.Compare(x.Key, y.Key)) })
+	report.Near = topOf(most, report.Near,
+		func(x, y NearKey) int { return cmp.Or(-cmp.Compare(x.Most, y.Most), cmp.Compare(x.Key, y.Key)) })
 	report.Sprays, report.Targets = r.pairing.bursts()
 	report.Sprays, report.Targets = topOf(most, report.Sprays, compareBursts), topOf(most, report.Targets, compareBursts)
 	return report

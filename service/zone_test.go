@@ -45,7 +45,8 @@ func TestZoneValidateKnowsEveryLimit(t *testing.T) {
 			ID: 1, Rate: 5, Window: time.Minute, Description: strings.Repeat("é", 256),
 		}, "description"},
 		{"description of two lines", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\nb"}, "description"},
-		{"description with a control character", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\u0085"}, "description"},
+		{"description with a control character", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\u0085"},
+			"description"},
 		{"description not UTF-8", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "\xff"}, "description"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -71,9 +72,11 @@ func errorsOf(s service.Setting) (within, beyond []error) {
 	case service.KindLength:
 		second := func(n int) service.Length { return service.Length(service.Seconds(int64(n))) }
 		within = []error{validateWith(s, second(s.Most))}
-		beyond = []error{validateWith(s, second(s.Least-1)), validateWith(s, second(s.Most+1)), validateWith(s, second(1)*3/2)}
+		beyond = []error{validateWith(s, second(s.Least-1)), validateWith(s, second(s.Most+1)),
+			validateWith(s, second(1)*3/2)}
 	case service.KindFactor:
-		within = []error{validateWith(s, float64(s.Least)), validateWith(s, float64(s.Most)), validateWith(s, 1.01), validateWith(s, 2.29)}
+		within = []error{validateWith(s, float64(s.Least)), validateWith(s, float64(s.Most)), validateWith(s, 1.01),
+			validateWith(s, 2.29)}
 		beyond = []error{
 			validateWith(s, 0.99), validateWith(s, 100.01), validateWith(s, 1.001), validateWith(s, -2.0),
 			validateWith(s, math.Inf(1)), validateWith(s, math.NaN()),
@@ -114,10 +117,13 @@ func TestZoneValidateKnowsWhichSettingsFitEachOther(t *testing.T) {
 		{"all spelt out", func(z *service.Zone) { *z = z.WithDefaults() }, ""},
 		{"reserves for the window", func(z *service.Zone) { z.ReserveTTL = z.Window }, ""},
 		{"reserves for a second", func(z *service.Zone) { z.ReserveTTL = time.Second }, ""},
-		{"reserves for longer than the window", func(z *service.Zone) { z.ReserveTTL = z.Window + time.Second }, "reserve_ttl"},
+		{"reserves for longer than the window", func(z *service.Zone) { z.ReserveTTL = z.Window + time.Second },
+			"reserve_ttl"},
 		{"a day", func(z *service.Zone) { z.Window, z.Calendar.Period = 24*time.Hour, service.PeriodDay }, ""},
-		{"a month without a window", func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, ""},
-		{"a month of 30 days", func(z *service.Zone) { z.Window, z.Calendar.Period = 30*24*time.Hour, service.PeriodMonth }, "window"},
+		{"a month without a window",
+			func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, ""},
+		{"a month of 30 days", func(z *service.Zone) { z.Window, z.Calendar.Period = 30*24*time.Hour, service.PeriodMonth },
+			"window"},
 		{"a day with the window of a minute", func(z *service.Zone) { z.Calendar.Period = service.PeriodDay }, "window"},
 		{"unknown period", func(z *service.Zone) { z.Window, z.Calendar.Period = 0, "year" }, "period"},
 		{"a revision, which is the store's", func(z *service.Zone) { z.Revision = 7 }, ""},
@@ -126,7 +132,8 @@ func TestZoneValidateKnowsWhichSettingsFitEachOther(t *testing.T) {
 		test.edit(&zone)
 		err := zone.Validate()
 		var named *service.FieldError
-		if errors.As(err, &named) != (err != nil) || (err != nil) != (test.field != "") || err != nil && named.Field != test.field {
+		if errors.As(err, &named) != (err != nil) || (err != nil) != (test.field != "") || err != nil &&
+			named.Field != test.field {
 			t.Errorf("%s: %v, want it to name %q", test.name, err, test.field)
 		}
 	}
@@ -139,8 +146,9 @@ func TestZoneWithDefaultsSpellsOutOmittedSettings(t *testing.T) {
 		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Mode: service.ModeEnforce,
 		Calendar: service.Calendar{Period: service.PeriodNone, Anchor: 1},
 		Counts:   service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
-		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, Form: service.KeyClear, IPv4Prefix: 32, IPv6Prefix: 64},
-		OnFailure: service.OnFailureError, RepeatSecret: service.RepeatCount,
+		LockoutDecay: 24 * time.Hour,
+		Keys:         service.KeyRule{Kind: service.KeyOpaque, Form: service.KeyClear, IPv4Prefix: 32, IPv6Prefix: 64},
+		OnFailure:    service.OnFailureError, RepeatSecret: service.RepeatCount,
 	}
 	if got := four.WithDefaults(); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -149,12 +157,14 @@ func TestZoneWithDefaultsSpellsOutOmittedSettings(t *testing.T) {
 		t.Errorf("spelt out again it became %+v", got)
 	}
 	full := service.Zone{
-		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
-		Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
+		ID: 2, Rate: 1, Window: 31 * 24 * time.Hour,
+		Calendar: service.Calendar{Period: service.PeriodMonth, Offset: 60, Anchor: 31},
+		Mode:     service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
 		ResetOnSuccess: true, Concurrent: 1000, RepeatSecret: service.RepeatFree,
 		Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
-		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
-		Revision: 3,
+		Keys:      service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48},
+		OnFailure: service.OnFailureBlock,
+		Revision:  3,
 	}
 	if got := full.WithDefaults(); got != full {
 		t.Errorf("what is said was overruled: %+v", got)

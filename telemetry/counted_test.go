@@ -25,7 +25,8 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	free := verdict(1, func(*service.Verdict) {})
 	near := verdict(1, func(v *service.Verdict) { v.Velocity = 8 })
 	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock, v.Reason = true, service.ReasonDenied })
-	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
+	blocked := verdict(
+		3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
 	bySetting := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock = true, true })
 	store := counted(m, storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{
@@ -64,12 +65,14 @@ func TestUndecidedChecksAreCountedByReason(t *testing.T) {
 	held := service.NewBusyError(0, "held")
 	held.Held = true
 	for want, err := range map[string]error{
-		`velocityd_busy_total{reason="queue"} 2`:             service.NewBusyError(time.Second, "queue is full"),
-		`velocityd_busy_total{reason="held"} 2`:              fmt.Errorf("check: %w", held),
-		`velocityd_busy_total{reason="deadline"} 2`:          fmt.Errorf("%w: left the queue: %w", service.ErrBusy, context.DeadlineExceeded),
-		`velocityd_busy_total{reason="no_keys"} 2`:           fmt.Errorf("zone 1: %w", service.ErrNoKeys),
-		`velocityd_busy_total{reason="database"} 2`:          fmt.Errorf("%w: connection refused", service.ErrBusy),
-		`velocityd_undecided_total{reason="deadline"} 2`:     fmt.Errorf("%w: %w", service.ErrUndecided, context.DeadlineExceeded),
+		`velocityd_busy_total{reason="queue"} 2`: service.NewBusyError(time.Second, "queue is full"),
+		`velocityd_busy_total{reason="held"} 2`:  fmt.Errorf("check: %w", held),
+		`velocityd_busy_total{reason="deadline"} 2`: fmt.Errorf("%w: left the queue: %w", service.ErrBusy,
+			context.DeadlineExceeded),
+		`velocityd_busy_total{reason="no_keys"} 2`:  fmt.Errorf("zone 1: %w", service.ErrNoKeys),
+		`velocityd_busy_total{reason="database"} 2`: fmt.Errorf("%w: connection refused", service.ErrBusy),
+		`velocityd_undecided_total{reason="deadline"} 2`: fmt.Errorf("%w: %w", service.ErrUndecided,
+			context.DeadlineExceeded),
 		`velocityd_undecided_total{reason="connection"} 2`:   fmt.Errorf("%w: EOF", service.ErrUndecided),
 		`velocityd_failed_total{reason="forbidden"} 2`:       service.ErrForbidden,
 		`velocityd_failed_total{reason="internal"} 2`:        errors.New("no such column"),
@@ -149,9 +152,11 @@ func TestOutcomesAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
 	reports := []service.Report{
-		{TxnID: 1, Outcome: service.OutcomeSuccess}, {TxnID: 2, Outcome: service.OutcomeFailure}, {TxnID: 3, Outcome: service.OutcomeFailure},
+		{TxnID: 1, Outcome: service.OutcomeSuccess}, {TxnID: 2, Outcome: service.OutcomeFailure},
+		{TxnID: 3, Outcome: service.OutcomeFailure},
 	}
-	store := m.Outcomes(outcomes(func() ([]error, error) { return []error{nil, service.ErrNotFound, service.ErrConflict}, nil }))
+	store := m.Outcomes(
+		outcomes(func() ([]error, error) { return []error{nil, service.ErrNotFound, service.ErrConflict}, nil }))
 	if _, err := store.ReportAll(t.Context(), reports); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +166,9 @@ func TestOutcomesAreCounted(t *testing.T) {
 	}
 	wantLines(
 		t, scrape(t, m),
-		`velocityd_outcomes_total{outcome="success",result="recorded"} 1`, `velocityd_outcomes_total{outcome="success",result="failed"} 1`,
-		`velocityd_outcomes_total{outcome="failure",result="unknown"} 1`, `velocityd_outcomes_total{outcome="failure",result="conflict"} 1`,
+		`velocityd_outcomes_total{outcome="success",result="recorded"} 1`,
+		`velocityd_outcomes_total{outcome="success",result="failed"} 1`,
+		`velocityd_outcomes_total{outcome="failure",result="unknown"} 1`,
+		`velocityd_outcomes_total{outcome="failure",result="conflict"} 1`,
 	)
 }

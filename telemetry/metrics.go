@@ -107,8 +107,8 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	checks := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_checks_total",
 		Help: "Decided checks, once for each zone that they name. Result allowed, blocked, or would_block: the zone's " +
-			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, concurrent, or elsewhere: another bucket " +
-			"blocked the check.",
+			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, concurrent, or " +
+			"elsewhere: another bucket blocked the check.",
 	}, []string{"zone", "result", "reason"})
 	near := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_near_limit_total",
@@ -116,9 +116,9 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	}, []string{"zone"})
 	degraded := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_degraded_total",
-		Help: "Checks that were answered without the database, which was away, once for each zone that they name. " +
-			"Answer allowed, blocked (a bucket is full, locked or denied as far as the instance knows), or blocked_unasked (by on_failure). They " +
-			"are recorded nowhere, and not among the decided ones.",
+		Help: "Checks that were answered without the database, which was away, once for each zone that they name. Answer " +
+			"allowed, blocked (a bucket is full, locked or denied as far as the instance knows), or blocked_unasked (by " +
+			"on_failure). They are recorded nowhere, and not among the decided ones.",
 	}, []string{"zone", "answer"})
 	m.zones = newCache(MaxZones, 0, func(id int64) *zone {
 		label := other
@@ -129,7 +129,8 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 			label:   label,
 			allowed: checks.WithLabelValues(label, "allowed", ""), nearLimit: near.WithLabelValues(label),
 			blocked: map[service.Reason]prometheus.Counter{}, wouldBlock: map[service.Reason]prometheus.Counter{},
-			degradedAllowed: degraded.WithLabelValues(label, "allowed"), degradedBlocked: degraded.WithLabelValues(label, "blocked"),
+			degradedAllowed: degraded.WithLabelValues(label, "allowed"),
+			degradedBlocked: degraded.WithLabelValues(label, "blocked"),
 			degradedUnasked: degraded.WithLabelValues(label, "blocked_unasked"),
 		}
 		for _, reason := range service.Reasons() {
@@ -143,20 +144,22 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	m.decided = newReasons(create, "result", "velocityd_decisions_total",
 		"Decided checks, each counted once, by the answer for the whole check.",
 		"allowed", "would_block", "blocked")
-	m.busy = newReasons(create, "reason", "velocityd_busy_total", "Checks that were not decided and not counted, answered with 503.",
+	m.busy = newReasons(create, "reason", "velocityd_busy_total",
+		"Checks that were not decided and not counted, answered with 503.",
 		"queue", "held", "deadline", "database", "no_keys")
 	m.undecided = newReasons(create, "reason", "velocityd_undecided_total",
 		"Checks whose answer was lost, which may have been counted, answered with 504.",
 		"deadline", "connection")
 	m.refused = newReasons(create, "reason", "velocityd_refused_total",
-		"Checks that were wrong, or whose caller may not ask them, and that were not decided. A request of reason unauthenticated, "+
-			"scope, foreign_origin or unreadable counts once, however many checks it has.",
+		"Checks that were wrong, or whose caller may not ask them, and that were not decided. A request of reason "+
+			"unauthenticated, scope, foreign_origin or unreadable counts once, however many checks it has.",
 		"unknown_zone", "conflict", "invalid", "unauthenticated", "scope", "foreign_origin", "unreadable")
 	m.failed = newReasons(create, "reason", "velocityd_failed_total",
 		"Checks that were not decided because of a fault of the service, its database or its rights.",
 		"forbidden", "internal")
 	m.checkDuration = create.NewHistogram(durations("velocityd_check_duration_seconds",
-		"How long calls for one or more checks took, from the keys' normalisation to the answer, in the queue and in the database."))
+		"How long calls for one or more checks took, from the keys' normalisation to the answer, in the queue and in the "+
+			"database."))
 	m.outcomes = create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_outcomes_total",
 		Help: "Reported outcomes of logins. Result recorded, unknown (no such txn), conflict, or failed.",
@@ -181,8 +184,10 @@ func (m *Metrics) makeBatches(create promauto.Factory) {
 	m.heldChecks = counter("velocityd_held_checks_total",
 		"How often a check met a bucket that another session held, and had to be asked again.")
 	m.lockTimeouts = counter("velocityd_lock_wait_timeouts_total", "Locks that did not become free within the lock wait.")
-	m.deadlocks = counter("velocityd_deadlocks_total", "Transactions that the engine ended because of a deadlock or a snapshot conflict.")
-	m.retries = counter("velocityd_retries_total", "Calls of the database that were made once more, because nothing had been recorded.")
+	m.deadlocks = counter("velocityd_deadlocks_total",
+		"Transactions that the engine ended because of a deadlock or a snapshot conflict.")
+	m.retries = counter("velocityd_retries_total",
+		"Calls of the database that were made once more, because nothing had been recorded.")
 }
 
 func (m *Metrics) makeRequests(create promauto.Factory) {
@@ -196,11 +201,12 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 		return requests.WithLabelValues(r.method, r.route, strconv.Itoa(r.status))
 	})
 	m.calls = create.NewCounterVec(prometheus.CounterOpts{
-		Name: "velocityd_grpc_requests_total", Help: "Answered calls of Envoy over gRPC, by method and the name of the status.",
+		Name: "velocityd_grpc_requests_total",
+		Help: "Answered calls of Envoy over gRPC, by method and the name of the status.",
 	}, []string{"method", "code"})
 	m.tlsLoaded = create.NewGauge(prometheus.GaugeOpts{
-		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are in force, " +
-			"otherwise 1.",
+		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are " +
+			"in force, otherwise 1.",
 	})
 	m.tlsLoaded.Set(1)
 	m.tlsNotAfter = create.NewGauge(prometheus.GaugeOpts{
@@ -209,11 +215,12 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 	})
 	m.tlsNotAfter.Set(math.Inf(1))
 	m.gatesLoaded = create.NewGauge(prometheus.GaugeOpts{
-		Name: "velocityd_gates_file_loaded", Help: "0 if the file of gates does not load as it is now, and the gates before are in force, " +
-			"otherwise 1.",
+		Name: "velocityd_gates_file_loaded", Help: "0 if the file of gates does not load as it is now, and the gates " +
+			"before are in force, otherwise 1.",
 	})
 	m.gatesLoaded.Set(1)
-	m.connections = create.NewGauge(prometheus.GaugeOpts{Name: "velocityd_http_connections", Help: "Open connections of callers."})
+	m.connections = create.NewGauge(
+		prometheus.GaugeOpts{Name: "velocityd_http_connections", Help: "Open connections of callers."})
 }
 
 // durations returns the options of a histogram of seconds.

@@ -136,7 +136,8 @@ func TestSourcesAreAskedAtEachScrape(t *testing.T) {
 		t, scrape(t, whole(t)),
 		`velocityd_lanes{lane="lone"} 4`, `velocityd_lanes_busy{lane="lone"} 1`, `velocityd_queue_length{lane="lone"} 2`,
 		`velocityd_lanes{lane="bulk"} 2`, `velocityd_lanes{lane="held"} 3`,
-		`velocityd_database_connections{pool="checks",state="in_use"} 5`, `velocityd_database_connections{pool="checks",state="idle"} 1`,
+		`velocityd_database_connections{pool="checks",state="in_use"} 5`,
+		`velocityd_database_connections{pool="checks",state="idle"} 1`,
 		`velocityd_database_connections_max{pool="checks"} 24`, `velocityd_database_connection_waits_total{pool="checks"} 7`,
 		`velocityd_database_connection_wait_seconds_total{pool="checks"} 1`,
 		`velocityd_database_up 1`, `velocityd_ready 0`,
@@ -148,7 +149,8 @@ func TestSourcesAreAskedAtEachScrape(t *testing.T) {
 func TestOpenConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateNew, http.StateClosed} {
+	for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateNew,
+		http.StateClosed} {
 		m.CountConnection(nil, state)
 	}
 	wantLines(t, scrape(t, m), `velocityd_http_connections 1`)
@@ -175,7 +177,8 @@ func TestHistogramsAreNativeForWhoCanReadThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	request.Header.Set(
+		"Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +243,8 @@ func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 	m.Watch(sources)
 	answered := make(chan error)
 	go func() {
-		_, err := coalescer.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: "alice"})}})
+		_, err := coalescer.CheckAll(
+			t.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: "alice"})}})
 		answered <- err
 	}()
 	<-entered

@@ -21,10 +21,12 @@ func newRetention(create promauto.Factory) retention {
 	return retention{
 		succeeded: byTask("velocityd_retention_succeeded_timestamp_seconds",
 			"When a task of retention last ran without an error, on any instance, in seconds since 1970. 0: never."),
-		backlog: byTask("velocityd_retention_backlog", "1 if the last run of the task left work for the next one, otherwise 0."),
+		backlog: byTask("velocityd_retention_backlog",
+			"1 if the last run of the task left work for the next one, otherwise 0."),
 		failing: byTask("velocityd_retention_failing", "1 if the last run of the task ended with an error, otherwise 0."),
 		oldest: create.NewGauge(prometheus.GaugeOpts{
-			Name: "velocityd_oldest_txn_timestamp_seconds", Help: "When the oldest txn was recorded, in seconds since 1970. 0: there is none.",
+			Name: "velocityd_oldest_txn_timestamp_seconds",
+			Help: "When the oldest txn was recorded, in seconds since 1970. 0: there is none.",
 		}),
 	}
 }

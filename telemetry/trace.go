@@ -91,7 +91,8 @@ func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
 	}
 	described, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "velocityd"), attribute.String("service.version", o.Version)),
+		resource.WithAttributes(attribute.String("service.name", "velocityd"),
+			attribute.String("service.version", o.Version)),
 		resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
@@ -222,9 +223,11 @@ func (t *Tracing) Batch(call queue.Asked) {
 	if parent == nil {
 		return
 	}
-	_, span := t.tracer.Start(trace.ContextWithSpan(context.Background(), parent), "decide batch", trace.WithTimestamp(call.Began),
+	_, span := t.tracer.Start(trace.ContextWithSpan(context.Background(), parent), "decide batch",
+		trace.WithTimestamp(call.Began),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
-		trace.WithAttributes(attribute.String("db.system.name", "mysql"), attribute.Int("db.operation.batch.size", call.Checks)))
+		trace.WithAttributes(attribute.String("db.system.name", "mysql"),
+			attribute.Int("db.operation.batch.size", call.Checks)))
 	defer span.End()
 	if call.Err != nil {
 		// Not its text, which may be the engine's, and quote a key.

@@ -34,19 +34,23 @@ func TestTracesAreOffUnlessEnvironmentAsks(t *testing.T) {
 		{nil, false, ""},
 		{map[string]string{"OTEL_SERVICE_NAME": "login"}, false, ""},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, ""},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, false, ""},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, false,
+			""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, true, ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, true, ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "TRUE"}, false, ""},
-		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, ""},
+		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, ""},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, "OTEL_TRACES_EXPORTER must be otlp or none"},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false, "must be http/protobuf"},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false,
+			"must be http/protobuf"},
 	} {
 		wanted, err := telemetry.TracesWanted(func(name string) (string, bool) {
 			value, ok := test.env[name]
 			return value, ok
 		})
-		if wanted != test.wanted || (err != nil) != (test.fault != "") || err != nil && !strings.Contains(err.Error(), test.fault) {
+		if wanted != test.wanted || (err != nil) != (test.fault != "") || err != nil &&
+			!strings.Contains(err.Error(), test.fault) {
 			t.Errorf("%v: got %v, %v", test.env, wanted, err)
 		}
 	}
@@ -75,7 +79,8 @@ func TestSpanHoldsNothingCallersMayChoose(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	}), func(*http.Request) bool { return false })
 	for _, method := range []string{"GET", "SECRET"} {
-		request := httptest.NewRequestWithContext(t.Context(), method, "/v1/zones/1/buckets/secret?secret", strings.NewReader("secret"))
+		request := httptest.NewRequestWithContext(t.Context(), method, "/v1/zones/1/buckets/secret?secret",
+			strings.NewReader("secret"))
 		request.Host, request.RemoteAddr = "secret", "secret:1"
 		request.Header.Set("User-Agent", "secret")
 		request.Header.Set("X-Forwarded-For", "secret")
@@ -93,11 +98,13 @@ func TestSpanHoldsNothingCallersMayChoose(t *testing.T) {
 			t.Fatalf("got spans %v", byName)
 		}
 		span := byName[name][0]
-		if span.SpanContext.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || span.Parent.SpanID().String() != "b7ad6b7169203331" {
+		if span.SpanContext.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" ||
+			span.Parent.SpanID().String() != "b7ad6b7169203331" {
 			t.Errorf("%s is not of the caller's trace", name)
 		}
 		has := func(key, value string) bool {
-			return slices.ContainsFunc(span.Attributes, func(a attribute.KeyValue) bool { return string(a.Key) == key && a.Value.String() == value })
+			return slices.ContainsFunc(span.Attributes,
+				func(a attribute.KeyValue) bool { return string(a.Key) == key && a.Value.String() == value })
 		}
 		if !has("http.route", "/v1/zones/:id/buckets/:key") || !has("http.response.status_code", "418") {
 			t.Errorf("%s has attributes %v", name, span.Attributes)
@@ -135,7 +142,8 @@ func TestABatchIsLinkedToItsRequests(t *testing.T) {
 	ask := func(key string, traced bool) {
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			tracing.NameRequest(r.Context(), "POST", "/"+key)
-			_, err := coalescer.CheckAll(r.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: key})}})
+			_, err := coalescer.CheckAll(
+				r.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: key})}})
 			answered <- err
 		})
 		go tracing.Handler(handler, func(*http.Request) bool { return !traced }).
@@ -182,7 +190,8 @@ func TestBatchErrorIsItsKindAlone(t *testing.T) {
 		return nil, fmt.Errorf("%w: Duplicate entry 'secret'", service.ErrUndecided)
 	}), queue.CoalescerOptions{IsStraight: true, Observe: queue.CoalescerObserver{Asked: tracing.Batch}})
 	tracing.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := store.CheckAll(r.Context(), service.Call{Checks: make([]service.Check, 3)}); !errors.Is(err, service.ErrUndecided) {
+		if _, err := store.CheckAll(r.Context(), service.Call{Checks: make([]service.Check, 3)}); !errors.Is(
+			err, service.ErrUndecided) {
 			t.Error(err)
 		}
 	}), func(*http.Request) bool { return false }).

@@ -45,18 +45,21 @@ func newWatch(s Sources) *watch {
 	}
 	return &watch{
 		Sources: s,
-		lanes: desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of larger calls "+
-			"(bulk), held buckets.", "lane"),
+		lanes: desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of "+
+			"larger calls (bulk), held buckets.", "lane"),
 		lanesBusy: desc("velocityd_lanes_busy", "Batches that are under way.", "lane"),
 		waiting:   desc("velocityd_queue_length", "Checks and pieces of larger calls that wait in queues.", "lane"),
 		conns: desc("velocityd_database_connections",
 			"Connections to the database, by what they are for and whether they are in use.", "pool", "state"),
 		connsMost: desc("velocityd_database_connections_max", "Most connections that there may be.", "pool"),
-		connsWaits: desc("velocityd_database_connection_waits_total", "How often all connections were in use and a call waited for one.",
+		connsWaits: desc("velocityd_database_connection_waits_total",
+			"How often all connections were in use and a call waited for one.",
 			"pool"),
-		connsWaitedTime: desc("velocityd_database_connection_wait_seconds_total", "How long calls have waited for a connection in all.", "pool"),
-		up:              desc("velocityd_database_up", "1 if the last test of a whole decision on the database succeeded, otherwise 0."),
-		ready:           desc("velocityd_ready", "1 if /readyz would answer that the service is ready, otherwise 0."),
+		connsWaitedTime: desc("velocityd_database_connection_wait_seconds_total",
+			"How long calls have waited for a connection in all.", "pool"),
+		up: desc("velocityd_database_up",
+			"1 if the last test of a whole decision on the database succeeded, otherwise 0."),
+		ready: desc("velocityd_ready", "1 if /readyz would answer that the service is ready, otherwise 0."),
 	}
 }
 
@@ -88,7 +91,8 @@ func (w *watch) Collect(metrics chan<- prometheus.Metric) {
 		gauge(w.conns, float64(pool.Idle), name, "idle")
 		gauge(w.connsMost, float64(pool.MaxOpenConnections), name)
 		metrics <- prometheus.MustNewConstMetric(w.connsWaits, prometheus.CounterValue, float64(pool.WaitCount), name)
-		metrics <- prometheus.MustNewConstMetric(w.connsWaitedTime, prometheus.CounterValue, pool.WaitDuration.Seconds(), name)
+		metrics <- prometheus.MustNewConstMetric(w.connsWaitedTime, prometheus.CounterValue, pool.WaitDuration.Seconds(),
+			name)
 	}
 	gauge(w.up, zeroOrOne(w.Reached()))
 	gauge(w.ready, zeroOrOne(w.Ready()))
@@ -125,7 +129,8 @@ func newCensus(m *Metrics) *census {
 		locked: prometheus.NewDesc("velocityd_locked_buckets",
 			"Buckets that are locked out, in the whole database; counted at most every 30 s.", []string{"zone"}, nil),
 		overrides: prometheus.NewDesc("velocityd_overrides",
-			"Overrides that have not expired, in the whole database; counted at most every 30 s.", []string{"zone", "action"}, nil),
+			"Overrides that have not expired, in the whole database; counted at most every 30 s.", []string{"zone", "action"},
+			nil),
 	}
 }
 
@@ -185,7 +190,8 @@ func (c *census) Collect(metrics chan<- prometheus.Metric) {
 	for label, zone := range c.byLabel(*found) {
 		metrics <- prometheus.MustNewConstMetric(c.locked, prometheus.GaugeValue, float64(zone.Locked), label)
 		for _, action := range []service.OverrideAction{service.OverrideAllow, service.OverrideDeny, service.OverrideLimit} {
-			metrics <- prometheus.MustNewConstMetric(c.overrides, prometheus.GaugeValue, float64(zone.Overrides[action]), label, string(action))
+			metrics <- prometheus.MustNewConstMetric(c.overrides, prometheus.GaugeValue, float64(zone.Overrides[action]), label,
+				string(action))
 		}
 	}
 }

@@ -18,9 +18,12 @@ func newWebhooks(create promauto.Factory) webhooks {
 		return create.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"webhook"}, labels...))
 	}
 	return webhooks{
-		deliveries: of("velocityd_webhook_deliveries", "Events that a webhook has not received: waiting to be tried again, or dead.", "state"),
-		succeeded:  of("velocityd_webhook_succeeded_timestamp_seconds", "When a webhook last received an event, in seconds since 1970. 0: never."),
-		lag:        of("velocityd_webhook_lag_seconds", "How long ago the oldest event was written that a webhook has neither received nor given up. 0: none."),
+		deliveries: of("velocityd_webhook_deliveries",
+			"Events that a webhook has not received: waiting to be tried again, or dead.", "state"),
+		succeeded: of("velocityd_webhook_succeeded_timestamp_seconds",
+			"When a webhook last received an event, in seconds since 1970. 0: never."),
+		lag: of("velocityd_webhook_lag_seconds",
+			"How long ago the oldest event was written that a webhook has neither received nor given up. 0: none."),
 	}
 }
 

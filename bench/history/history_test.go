@@ -65,7 +65,8 @@ func TestIDsAndInstantsRiseWithinTheirDays(t *testing.T) {
 			if len(r) != len(strings.Split(history.Columns, ",")) {
 				t.Fatalf("%d columns: %q", len(r), r)
 			}
-			if at := r.at(t); r.id(t) != next || at.Before(last) || at.Before(from) || !at.Before(from.AddDate(0, 0, 1)) || !at.Before(p.End) {
+			if at := r.at(t); r.id(t) != next || at.Before(last) || at.Before(from) || !at.Before(from.AddDate(0, 0, 1)) ||
+				!at.Before(p.End) {
 				t.Fatalf("day %d, id %d after %v: %q", day, next, last, r)
 			}
 			next, last = next+1, r.at(t)

@@ -12,7 +12,8 @@ import (
 )
 
 // Columns are those of the rows, in their order.
-const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, outcome, attempt_id, check_id, check_buckets"
+const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, outcome, attempt_id, " +
+	"check_id, check_buckets"
 
 // The share of each kind of check.
 const (
@@ -79,7 +80,8 @@ func (r *rows) check(place int) {
 	case place < pairs:
 		r.pair()
 	case place < pairs+devices:
-		r.row(ZoneDevice, string(workload.AppendNumber([]byte("device-"), int(r.devices.Uint64()))), verdict{counted: true}, "")
+		r.row(ZoneDevice, string(workload.AppendNumber([]byte("device-"), int(r.devices.Uint64()))), verdict{counted: true},
+			"")
 	default:
 		r.attack(NoisyAddress)
 	}

@@ -56,7 +56,8 @@ func TestARoundCountsEveryAnswerOfTheService(t *testing.T) {
 			ZoneID    int    `json:"zone_id"`
 			BucketKey string `json:"bucket_key"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&check); err != nil || check.ZoneID != 4 || !strings.HasPrefix(check.BucketKey, "user-0000") {
+		if err := json.NewDecoder(r.Body).Decode(&check); err != nil || check.ZoneID != 4 ||
+			!strings.HasPrefix(check.BucketKey, "user-0000") {
 			t.Errorf("the check is %+v, %v", check, err)
 		}
 		full := asked.Add(1)%3 == 0
@@ -117,8 +118,8 @@ func TestARecordIsOneInsertAndItsCommit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8_000, time.UTC)
 	got := string(appendRecord(nil, []bucket{{8, []byte("user-00001")}, {8, []byte("user-00002")}}, now))
-	want := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " +
-		"('2026-03-04 05:06:07.000008', 8, 'user-00001', 0, 0, 1), ('2026-03-04 05:06:07.000008', 8, 'user-00002', 0, 0, 1); COMMIT"
+	want := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-03-04 " +
+		"05:06:07.000008', 8, 'user-00001', 0, 0, 1), ('2026-03-04 05:06:07.000008', 8, 'user-00002', 0, 0, 1); COMMIT"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -145,7 +146,8 @@ func TestEnvoysAnswerIsItsStatus(t *testing.T) {
 	var asked atomic.Int64
 	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if want := `{"domain":"bench","descriptors":[{"entries":[{"key":"zone_3","value":"hot-00000"}]}]}`; string(body) != want {
+		if want := `{"domain":"bench","descriptors":[{"entries":[{"key":"zone_3","value":"hot-00000"}]}]}`; string(
+			body) != want {
 			t.Errorf("got  %s\nwant %s", body, want)
 		}
 		if asked.Add(1) <= 5 {
@@ -167,10 +169,14 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 		handler    http.HandlerFunc
 		busy, fail bool
 	}{
-		"busy":          {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, busy: true},
-		"fault":         {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, fail: true},
-		"something":     {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":true}`) }, fail: true},
-		"no length":     {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 8000)) }, fail: true},
+		"busy": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, busy: true},
+		"fault": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, fail: true},
+		"something": {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":true}`) },
+			fail: true},
+		"no length": {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 8000)) },
+			fail: true},
 		"no connection": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fail: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,12 +20,16 @@ type limiter struct {
 	answer func(*ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error)
 }
 
-func (l limiter) ShouldRateLimit(_ context.Context, r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (l limiter) ShouldRateLimit(
+	_ context.Context, r *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	return l.answer(r)
 }
 
 // limiting serves a Rate Limit Service, and counts connections.
-func limiting(t *testing.T, answer func(*ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error)) (string, *atomic.Int64) {
+func limiting(
+	t *testing.T, answer func(*ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error),
+) (string, *atomic.Int64) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +55,8 @@ func TestGRPCCallersShareConnectionsAndCountEachAnswer(t *testing.T) {
 	address, connections := limiting(t, func(r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
 		d := r.GetDescriptors()
 		if len(d) != 2 || d[0].GetEntries()[0].GetKey() != "zone_1" || d[1].GetEntries()[0].GetKey() != "zone_2" ||
-			d[0].GetEntries()[0].GetValue() != "user-00000" || d[1].GetEntries()[0].GetValue() != "address-00000" || r.GetDomain() != "bench" {
+			d[0].GetEntries()[0].GetValue() != "user-00000" || d[1].GetEntries()[0].GetValue() != "address-00000" ||
+			r.GetDomain() != "bench" {
 			t.Errorf("asked %v", r)
 		}
 		if asked.Add(1)%3 == 0 {
@@ -60,7 +65,8 @@ func TestGRPCCallersShareConnectionsAndCountEachAnswer(t *testing.T) {
 		}
 		return &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}, nil
 	})
-	o := order(workload.RPC, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1}, workload.Draw{Zone: 2, Prefix: "address-", Of: 1})
+	o := order(workload.RPC, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1},
+		workload.Draw{Zone: 2, Prefix: "address-", Of: 1})
 	o.Callers = perConnection + 1
 	sum := carryOut(t, o)
 	if sum.Answers() != asked.Load() || sum.Blocked != blocked.Load() || sum.Answers() == 0 || sum.Errors+sum.Busy != 0 {

@@ -56,8 +56,9 @@ func TestEchosLimiterAnswersOthersThanBlockedOtherwise(t *testing.T) {
 		key   string
 		want  int
 	}{
-		"a policy that denies":     {away, "x", http.StatusServiceUnavailable},
-		"a key that no zone takes": {fake.New(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute}), "a\x00b", http.StatusBadRequest},
+		"a policy that denies": {away, "x", http.StatusServiceUnavailable},
+		"a key that no zone takes": {fake.New(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute}), "a\x00b",
+			http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

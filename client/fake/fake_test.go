@@ -42,7 +42,8 @@ func TestAServiceThatFailsCountsNothing(t *testing.T) {
 	if d, err := s.Check(t.Context(), alice()); !errors.Is(err, service.ErrBusy) {
 		t.Errorf("got %+v (%v)", d, err)
 	}
-	if err := s.Report(t.Context(), service.Report{TxnID: 1, Outcome: service.OutcomeFailure}); !errors.Is(err, service.ErrBusy) {
+	if err := s.Report(t.Context(), service.Report{TxnID: 1, Outcome: service.OutcomeFailure}); !errors.Is(
+		err, service.ErrBusy) {
 		t.Errorf("report: %v", err)
 	}
 	s.Fail(nil)

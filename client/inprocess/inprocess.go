@@ -20,7 +20,8 @@ type Transport struct {
 // passedOn are the headers of the caller's request that the interface looks at. His credential, or that which a proxy
 // adds for its users, is one of them, but for requests that have another one.
 func passedOn(hasOther bool) []string {
-	names := []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent", "X-Request-Id"}
+	names := []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent",
+		"X-Request-Id"}
 	if hasOther {
 		return names
 	}
@@ -47,7 +48,8 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // AsCaller returns a request as if the caller had sent it.
 func (t Transport) AsCaller(r *http.Request) *http.Request {
 	asked := r.Clone(r.Context())
-	asked.Host, asked.RemoteAddr, asked.TLS, asked.RequestURI = t.Caller.Host, t.Caller.RemoteAddr, t.Caller.TLS, r.URL.RequestURI()
+	asked.Host, asked.RemoteAddr, asked.TLS, asked.RequestURI = t.Caller.Host, t.Caller.RemoteAddr, t.Caller.TLS,
+		r.URL.RequestURI()
 	if asked.Body == nil {
 		asked.Body = http.NoBody
 	}

@@ -122,10 +122,13 @@ func (c *auditCmd) summarize(w io.Writer, r prover.Result) error {
 			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, service.At(r.Until),
 		})
 	}
-	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", shell.Counted(int(r.Rows), "txn"), r.Until.Format(time.RFC3339),
-		shell.Counted(int(r.Checked), "attempt id"), shell.Counted(int(r.Hours), "hour"), shell.Counted(r.Findings, "finding"))
+	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", shell.Counted(int(r.Rows), "txn"),
+		r.Until.Format(time.RFC3339),
+		shell.Counted(int(r.Checked), "attempt id"), shell.Counted(int(r.Hours), "hour"),
+		shell.Counted(r.Findings, "finding"))
 	if r.Unknown > 0 {
-		fmt.Fprintf(w, "%s whose limit or place nobody noted: whether they had room was not judged\n", shell.Counted(int(r.Unknown), "txn"))
+		fmt.Fprintf(w, "%s whose limit or place nobody noted: whether they had room was not judged\n",
+			shell.Counted(int(r.Unknown), "txn"))
 	}
 	if r.IsCut {
 		fmt.Fprintln(w, "there may be more: --findings says after how many the audit ends")
@@ -140,9 +143,11 @@ type auditBar struct{ bar *progressbar.ProgressBar }
 const auditSteps = 1000
 
 func newAuditBar(terminal io.Writer, visible bool) auditBar {
-	return auditBar{progressbar.NewOptions64(auditSteps, progressbar.OptionSetWriter(terminal), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionSetDescription("audit"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
-		progressbar.OptionClearOnFinish())}
+	return auditBar{
+		progressbar.NewOptions64(auditSteps, progressbar.OptionSetWriter(terminal), progressbar.OptionSetVisibility(visible),
+			progressbar.OptionSetDescription("audit"), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionClearOnFinish())}
 }
 
 // show moves the bar. A further reading begins anew.

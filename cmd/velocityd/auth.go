@@ -41,8 +41,8 @@ func (f *networkFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("must be addresses or networks such as 192.0.2.7 or 10.0.0.0/8; one is %q", text)
 	}
 	if prefix.Bits() == 0 {
-		return fmt.Errorf("must not be everybody (%s), or each end user could choose the address that he counts for: name the networks of the "+
-			"proxies, such as 10.0.0.0/8", given)
+		return fmt.Errorf("must not be everybody (%s), or each end user could choose the address that he counts for: name "+
+			"the networks of the proxies, such as 10.0.0.0/8", given)
 	}
 	*f = networkFlag(prefix.Masked())
 	return nil

@@ -27,12 +27,14 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 		cmd.Env = append(os.Environ(), "VELOCITY_DSN="+d.DSN, asProgram+"=1")
 		cmd.Stderr = &stderr
 		err := cmd.Run()
-		if cmd.ProcessState.ExitCode() != exitError || !strings.Contains(stderr.String(), "velocityd token create NAME --scope check") ||
+		if cmd.ProcessState.ExitCode() != exitError ||
+			!strings.Contains(stderr.String(), "velocityd token create NAME --scope check") ||
 			!strings.Contains(stderr.String(), "--insecure-no-auth") || strings.Contains(stderr.String(), `"listening"`) {
 			t.Errorf("%s: %v\n%s", address, err, &stderr)
 		}
 	}
-	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--require-auth", "--listen", "127.0.0.1:0"); r.code != exitError ||
+	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--require-auth", "--listen",
+		"127.0.0.1:0"); r.code != exitError ||
 		!strings.Contains(r.stderr, "token create") {
 		t.Errorf("--require-auth without a token: %+v", r)
 	}
@@ -83,7 +85,8 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 func TestInsecureServesWhoeverComesAndSaysSo(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--insecure-no-auth", "--listen", "0.0.0.0:0", "--admin-listen", "0.0.0.0:0")
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--insecure-no-auth", "--listen", "0.0.0.0:0",
+		"--admin-listen", "0.0.0.0:0")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
 	if strings.Count(i.stderr.String(), "answered without credentials") != 2 {
 		t.Error("the log does not say of each address that everybody is answered")
@@ -93,10 +96,12 @@ func TestInsecureServesWhoeverComesAndSaysSo(t *testing.T) {
 // TestServeThatCannotKnowAsksForCredentials starts it while its database is away.
 func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 	t.Parallel()
-	i := launch(t, environment{"VELOCITY_DSN": "velocity:secret@tcp(127.0.0.1:1)/velocityd"}, "serve", "--listen", "0.0.0.0:0")
+	i := launch(t, environment{"VELOCITY_DSN": "velocity:secret@tcp(127.0.0.1:1)/velocityd"}, "serve", "--listen",
+		"0.0.0.0:0")
 	i.awaitAddress(t)
 	mustAsk(t, i.url+"/v1/zones", "", http.StatusUnauthorized)
-	if r := send(t, "GET", i.url+"/v1/zones", "", "X-API-Key", access.NewToken().Reveal()); r.status != http.StatusServiceUnavailable {
+	if r := send(t, "GET", i.url+"/v1/zones", "", "X-API-Key",
+		access.NewToken().Reveal()); r.status != http.StatusServiceUnavailable {
 		t.Errorf("a token that cannot be looked up: %d %s", r.status, r.body)
 	}
 }
@@ -138,13 +143,15 @@ func TestDevSaysWhoIsAnswered(t *testing.T) {
 		flags   authFlags
 		want    string
 	}{
-		{"127.0.0.1:8080", authFlags{}, "every program on this machine may ask, change zones and release keys, without credentials"},
+		{"127.0.0.1:8080", authFlags{},
+			"every program on this machine may ask, change zones and release keys, without credentials"},
 		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},
 	} {
 		dev := devCmd{serviceFlags: serviceFlags{authFlags: c.flags}}
-		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)), "/data of mine"); !strings.Contains(got, c.want) {
+		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)),
+			"/data of mine"); !strings.Contains(got, c.want) {
 			t.Errorf("%s, %+v: %s", c.address, c.flags, got)
 		}
 	}

@@ -25,7 +25,8 @@ import (
 func onFailureZones() []service.Zone {
 	return []service.Zone{
 		{ID: 1, Rate: 50, Window: time.Hour},
-		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
+			Keys: service.KeyRule{Kind: service.KeyUsername}},
 		{ID: 3, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureBlock},
 	}
 }
@@ -217,7 +218,8 @@ func (l awayLog) askOn(t *testing.T, url string, callers int, zones ...int) (sto
 func wantAwayLog(t *testing.T, log string, answers awayLog) {
 	t.Helper()
 	for _, message := range []string{
-		"the database is away: checks are answered by on_failure of their zones", "the database is back: it decides all checks",
+		"the database is away: checks are answered by on_failure of their zones",
+		"the database is back: it decides all checks",
 	} {
 		if len(entries(t, log, message)) == 0 {
 			t.Errorf("the log does not say: %s", message)
@@ -261,7 +263,8 @@ func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 			t.Errorf("zone 1 later: %s", got)
 		}
 		proceed()
-		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again",
+			func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
 			t.Errorf("%d degraded answers are recorded", n)
 		}
@@ -276,7 +279,8 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 		m := newMortal(t, engine)
 		stall := m.StallCommits(t)
 		var asked atomic.Int64
-		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after", "1s",
+		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after",
+			"1s",
 			"--check-timeout", "100s", "--shutdown-timeout", "110s")
 		enginetest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
 		stall(true)
@@ -307,7 +311,8 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 		}
 		stall(false)
 		sent.Wait()
-		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again",
+			func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		answers.compare(t, m.Database)
 	})
 }
@@ -336,11 +341,13 @@ func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 		proceed()
 		refused := answers.count(toldAway)
 		enginetest.Eventually(t, "the engine refuses again", func() bool { return answers.count(toldAway) > refused+8 })
-		if n := len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones")); n != 1 {
+		if n := len(
+			entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones")); n != 1 {
 			t.Errorf("%d times away, want once", n)
 		}
 		_ = reader.Rollback()
-		enginetest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		enginetest.Eventually(t, "the engine decides again",
+			func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		stop()
 	})
 }
@@ -352,7 +359,8 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		m := newMortal(t, engine)
 		env := environment{
-			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
+			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"),
+			"VELOCITY_REQUIRE_AUTH": "true",
 		}
 		token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
 		file := filepath.Join(env["VELOCITY_STATE_DIR"], "zones.json")
@@ -393,7 +401,8 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		}
 		for zone, want := range map[string]result{
 			"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
-			"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n", ""},
+			"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n",
+				""},
 		} {
 			if got := command(environment{"VELOCITY_URL": url}, nil, "check", zone, "bob"); got != want {
 				t.Errorf("check %s bob: %+v, want %+v", zone, got, want)

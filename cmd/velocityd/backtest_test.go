@@ -21,14 +21,16 @@ import (
 func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t,
-		service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute},
+		service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures,
+			Lockout: time.Minute},
 		service.Zone{ID: 2, Rate: 99, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}, "serve")
 	check := func(times int, key string) {
 		for range times {
 			body := `{"buckets":[{"zone_id":1,"bucket_key":"` + key + `"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`
-			if r, err := request(i.url+"/v1/check", body); err != nil || r.status != http.StatusOK && r.status != http.StatusTooManyRequests {
+			if r, err := request(i.url+"/v1/check", body); err != nil || r.status != http.StatusOK &&
+				r.status != http.StatusTooManyRequests {
 				t.Fatalf("%v %+v", err, r)
 			}
 		}
@@ -47,12 +49,14 @@ func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	if err := json.Unmarshal([]byte(must(t, direct, append(args, "--json")...)), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Attempts != 13 || got.Differed != 0 || got.Agreed != 13 || got.Happened.Blocked != 4 || got.Rows != 26 || got.Successes != 1 {
+	if got.Attempts != 13 || got.Differed != 0 || got.Agreed != 13 || got.Happened.Blocked != 4 || got.Rows != 26 ||
+		got.Successes != 1 {
 		t.Errorf("%+v", got)
 	}
 	// Of alice's attempts 2 to 4 and 5 to 7 one passes each by a rate of 1, of bob's 5 one, and carol is denied.
 	for n, blocked := range []int64{2 + 2 + 4 + 1, 1 + 1 + 3 + 1, 1} {
-		if p := got.Proposals[n]; p.Numbers.Blocked != blocked || p.NewlyBlocked-p.NewlyPassed != blocked-4 || p.Numbers.People != 0 {
+		if p := got.Proposals[n]; p.Numbers.Blocked != blocked || p.NewlyBlocked-p.NewlyPassed != blocked-4 ||
+			p.Numbers.People != 0 {
 			t.Errorf("rate %d: %+v, want %d blocked", p.Rate, p, blocked)
 		}
 	}
@@ -62,11 +66,13 @@ func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 		}
 	}
 	overHTTP(t, i.url, got)
-	if table := strings.Join(strings.Fields(must(t, direct, args...)), " "); !strings.Contains(table, "proposals rate window period counts lockout blocked") ||
+	if table := strings.Join(strings.Fields(must(t, direct, args...)), " "); !strings.Contains(
+		table, "proposals rate window period counts lockout blocked") ||
 		!strings.Contains(table, " 1 3600 none failures 0 9 ") || !strings.Contains(table, "proposals 1: samples") {
 		t.Errorf("the table is %s", table)
 	}
-	if r := command(direct, nil, "backtest", "--zone", "7"); r.code != exitError || !strings.Contains(r.stderr, "zone list") {
+	if r := command(direct, nil, "backtest", "--zone", "7"); r.code != exitError ||
+		!strings.Contains(r.stderr, "zone list") {
 		t.Errorf("a zone that does not exist: %+v", r)
 	}
 }
@@ -126,7 +132,8 @@ func TestInterruptedBacktestEndsAtOnceAndSaysSo(t *testing.T) {
 
 func TestABacktestOfALogNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
-	log := strings.Repeat("2026-11-22T10:00:02Z gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n", 5) +
+	log := strings.Repeat("2026-11-22T10:00:02Z gate sshd[1]: Failed password for root from 203.0.113.9 port 22 ssh2\n",
+		5) +
 		"2026-11-22T10:00:03Z gate sshd[1]: Accepted password for root from 203.0.113.9 port 22 ssh2\n"
 	args := []string{"backtest", "--sshd", "-", "--rate", "5,6", "--window", "1m", "--by", "address", "--json"}
 	r := command(environment{}, strings.NewReader(log), args...)
@@ -134,11 +141,13 @@ func TestABacktestOfALogNeedsNoDatabase(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.stdout), &got); err != nil {
 		t.Fatalf("%v: %+v", err, r)
 	}
-	if got.Attempts != 6 || got.Proposals[0].Numbers.Successes != 1 || got.Proposals[0].Numbers.People != 1 || got.Proposals[1].Numbers.Blocked != 0 {
+	if got.Attempts != 6 || got.Proposals[0].Numbers.Successes != 1 || got.Proposals[0].Numbers.People != 1 ||
+		got.Proposals[1].Numbers.Blocked != 0 {
 		t.Errorf("%+v", got)
 	}
 	for name, args := range map[string][]string{
-		"no rate": {"--sshd", "-", "--window", "1m"}, "no window": {"--sshd", "-", "--rate", "1"}, "nothing": {}, "a wrong rate": {"--sshd", "-", "--rate", "-1", "--window", "60"},
+		"no rate": {"--sshd", "-", "--window", "1m"}, "no window": {"--sshd", "-", "--rate", "1"}, "nothing": {},
+		"a wrong rate": {"--sshd", "-", "--rate", "-1", "--window", "60"},
 	} {
 		if r := command(environment{}, nil, append([]string{"backtest"}, args...)...); r.code != exitUsage {
 			t.Errorf("%s: %+v", name, r)

@@ -98,7 +98,8 @@ func printPeek(w io.Writer, peek service.Peek) {
 	if peek.Unmetered {
 		fmt.Fprintf(w, "%s\n", unmetered(peek.Reason))
 	} else {
-		fmt.Fprintf(w, "%d of %d left %s\n  velocity      %d\n", peek.Remaining, peek.Rate, spanOf(peek.Window.Duration, peek.ResetAfter.Duration), peek.Velocity)
+		fmt.Fprintf(w, "%d of %d left %s\n  velocity      %d\n", peek.Remaining, peek.Rate,
+			spanOf(peek.Window.Duration, peek.ResetAfter.Duration), peek.Velocity)
 	}
 	fmt.Fprintf(w, "  retry after   %d s\n", service.WholeSeconds(peek.RetryAfter.Duration))
 	if peek.Reason != "" {

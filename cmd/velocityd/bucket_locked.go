@@ -64,7 +64,8 @@ func (c *bucketLockedCmd) row(w io.Writer) func(now time.Time, l lockout.Lockout
 		return func(_ time.Time, l lockout.Lockout) error { return out.Encode(l) }
 	}
 	return func(now time.Time, l lockout.Lockout) error {
-		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.Key), l.Since.UTC().Format(time.RFC3339),
+		_, err := fmt.Fprintf(w, "%s  since %s  until %s (%d s)  by txn %d\n", shell.Printable(l.Key),
+			l.Since.UTC().Format(time.RFC3339),
 			l.Until.UTC().Format(time.RFC3339), service.WholeSeconds(l.Until.Sub(now)), l.TxnID)
 		return err
 	}

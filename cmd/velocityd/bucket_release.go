@@ -61,7 +61,8 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *shell.Process) error {
 	case err != nil:
 		return err
 	case r.failed > 0:
-		return fmt.Errorf("%d of %s of zone %d were not released", r.failed, shell.Counted(r.failed+r.released, "bucket"), c.Zone)
+		return fmt.Errorf("%d of %s of zone %d were not released", r.failed, shell.Counted(r.failed+r.released, "bucket"),
+			c.Zone)
 	case c.AllLocked:
 		fmt.Fprintf(p.Stderr, "released %s\n", shell.Counted(r.released, "bucket"))
 	}

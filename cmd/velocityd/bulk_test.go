@@ -21,7 +21,8 @@ func largestCall(t *testing.T, name string) string {
 	call := api.Checks{Checks: make([]service.Check, service.MaxChecks)}
 	for i := range call.Checks {
 		for j := range service.MaxBuckets {
-			call.Checks[i].Buckets = append(call.Checks[i].Buckets, service.Bucket{ZoneID: 1, Key: fmt.Sprint(name, "-", i, "-", j)})
+			call.Checks[i].Buckets = append(call.Checks[i].Buckets,
+				service.Bucket{ZoneID: 1, Key: fmt.Sprint(name, "-", i, "-", j)})
 		}
 	}
 	body, err := json.Marshal(call)
@@ -50,7 +51,8 @@ func (b *bulk) told(status int) bool {
 func (b *bulk) askLargest(t *testing.T, url, name string) {
 	t.Helper()
 	r, err := request(url+"/v1/checks", largestCall(t, name))
-	if retry, _ := strconv.Atoi(r.header.Get("Retry-After")); err == nil && r.status == http.StatusServiceUnavailable && retry > 0 {
+	if retry, _ := strconv.Atoi(r.header.Get("Retry-After")); err == nil && r.status == http.StatusServiceUnavailable &&
+		retry > 0 {
 		b.busy.Add(service.MaxChecks)
 		return
 	}
@@ -67,7 +69,8 @@ func (b *bulk) askLargest(t *testing.T, url, name string) {
 		if result.Problem != nil {
 			status = result.Problem.Status
 		}
-		if !b.told(status) || status == http.StatusOK && (result.Decision.Blocked || len(result.Decision.Verdicts) != service.MaxBuckets) {
+		if !b.told(status) || status == http.StatusOK &&
+			(result.Decision.Blocked || len(result.Decision.Verdicts) != service.MaxBuckets) {
 			t.Errorf("%s, check %d: %+v", name, i, result)
 		}
 	}
@@ -78,7 +81,8 @@ func (b *bulk) askLargest(t *testing.T, url, name string) {
 func (b *bulk) wantRows(t *testing.T, d *enginetest.Database, where string, buckets int) {
 	t.Helper()
 	decided, undecided := int(b.decided.Load()), int(b.undecided.Load())
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE "+where); n < decided*buckets || n > (decided+undecided)*buckets {
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE "+where); n < decided*buckets ||
+		n > (decided+undecided)*buckets {
 		t.Errorf("%s: %d txns of %d decided checks, %d undecided and %d busy", where, n, decided, undecided, b.busy.Load())
 	}
 }
@@ -88,9 +92,11 @@ func (b *bulk) wantRows(t *testing.T, d *enginetest.Database, where string, buck
 func TestFortyLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) {
 	t.Parallel()
 	const callers, lonely, conns = 40, 4, 8
-	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour},
+		service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
 	d.SQL.SetMaxOpenConns(1)
-	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s",
+		"--lock-wait",
 		"2s")
 	var large bulk
 	var isOver atomic.Bool

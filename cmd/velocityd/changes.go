@@ -37,7 +37,8 @@ Examples:
 
 // Run lists the changes.
 func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
-	query := service.AuditQuery{Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From, Limit: c.Limit}
+	query := service.AuditQuery{Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
+		Limit: c.Limit}
 	if err := query.Validate(); err != nil {
 		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
@@ -62,7 +63,9 @@ func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // allChanges reads pages until the query's limit is reached. next is where to go on, or 0.
-func allChanges(ctx context.Context, from service.AuditReader, q service.AuditQuery) (found []service.AuditEntry, next uint64, err error) {
+func allChanges(
+	ctx context.Context, from service.AuditReader, q service.AuditQuery,
+) (found []service.AuditEntry, next uint64, err error) {
 	for most := q.Limit; ; {
 		page, err := from.AuditEntries(ctx, q)
 		if err != nil {

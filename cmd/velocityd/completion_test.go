@@ -64,7 +64,8 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c.words, got, want)
 		}
 	}
-	want := []string{"--dsn", "--dsn-file", "--db-tls-ca", "--db-tls-cert", "--db-tls-key", "--drain-delay", "--degraded-after"}
+	want := []string{"--dsn", "--dsn-file", "--db-tls-ca", "--db-tls-cert", "--db-tls-key", "--drain-delay",
+		"--degraded-after"}
 	if got := completions(t, "serve", "--d"); !slices.Equal(got, want) {
 		t.Errorf("serve --d: got %q", got)
 	}
@@ -92,7 +93,8 @@ func inShell(t *testing.T, shell, text string) string {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, "-c", text)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+folder, "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+folder, "PATH="+folder+string(os.PathListSeparator)+
+		os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
@@ -126,7 +128,8 @@ echo "${COMPREPLY[*]}"`)
 func TestFishCompletesByTheScript(t *testing.T) {
 	t.Parallel()
 	got := inShell(t, "fish", "velocityd completion fish | source; complete -C 'velocityd zone l'")
-	if got = "\n" + got; strings.Count(got, "\n") != 2 || !strings.Contains(got, "\nlist\t") || !strings.Contains(got, "\nlint\t") {
+	if got = "\n" + got; strings.Count(got, "\n") != 2 || !strings.Contains(got, "\nlist\t") ||
+		!strings.Contains(got, "\nlint\t") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -55,7 +55,8 @@ func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error
 // without a word.
 func lists() kong.MapperFunc {
 	numbers := kong.MapperFunc(decimal)
-	entries := kong.NewRegistry().RegisterDefaults().RegisterKind(reflect.Int, numbers).RegisterKind(reflect.Int64, numbers)
+	entries := kong.NewRegistry().RegisterDefaults().RegisterKind(reflect.Int, numbers).RegisterKind(reflect.Int64,
+		numbers)
 	return func(ctx *kong.DecodeContext, target reflect.Value) error {
 		token := ctx.Scan.Peek()
 		text, isText := token.Value.(string)
@@ -66,7 +67,8 @@ func lists() kong.MapperFunc {
 			}
 			// SplitEscaped leaves out an empty end.
 			if slices.Contains(list, "") || strings.HasSuffix(text, string(separator)) {
-				return fmt.Errorf("an entry of the list %q is empty: take a separator (%c) out, or write the entry", text, separator)
+				return fmt.Errorf("an entry of the list %q is empty: take a separator (%c) out, or write the entry", text,
+					separator)
 			}
 			ctx.Scan.Pop()
 			ctx.Scan.PushTyped(kong.JoinEscaped(list, separator), token.Type)

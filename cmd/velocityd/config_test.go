@@ -147,7 +147,8 @@ func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
 // Programs write leading zeros, and kong would read an octal number.
 func TestNumbersAreDecimal(t *testing.T) {
 	t.Parallel()
-	d, env := databaseOf(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
+	d, env := databaseOf(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour},
+		service.Zone{ID: 10, Rate: 5, Window: time.Hour})
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
 	must(t, env, "zone", "delete", "--yes", "010")
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 ||
@@ -155,7 +156,8 @@ func TestNumbersAreDecimal(t *testing.T) {
 		t.Error("010 was not taken for 10")
 	}
 	for _, number := range []string{"0x8", "0o10", "0b1000", "1_0", "8.0", "8e0", "", "18446744073709551616", "ten"} {
-		for _, args := range [][]string{{"zone", "delete", number}, {"outcome", number, "success"}, {"zone", "set", "8", "--rate", number}} {
+		for _, args := range [][]string{{"zone", "delete", number}, {"outcome", number, "success"},
+			{"zone", "set", "8", "--rate", number}} {
 			if r := command(env, nil, args...); r.code != exitUsage {
 				t.Errorf("%q: %+v", args, r)
 			}
@@ -196,7 +198,8 @@ func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--access-log", "--log-format", "json")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--access-log", "--log-format",
+		"json")
 	cmd.Env = append(os.Environ(), "VELOCITY_DSN="+d.DSN, asProgram+"=1")
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {

@@ -77,8 +77,8 @@ func (c *devCmd) Run(ctx context.Context, p *shell.Process) (err error) {
 func (c *devCmd) validate() error {
 	switch {
 	case c.DSN != "" || c.DSNFile != "":
-		return shell.Usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), but dev runs a private one: " +
-			"use 'velocityd serve' for the configured database, or unset the variable")
+		return shell.Usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), but dev runs a " +
+			"private one: use 'velocityd serve' for the configured database, or unset the variable")
 	case c.Data == "":
 		return shell.Usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name a folder with --data")
 	case c.DBPort < 0 || c.DBPort > 65535:
@@ -224,7 +224,9 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 }
 
 // greet prints how to reach the service and its database, and how to stop them.
-func (c *devCmd) greet(p *shell.Process, base private.Database, engine *localdb.Server, zones []service.Zone, l *server.Listeners) error {
+func (c *devCmd) greet(
+	p *shell.Process, base private.Database, engine *localdb.Server, zones []service.Zone, l *server.Listeners,
+) error {
 	folder, err := filepath.Abs(c.Data)
 	if err != nil {
 		return fmt.Errorf("name data folder %s: %w", c.Data, err)
@@ -253,8 +255,10 @@ func (c *devCmd) greet(p *shell.Process, base private.Database, engine *localdb.
 	if !found {
 		note = fmt.Sprintf(" (%s is not installed)", client)
 	}
-	fmt.Fprintf(p.Stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note, shellLine(append([]string{client}, base.ClientArgs()...)))
-	fmt.Fprintf(p.Stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
+	fmt.Fprintf(p.Stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note,
+		shellLine(append([]string{client}, base.ClientArgs()...)))
+	fmt.Fprintf(p.Stdout,
+		"\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
 	fmt.Fprintf(p.Stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
 }

@@ -124,7 +124,8 @@ func countByPrintedClient(t *testing.T, greeting, zones string) {
 		}
 		return
 	}
-	shell := exec.CommandContext(t.Context(), "sh", "-c", line+` --skip-column-names -e 'SELECT COUNT(*) FROM zone_master'`)
+	shell := exec.CommandContext(t.Context(), "sh", "-c",
+		line+` --skip-column-names -e 'SELECT COUNT(*) FROM zone_master'`)
 	out, err := shell.CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != zones {
 		t.Errorf("%s: %v\n%s", line, err, out)
@@ -155,16 +156,19 @@ func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
-		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(enginetest.FreePort(t))}
+		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine,
+			"VELOCITY_DB_PORT": strconv.Itoa(enginetest.FreePort(t))}
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
 		dsn, _, _ := strings.Cut(rest, "\n")
 		for _, buckets := range [][]string{{"1", "alice"}, {"1", "alice", "2", "203.0.113.9"}} {
-			if got := must(t, environment{"VELOCITY_DSN": dsn}, append([]string{"check"}, buckets...)...); !strings.Contains(got, "allowed") {
+			if got := must(t, environment{"VELOCITY_DSN": dsn}, append([]string{"check"}, buckets...)...); !strings.Contains(
+				got, "allowed") {
 				t.Errorf("%v by the printed DSN: %s", buckets, got)
 			}
 		}
-		for _, statement := range []string{"UPDATE zone_txn SET counted = 0", "DELETE FROM zone_txn", "DROP TABLE zone_audit"} {
+		for _, statement := range []string{"UPDATE zone_txn SET counted = 0", "DELETE FROM zone_txn",
+			"DROP TABLE zone_audit"} {
 			_, err := openSQL(t, dsn).ExecContext(t.Context(), statement)
 			var refused *mysql.MySQLError
 			if !errors.As(err, &refused) || refused.Number != 1142 {
@@ -258,7 +262,8 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
 		r := command(env, nil, "dev", "--listen", "127.0.0.1:0")
-		if r.code != exitError || !strings.Contains(r.stderr, "remove the folder "+dir) || !strings.Contains(r.stderr, "--data") {
+		if r.code != exitError || !strings.Contains(r.stderr, "remove the folder "+dir) ||
+			!strings.Contains(r.stderr, "--data") {
 			t.Errorf("got %+v", r)
 		}
 		if _, err := private.RunningDSN(dir); !errors.Is(err, fs.ErrNotExist) || strings.Contains(r.stdout, "curl") {
@@ -286,7 +291,8 @@ func TestDevStoppedWhileStartingEndsCleanly(t *testing.T) {
 // waits until it is ready.
 func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUnderTest) {
 	t.Helper()
-	cmd := exec.CommandContext(context.Background(), os.Args[0], append(args, "--listen", "127.0.0.1:0", "--log-format", "json")...)
+	cmd := exec.CommandContext(context.Background(), os.Args[0],
+		append(args, "--listen", "127.0.0.1:0", "--log-format", "json")...)
 	i := spawn(t, cmd, env)
 	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
 	return cmd, i

@@ -53,7 +53,8 @@ func (c *doctorCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	report, err := doctor.Examine(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns}, keys.Keys())
+	report, err := doctor.Examine(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns},
+		keys.Keys())
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,8 @@ func printDiagnoses(w io.Writer, database string, found api.Diagnosis) error {
 			notes++
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", shell.Counted(found.Faults, "fault"), shell.Counted(found.Warnings, "warning"),
+	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", shell.Counted(found.Faults, "fault"),
+		shell.Counted(found.Warnings, "warning"),
 		shell.Counted(notes, "note"))
 	return err
 }

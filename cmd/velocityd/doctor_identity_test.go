@@ -58,7 +58,8 @@ func socketOf(t *testing.T, d *enginetest.Database) *mysql.Config {
 
 func wantFault(t *testing.T, found []service.Diagnosis, is string) {
 	t.Helper()
-	if !slices.ContainsFunc(found, func(one service.Diagnosis) bool { return one.Level == doctor.Fault && strings.Contains(one.Is, is) }) {
+	if !slices.ContainsFunc(
+		found, func(one service.Diagnosis) bool { return one.Level == doctor.Fault && strings.Contains(one.Is, is) }) {
 		t.Errorf("got %+v, want a fault that says %q", found, is)
 	}
 }
@@ -116,7 +117,8 @@ func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 		enginetest.Exec(t, d.SQL, "DROP PROCEDURE describe_schema")
 		enginetest.Exec(t, d.SQL, "CREATE PROCEDURE describe_schema() "+body)
 		_, all := consult(t, d)
-		wantFault(t, all["texts"], "thread_stack is too small for looks at the schema: set it to 1M in its configuration, and start it again")
+		wantFault(t, all["texts"],
+			"thread_stack is too small for looks at the schema: set it to 1M in its configuration, and start it again")
 		found = append(found, all["texts"]...)
 	})
 	if slices.ContainsFunc(found, func(one service.Diagnosis) bool { return strings.Contains(one.Do, "migrate up") }) {
@@ -129,10 +131,12 @@ func TestDoctorSaysWhyTLSFails(t *testing.T) {
 	t.Parallel()
 	ours, theirs, folder := handlerstest.NewAuthority(t), handlerstest.NewAuthority(t), t.TempDir()
 	pair := theirs.Issue(t, "localhost")
-	for name, text := range map[string][]byte{"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key, "theirs.pem": theirs.PEM} {
+	for name, text := range map[string][]byte{"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key,
+		"theirs.pem": theirs.PEM} {
 		writeFile(t, folder+"/"+name, string(text))
 	}
-	server := enginetest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem", "--ssl-cert="+folder+"/server.pem",
+	server := enginetest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem",
+		"--ssl-cert="+folder+"/server.pem",
 		"--ssl-key="+folder+"/server.key")
 	cfg := socketOf(t, &enginetest.Database{DSN: enginetest.AdminDSN(server, "velocityd")})
 	cfg.Net, cfg.Addr = "tcp", forward(t, cfg.Addr)

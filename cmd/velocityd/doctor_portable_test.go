@@ -39,7 +39,8 @@ func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 	d := enginetest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
 	as := d.ServiceAccount(t)
 	_, found := consultOn(t, as, engine.TiDB)
-	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Warning || !strings.Contains(list[0].Is, "zone 7") {
+	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Warning ||
+		!strings.Contains(list[0].Is, "zone 7") {
 		t.Errorf("audit: %+v, want a warning about zone 7", list)
 	}
 	var account string

@@ -23,7 +23,9 @@ func consult(t *testing.T, d *enginetest.Database) (code int, found map[string][
 }
 
 // consultOn is consult with an engine that doctor is told.
-func consultOn(t *testing.T, d *enginetest.Database, engine engine.Engine) (code int, found map[string][]service.Diagnosis) {
+func consultOn(
+	t *testing.T, d *enginetest.Database, engine engine.Engine,
+) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
@@ -55,8 +57,8 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone",
-			"clock", "partitions", "growth", "retention", "indexes", "overrides", "zones",
+			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode",
+			"time zone", "clock", "partitions", "growth", "retention", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
@@ -81,8 +83,8 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', "+
-			"'deny')")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), "+
+			"(2, '2001:db8::/32', 'deny')")
 		enginetest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
 		enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
@@ -90,7 +92,8 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, found := consult(t, d)
-		if code != exitError || len(found["overrides"]) != 1 || !strings.Contains(found["overrides"][0].Is, "looks for 2 of them") {
+		if code != exitError || len(found["overrides"]) != 1 ||
+			!strings.Contains(found["overrides"][0].Is, "looks for 2 of them") {
 			t.Fatalf("exit code %d, %+v", code, found["overrides"])
 		}
 		_, repair, _ := strings.Cut(found["overrides"][0].Do, "run ")
@@ -123,17 +126,20 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"UPDATE zone_master SET mode = 'shadow'", "zones", doctor.Warning, "zone 1: mode: shadow"},
 			{"DELETE FROM zone_master", "zones", doctor.Fault, "there are none"},
 			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", doctor.Note, "the oldest txn is"},
-			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", doctor.Note, "1 rows that expired"},
+			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", doctor.Note,
+				"1 rows that expired"},
 			{byYear, "partitions", doctor.Warning, "from 2020-01-01"},
 			{"GRANT UPDATE ON DATABASE.access_token TO ACCOUNT", "rights", doctor.Warning, "has UPDATE on access_token"},
-			{"REVOKE UPDATE ON DATABASE.access_token FROM ACCOUNT", "rights", doctor.Warning, "lacks UPDATE (last_used_at) on access_token"},
+			{"REVOKE UPDATE ON DATABASE.access_token FROM ACCOUNT", "rights", doctor.Warning,
+				"lacks UPDATE (last_used_at) on access_token"},
 			{"GRANT UPDATE (last_used_at) ON DATABASE.access_token TO ACCOUNT", "rights", doctor.OK, "no more"},
 			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", doctor.OK, "no more"},
 			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", doctor.OK, "no more"},
 			{"GRANT UPDATE (revoked_at, revoked_by) ON DATABASE.access_token TO ACCOUNT", "rights", doctor.OK, "no more"},
 			{"GRANT INSERT, DELETE ON DATABASE.webhook TO ACCOUNT", "rights", doctor.Note, "may edit zones"},
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", doctor.Warning, "has DELETE on zone_txn"},
-			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", doctor.Fault, "procedure peek_velocity has another text"},
+			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", doctor.Fault,
+				"procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", doctor.Fault, "procedure peek_velocity is missing"},
 			{"REVOKE SELECT ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT on zone_audit"},
 			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", doctor.Fault, "lacks the right INSERT"},

@@ -65,11 +65,10 @@ func TestParametersThatADSNMayCarryWork(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for name, parameters := range map[string]string{
-			"free": "compress=true&allowCleartextPasswords=true&allowNativePasswords=true&connectionAttributes=program_name:velocityd,team:auth" +
-				"&timeout=9s&tls=preferred",
-			"fixed": "compress=false&tls=false&allowAllFiles=false&allowFallbackToPlaintext=false&allowOldPasswords=false&charset=utf8mb4" +
-				"&checkConnLiveness=true&clientFoundRows=false&columnsWithAlias=false&interpolateParams=true&loc=UTC&multiStatements=false" +
-				"&parseTime=true&rejectReadOnly=true",
+			"free": "" +
+				"compress=true&allowCleartextPasswords=true&allowNativePasswords=true&connectionAttributes=program_name:velocityd,team:auth&timeout=9s&tls=preferred",
+			"fixed": "" +
+				"compress=false&tls=false&allowAllFiles=false&allowFallbackToPlaintext=false&allowOldPasswords=false&charset=utf8mb4&checkConnLiveness=true&clientFoundRows=false&columnsWithAlias=false&interpolateParams=true&loc=UTC&multiStatements=false&parseTime=true&rejectReadOnly=true",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -109,8 +108,9 @@ func TestParametersThatADSNMayCarryWork(t *testing.T) {
 func TestForbiddenDSNParameterIsMisuse(t *testing.T) {
 	t.Parallel()
 	for parameter, want := range map[string]string{
-		"sql_mode=%27%27": "variables of the engine are set on the server", "multiStatements=true": "multiStatements must be false",
-		"readTimeout=5s": "readTimeout must be left out", "strict=true": "strict must be left out",
+		"sql_mode=%27%27":      "variables of the engine are set on the server",
+		"multiStatements=true": "multiStatements must be false",
+		"readTimeout=5s":       "readTimeout must be left out", "strict=true": "strict must be left out",
 		"tls=true&tls=false": "tls stands there twice",
 	} {
 		for _, args := range []string{"serve --listen 127.0.0.1:0", "zone list", "migrate up", "doctor"} {

@@ -11,11 +11,13 @@ func TestAbsentOrWrongServiceIsToldWithAdvice(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"zone list", "zone set 1 --rate 5", "zone delete 1", "zone lint", "override list", "override delete 1 1",
-		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice",
+		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x",
+		"check 1 alice",
 		"outcome 1 success",
 	} {
 		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1"}, nil, strings.Fields(args)...)
-		if r.code != exitError || !strings.Contains(r.stderr, "nothing listens at http://127.0.0.1:1: is velocityd running?") ||
+		if r.code != exitError ||
+			!strings.Contains(r.stderr, "nothing listens at http://127.0.0.1:1: is velocityd running?") ||
 			strings.Contains(r.stderr, "alice") {
 			t.Errorf("%s: got %+v", args, r)
 		}
@@ -61,16 +63,18 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 		"check 1 alice",
 	} {
 		for way, r := range map[string]result{
-			"a variable":        command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...),
-			"a file":            command(environment{"VELOCITY_DSN_FILE": file}, nil, strings.Fields(args)...),
-			"a flag, not a URL": command(environment{"VELOCITY_URL": "http://127.0.0.1:2"}, nil, append(strings.Fields(args), "--dsn", dsn)...),
+			"a variable": command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...),
+			"a file":     command(environment{"VELOCITY_DSN_FILE": file}, nil, strings.Fields(args)...),
+			"a flag, not a URL": command(environment{"VELOCITY_URL": "http://127.0.0.1:2"}, nil,
+				append(strings.Fields(args), "--dsn", dsn)...),
 		} {
 			if r.code != exitError || strings.Count(r.stderr, name) != 1 || strings.Contains(r.stdout+r.stderr, "hunter2") {
 				t.Errorf("%s by %s: %+v", args, way, r)
 			}
 		}
 	}
-	if r := command(environment{"VELOCITY_DSN": dsn, "VELOCITY_URL": "http://127.0.0.1:2"}, nil, "zone", "list"); strings.Contains(r.stderr,
+	if r := command(environment{"VELOCITY_DSN": dsn, "VELOCITY_URL": "http://127.0.0.1:2"}, nil, "zone",
+		"list"); strings.Contains(r.stderr,
 		"shop") {
 		t.Errorf("a service was asked, and a database is named: %+v", r)
 	}
@@ -87,11 +91,12 @@ func TestCommandsDoNotGuessDatabaseOfService(t *testing.T) {
 		t.Fatalf("the toy database is not found: %+v", r)
 	}
 	for _, args := range []string{
-		"token list", "token create me --scope admin", "token revoke 1", "doctor", "migrate up", "migrate down --all --yes", "migrate status",
-		"migrate roles --service me --yes", "zone restore",
+		"token list", "token create me --scope admin", "token revoke 1", "doctor", "migrate up", "migrate down --all --yes",
+		"migrate status", "migrate roles --service me --yes", "zone restore",
 	} {
 		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1", "VELOCITY_DATA": folder}, nil, strings.Fields(args)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, "VELOCITY_URL names a service, and this command needs its database") {
+		if r.code != exitUsage ||
+			!strings.Contains(r.stderr, "VELOCITY_URL names a service, and this command needs its database") {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}

@@ -91,8 +91,8 @@ func (f *settingsFile) check(flags []*kong.Flag) error {
 func (f *settingsFile) unknown(s setting, flags map[string]*kong.Flag) error {
 	switch s.name {
 	case "dsn":
-		return f.fault(s.line, "a DSN holds a password and does not belong here: write it to a file that only root can read, and name that "+
-			"file by dsn-file, or give it as the systemd credential %s", ask.CredentialName)
+		return f.fault(s.line, "a DSN holds a password and does not belong here: write it to a file that only root can "+
+			"read, and name that file by dsn-file, or give it as the systemd credential %s", ask.CredentialName)
 	case "config":
 		return f.fault(s.line, "config cannot name a further file: remove the line")
 	}

@@ -39,7 +39,8 @@ func (f consoleFlags) consoleOptions() (o server.ConsoleOptions, err error) {
 		return o, shell.Usagef("--console-key-file (VELOCITY_CONSOLE_KEY_FILE): %w", err)
 	}
 	if o.Key, err = hex.DecodeString(string(bytes.TrimSpace(text))); err != nil || len(o.Key) != server.ConsoleKeyLength {
-		return o, shell.Usagef("--console-key-file %s must hold 64 hexadecimal digits, such as 'openssl rand -hex 32' prints", f.ConsoleKeyFile)
+		return o, shell.Usagef("--console-key-file %s must hold 64 hexadecimal digits, such as 'openssl rand -hex 32' prints",
+			f.ConsoleKeyFile)
 	}
 	return o, nil
 }

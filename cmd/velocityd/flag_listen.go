@@ -42,11 +42,13 @@ func (f listenFlags) validate() error {
 	case f.MaxConnectionsPerPeer < 0:
 		return shell.Usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
 	case f.MaxBodyBytes < handlers.MostOfACall:
-		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", handlers.MostOfACall, f.MaxBodyBytes)
+		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d",
+			handlers.MostOfACall, f.MaxBodyBytes)
 	}
 	for _, host := range f.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {
-			return shell.Usagef("--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
+			return shell.Usagef(
+				"--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
 		}
 	}
 	if f.GRPCListen != "" && !server.HasGRPC {

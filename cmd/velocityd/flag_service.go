@@ -58,16 +58,18 @@ func (f serviceFlags) validate() error {
 	case f.DrainDelay < 0:
 		return shell.Usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
 	case f.MaxConns < session.LeastMaxConns:
-		return shell.Usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it "+
-			"is %d",
+		return shell.Usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends "+
+			"what has run out of time; it is %d",
 			session.LeastMaxConns, f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
-		return shell.Usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
+		return shell.Usagef(
+			"--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
 			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return shell.Usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.consoleFlags.validate()); err != nil {
+	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(),
+		f.consoleFlags.validate()); err != nil {
 		return err
 	}
 	switch {
@@ -76,7 +78,8 @@ func (f serviceFlags) validate() error {
 	case f.ProxyProtocol && len(f.TrustedProxies) == 0:
 		return shell.Usagef("--proxy-protocol needs --trusted-proxies: nobody else may say which client a connection is of")
 	case f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout:
-		return shell.Usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
+		return shell.Usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout,
+			f.DegradedAfter)
 	}
 	return nil
 }
@@ -122,17 +125,20 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
 		slog.Int("lanes", f.lanes()), slog.Int("queue", f.Queue), slog.Duration("batch_timeout", f.batchTimeout()),
 		slog.Duration("drain_delay", f.DrainDelay), slog.Duration("shutdown_timeout", f.ShutdownTimeout),
-		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
-		slog.String("version", version()),
-		slog.String("admin_listen", f.AdminListen), slog.String("grpc_listen", f.GRPCListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
+		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat),
+		slog.String("log_level", f.LogLevel.String()), slog.String("version", version()),
+		slog.String("admin_listen", f.AdminListen), slog.String("grpc_listen", f.GRPCListen),
+		slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
 		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
 		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
-		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
-		slog.Bool("proxy_protocol", f.ProxyProtocol),
-		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
-		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.Any("address_db", f.AddressDB), slog.String("retention", f.Retention),
-		slog.Any("webhook_hosts", f.WebhookHosts), slog.String("console", f.Console), slog.Int64("console_zone", f.ConsoleZone),
-		slog.String("console_key_file", f.ConsoleKeyFile),
+		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth),
+		slog.String("trusted_proxies", proxies), slog.Bool("proxy_protocol", f.ProxyProtocol),
+		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter),
+		slog.String("state_dir", f.StateDir),
+		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.Any("address_db", f.AddressDB),
+		slog.String("retention", f.Retention),
+		slog.Any("webhook_hosts", f.WebhookHosts), slog.String("console", f.Console),
+		slog.Int64("console_zone", f.ConsoleZone), slog.String("console_key_file", f.ConsoleKeyFile),
 	}
 }
 
@@ -145,15 +151,17 @@ func (f serviceFlags) options() server.Options {
 		Connections: wire.Options{
 			MaxConnections: f.MaxConnections, MaxConnectionsPerPeer: f.MaxConnectionsPerPeer, AccessLog: f.AccessLog,
 		},
-		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,
-		StateDir: f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
+		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay,
+		ShutdownTimeout: f.ShutdownTimeout,
+		StateDir:        f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
 		Retention: f.Retention == "on", Courier: carrier.Send,
 	}
 	if o.Retention { // otherwise other instances call webhooks, by their own settings
 		o.HTTP.Admits = carrier.Admits
 	}
 	if f.Coalesce == "on" {
-		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}
+		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue,
+			Timeout: f.batchTimeout()}
 	}
 	o.HTTP.Auth.TrustedProxies = f.proxies()
 	if f.ProxyProtocol {

@@ -101,7 +101,8 @@ func (c *gateLintCmd) print(w io.Writer, file gate.File, findings []gateFinding)
 		fmt.Fprintln(w, f.Text)
 	}
 	if len(findings) == 0 {
-		fmt.Fprintf(w, "no findings in %s and %s\n", shell.Counted(len(file.Gates), "gate"), shell.Counted(len(file.Domains), "domain"))
+		fmt.Fprintf(w, "no findings in %s and %s\n", shell.Counted(len(file.Gates), "gate"),
+			shell.Counted(len(file.Domains), "domain"))
 	}
 	return nil
 }

@@ -32,13 +32,17 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 		want string
 	}{
 		{
-			[]string{"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client", "198.51.100.7"},
+			[]string{"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client",
+				"198.51.100.7"},
 			exitFine,
-			"zone 1, key \"alice\"\nzone 2, key \"198.51.100.7\"\nattempt \"a, b\"\nallowed: 204; blocked: 429; not decided: 503\n",
+			"zone 1, key \"alice\"\nzone 2, key \"198.51.100.7\"\nattempt \"a, b\"\nallowed: 204; blocked: 429; not decided: " +
+				"503\n",
 		},
-		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"}, exitFine, "blocked: 401"},
+		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"}, exitFine,
+			"blocked: 401"},
 		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login/x?deny=401"}, exitFine, "blocked: 429"},
-		{[]string{"login"}, exitError, "the gate answers 400: invalid: gate login, zone 1: the form field username is missing"},
+		{[]string{"login"}, exitError,
+			"the gate answers 400: invalid: gate login, zone 1: the form field username is missing"},
 		{[]string{"logn"}, exitUsage, "it has login"},
 		{[]string{"login", "--header", "x"}, exitUsage, "NAME: VALUE"},
 		{[]string{"login", "--method", "a b"}, exitUsage, "--method"},
@@ -65,7 +69,8 @@ func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member forms: did you mean form?\n" +
 			"line 4: gate login, bucket 1, key must have one of the members header, query, form, json, basic, client\n" +
 			"line 7: gate login has no member denny: did you mean deny?\n"},
-		{environment{"VELOCITY_DSN": d.DSN}, good, exitFindings, "gate login: zone 2 does not exist, so every request is refused with 400\n"},
+		{environment{"VELOCITY_DSN": d.DSN}, good, exitFindings,
+			"gate login: zone 2 does not exist, so every request is refused with 400\n"},
 		{nil, good + "x", exitError, "no such file"},
 		{nil, fileOf(t, "gates.yaml", "gates: ["), exitError, "read the gates: yaml"},
 	} {
@@ -81,7 +86,8 @@ func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 	if r := command(nil, nil, "gate", "lint", "--json", good); r.stdout != `{"gates":1,"domains":0,"findings":[]}`+"\n" {
 		t.Errorf("as JSON: %+v", r)
 	}
-	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--listen", "127.0.0.1:0", "--gates", wrong); r.code != exitUsage ||
+	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--listen", "127.0.0.1:0", "--gates",
+		wrong); r.code != exitUsage ||
 		!strings.Contains(r.stderr, "--gates (VELOCITY_GATES)") || !strings.Contains(r.stderr, "line 7") {
 		t.Errorf("serve with a wrong file: %+v", r)
 	}
@@ -101,7 +107,8 @@ func askGate(t *testing.T, url string) int {
 
 func TestServeFollowsItsFileOfGates(t *testing.T) {
 	t.Parallel()
-	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour},
+		service.Zone{ID: 2, Rate: 100, Window: time.Hour})
 	path := fileOf(t, "gates.yaml", gatesText)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_GATES": path}, "serve")
 	if first, second := askGate(t, i.url), askGate(t, i.url); first != 204 || second != 429 {
@@ -110,7 +117,8 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 	writeFile(t, path, []byte(strings.Replace(gatesText, "429", "403", 1)))
 	enginetest.Eventually(t, "the changed file is in force", func() bool { return askGate(t, i.url) == 403 })
 	writeFile(t, path, []byte("gates: ["))
-	enginetest.Eventually(t, "the wrong file is logged", func() bool { return strings.Contains(i.stderr.String(), "gates not loaded") })
+	enginetest.Eventually(t, "the wrong file is logged",
+		func() bool { return strings.Contains(i.stderr.String(), "gates not loaded") })
 	if status := askGate(t, i.url); status != 403 {
 		t.Errorf("with a wrong file: %d", status)
 	}
@@ -125,7 +133,8 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 func TestServeCountsClientNamedByProxyProtocol(t *testing.T) {
 	t.Parallel()
 	_, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage || !strings.Contains(r.stderr, "--trusted-proxies") {
+	if r := command(env, nil, "serve", "--proxy-protocol"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "--trusted-proxies") {
 		t.Errorf("without proxies: %+v", r)
 	}
 	i := launch(t, env, "serve", "--proxy-protocol", "--trusted-proxies", "127.0.0.1", "--admin-listen", "127.0.0.1:0")
@@ -136,7 +145,8 @@ func TestServeCountsClientNamedByProxyProtocol(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, "PROXY TCP4 "+client+" 192.0.2.1 4711 443\r\nGET /v1/gate?zone=1&key=@client HTTP/1.0\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(
+			conn, "PROXY TCP4 "+client+" 192.0.2.1 4711 443\r\nGET /v1/gate?zone=1&key=@client HTTP/1.0\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)

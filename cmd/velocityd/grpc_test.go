@@ -51,12 +51,14 @@ func answersEnvoy(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
 	files := handlerstest.NewMount(t, authority.Issue(t, "first"))
-	cmd := exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen",
+		"127.0.0.1:0",
 		"--log-format", "json", "--tls-cert", files.Cert(), "--tls-key", files.Key())
 	i := spawn(t, cmd, []string{"VELOCITY_DSN=" + d.DSN})
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority.PEM)
-	conn, err := grpc.NewClient(i.grpcAddress(), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})))
+	conn, err := grpc.NewClient(i.grpcAddress(),
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,8 @@ func answersEnvoy(t *testing.T, d *enginetest.Database) {
 		t.Errorf("health: %v %v", got, err)
 	}
 	alice := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: "zone_1", Value: "alice"}}}
-	for _, want := range []ratelimit.RateLimitResponse_Code{ratelimit.RateLimitResponse_OK, ratelimit.RateLimitResponse_OVER_LIMIT} {
+	for _, want := range []ratelimit.RateLimitResponse_Code{ratelimit.RateLimitResponse_OK,
+		ratelimit.RateLimitResponse_OVER_LIMIT} {
 		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
 			&ratelimit.RateLimitRequest{Domain: "login", Descriptors: []*common.RateLimitDescriptor{alice}})
 		if err != nil || got.GetOverallCode() != want {

@@ -16,9 +16,10 @@ func TestEveryFlagHasHelpAndVariable(t *testing.T) {
 		"help", "version", "steps", "all", "secret-hash",
 		"by", "since", "until",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out", "out-secret",
-		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
-		"key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
-		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows", "type", "events", "event",
+		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path",
+		"client", "key", "blocked", "would-block", "outcome", "since", "until", "order", "limit", "from", "after", "output",
+		"users-zone", "addresses-zone", "spray-users", "spray-within", "sources", "sources-within", "keys", "most-rows",
+		"type", "events", "event",
 		"all-locked", "same-reason", "first-zone", "strict", "findings", "sshd", "subject", "preset",
 	}
 	for _, setting := range service.Settings {
@@ -53,24 +54,29 @@ func TestEveryFlagHasHelpAndVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "health",
-		"attempt", "zone",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check",
+		"outcome", "health", "attempt", "zone",
 		"zone list", "zone show", "zone set",
-		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
+		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set",
+		"override delete", "bucket",
 		"bucket peek",
-		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "import ratelimit", "token", "token create", "token list", "token revoke",
+		"bucket release", "replay", "report", "completion", "gate", "gate lint", "gate try", "import ratelimit", "token",
+		"token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
 			t.Errorf("%s --help: %+v", args, r)
 		}
 		_, member, _ := strings.Cut(args, " ")
-		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" && args != "override set" &&
-			args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
+		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" &&
+			args != "override set" &&
+			args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") &&
+			!strings.Contains(r.stdout, "' velocityd ") {
 			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
 		}
 	}
-	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 findings") {
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") ||
+		!strings.Contains(r.stdout, "4 findings") {
 		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
 	}
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") ||

@@ -17,14 +17,16 @@ const beyond = 1<<53 + 1
 
 func TestIDsBeyondFloatsComeBackExactly(t *testing.T) {
 	t.Parallel()
-	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour},
+		service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	for _, table := range []string{"zone_txn", "zone_override"} {
 		enginetest.Exec(t, d.SQL, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT = %d", table, beyond))
 	}
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
 	denied := mustAsk(t, i.url+"/v1/zones/2/overrides", `{"bucket_key":"eve","action":"deny"}`, http.StatusCreated).body
 	lone := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"alice"}`, http.StatusOK).body
-	pair := mustAsk(t, i.url+"/v1/check", `{"attempt_id":"a","buckets":[{"zone_id":1,"bucket_key":"bob"},{"zone_id":2,"bucket_key":"eve"}]}`,
+	pair := mustAsk(t, i.url+"/v1/check",
+		`{"attempt_id":"a","buckets":[{"zone_id":1,"bucket_key":"bob"},{"zone_id":2,"bucket_key":"eve"}]}`,
 		http.StatusOK).body
 	idsAre(t, denied, "id", beyond)
 	idsAre(t, lone, "txn_id", beyond)
@@ -44,7 +46,8 @@ func TestIDsBeyondFloatsComeBackExactly(t *testing.T) {
 		}
 	}
 	idsAre(t, must(t, environment{"VELOCITY_URL": i.url}, "check", "1", "carol", "--json"), "txn_id", beyond+3)
-	if n := d.Count(t, fmt.Sprintf("SELECT COUNT(*) FROM zone_txn WHERE id = %d AND outcome = 'success'", beyond)); n != 1 {
+	if n := d.Count(
+		t, fmt.Sprintf("SELECT COUNT(*) FROM zone_txn WHERE id = %d AND outcome = 'success'", beyond)); n != 1 {
 		t.Errorf("the outcome was recorded for another txn: %d rows", n)
 	}
 }

@@ -74,8 +74,10 @@ func (c *importRatelimitCmd) Run(p *shell.Process) error {
 	for _, list := range all.Domains {
 		rules += len(list)
 	}
-	fmt.Fprintf(p.Stdout, "zones.yaml: %s, %d to %d\n", shell.Counted(len(all.Zones), "zone"), c.FirstZone, all.Zones[len(all.Zones)-1].ID)
-	fmt.Fprintf(p.Stdout, "gates.yaml: %s of %s\n", shell.Counted(rules, "rule"), shell.Counted(len(all.Domains), "domain"))
+	fmt.Fprintf(p.Stdout, "zones.yaml: %s, %d to %d\n", shell.Counted(len(all.Zones), "zone"), c.FirstZone,
+		all.Zones[len(all.Zones)-1].ID)
+	fmt.Fprintf(p.Stdout, "gates.yaml: %s of %s\n", shell.Counted(rules, "rule"),
+		shell.Counted(len(all.Domains), "domain"))
 	if c.Strict && len(all.Left) > 0 {
 		return shell.ErrFindings
 	}

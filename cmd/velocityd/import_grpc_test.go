@@ -49,7 +49,8 @@ func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 	must(t, env, "zone", "apply", "--yes", filepath.Join(dir, "zones.yaml"))
 	gates := filepath.Join(dir, "gates.yaml")
 	must(t, env, "gate", "lint", gates)
-	i := spawn(t, exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0",
+	i := spawn(t, exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0",
+		"--grpc-listen", "127.0.0.1:0",
 		"--gates", gates, "--log-format", "json"), []string{"VELOCITY_DSN=" + env["VELOCITY_DSN"]})
 	holdMessages(t, i.limits(t))
 	if code := i.stop(t); code != exitFine {
@@ -83,7 +84,8 @@ func holdMessages(t *testing.T, service ratelimit.RateLimitServiceClient) {
 		}
 		for n, want := range c.want {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			got, err := service.ShouldRateLimit(ctx, &ratelimit.RateLimitRequest{Domain: "messages", Descriptors: []*common.RateLimitDescriptor{d}})
+			got, err := service.ShouldRateLimit(
+				ctx, &ratelimit.RateLimitRequest{Domain: "messages", Descriptors: []*common.RateLimitDescriptor{d}})
 			cancel()
 			if err != nil || got.GetOverallCode() != want {
 				t.Errorf("%s, request %d: %v %v, want %v", c.entries, n+1, got, err, want)

@@ -9,7 +9,8 @@ import (
 
 func TestAnImportMakesTwoFilesAndOverwritesNone(t *testing.T) {
 	t.Parallel()
-	config := fileOf(t, "ratelimit.yaml", "domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: x}]}\n")
+	config := fileOf(t, "ratelimit.yaml",
+		"domain: d\ndescriptors:\n  - key: user\n    rate_limit: {unit: hour, requests_per_unit: 1, replaces: [{name: x}]}\n")
 	args := func(dir string, more ...string) []string {
 		return append([]string{"import", "ratelimit", config, "--first-zone", "4", "--out", dir}, more...)
 	}
@@ -31,11 +32,13 @@ func TestAnImportMakesTwoFilesAndOverwritesNone(t *testing.T) {
 		r := command(nil, nil, args(dir)...)
 		text, err := os.ReadFile(filepath.Join(dir, there))
 		files, _ := os.ReadDir(dir)
-		if r.code != exitError || !strings.Contains(r.stderr, there+" is there already") || string(text) != "mine" || err != nil || len(files) != 1 {
+		if r.code != exitError || !strings.Contains(r.stderr, there+" is there already") || string(text) != "mine" ||
+			err != nil || len(files) != 1 {
 			t.Errorf("%s: %+v, %q, %v", there, r, text, files)
 		}
 	}
-	if r := command(nil, nil, "import", "ratelimit", fileOf(t, "ratelimit.yaml", "domain: d\ndescriptors: {}"), "--out", t.TempDir()); r.code != exitError ||
+	if r := command(nil, nil, "import", "ratelimit", fileOf(t, "ratelimit.yaml", "domain: d\ndescriptors: {}"), "--out",
+		t.TempDir()); r.code != exitError ||
 		!strings.Contains(r.stderr, "ratelimit.yaml:2: this must be a list") {
 		t.Errorf("a fault: %+v", r)
 	}

@@ -19,7 +19,8 @@ func TestDurationFlagIsReadFromTheCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(joinValues([]string{"--window", "5m"})); err != nil || *grammar.Window != shell.Duration(5*time.Minute) ||
+	if _, err := parser.Parse(joinValues([]string{"--window", "5m"})); err != nil ||
+		*grammar.Window != shell.Duration(5*time.Minute) ||
 		grammar.Other != nil {
 		t.Errorf("got %+v, %v", grammar, err)
 	}

@@ -25,7 +25,8 @@ func newLogger(p *shell.Process, f logFlags) *slog.Logger {
 		p.Logger = logger
 	}
 	if len(p.Strays) > 0 {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, "variables without an effect: no setting has these names", slog.Any("variables", p.Strays))
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "variables without an effect: no setting has these names",
+			slog.Any("variables", p.Strays))
 	}
 	return logger
 }

@@ -45,13 +45,15 @@ func TestLogLevelIsOneOfFourWords(t *testing.T) {
 		"debug": slog.LevelDebug, "INFO": slog.LevelInfo, "Warn": slog.LevelWarn, "error": slog.LevelError,
 	} {
 		var got logLevel
-		if err := got.UnmarshalText([]byte(text)); err != nil || got.Level() != want || got.String() != strings.ToLower(text) {
+		if err := got.UnmarshalText([]byte(text)); err != nil || got.Level() != want ||
+			got.String() != strings.ToLower(text) {
 			t.Errorf("%s: got %s, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "loud", "warning", "0", "debug+1"} {
 		var got logLevel
-		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "debug, info, warn or error") {
+		if err := got.UnmarshalText([]byte(text)); err == nil ||
+			!strings.Contains(err.Error(), "debug, info, warn or error") {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
 	}

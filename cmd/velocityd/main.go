@@ -66,7 +66,8 @@ func main() {
 		server.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &shell.Process{
-		LookupEnv: os.LookupEnv, Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Principal: operator(),
+		LookupEnv: os.LookupEnv, Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Principal: operator(),
 	}))
 }
 
@@ -171,19 +172,19 @@ func explainForbidden(err error) error {
 	case errors.As(err, &remote):
 		return err
 	case session.RefusesAccount(err):
-		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
-			"it may come from", err)
+		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host "+
+			"that it may come from", err)
 	case session.LacksDatabase(err):
-		return fmt.Errorf("%w: the server has no database of this name; make it by CREATE DATABASE, or name another one in the DSN", err)
+		return fmt.Errorf(
+			"%w: the server has no database of this name; make it by CREATE DATABASE, or name another one in the DSN", err)
 	case !errors.Is(err, service.ErrForbidden):
 		return err
 	}
-	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no such database. The "+
-		"schema "+
-		"owner's account (velocity_admin) may do everything. To others an administrator grants their rights by 'velocityd migrate roles': "+
-		"--service for an account that decides checks, --dba for one that edits zones. Those of --analyst and --auditor read views by SQL "+
-		"alone: "+
-		"for commands they take --url and a token", err)
+	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no "+
+		"such database. The schema owner's account (velocity_admin) may do everything. To others an administrator grants "+
+		"their rights by 'velocityd migrate roles': --service for an account that decides checks, --dba for one that "+
+		"edits zones. Those of --analyst and --auditor read views by SQL alone: for commands they take --url and a token",
+		err)
 }
 
 // explainRemote adds to an error of asking a service what to do about it.
@@ -215,7 +216,8 @@ func fail(p *shell.Process, err error) int {
 		fmt.Fprintf(p.Stderr, "velocityd: %v\n%s\n", err, usage.Hint())
 		return exitUsage
 	case p.Logger != nil:
-		p.Logger.LogAttrs(context.Background(), slog.LevelError, "velocityd ends because of an error", slog.String("error", err.Error()))
+		p.Logger.LogAttrs(context.Background(), slog.LevelError, "velocityd ends because of an error",
+			slog.String("error", err.Error()))
 	default:
 		fmt.Fprintf(p.Stderr, "velocityd: %v\n", err)
 	}

@@ -145,7 +145,8 @@ type result struct {
 
 // said is what a command wrote to stderr besides the name of its database.
 func (r result) said() string {
-	if first, rest, found := strings.Cut(r.stderr, "\n"); found && strings.HasPrefix(first, "velocityd: the database is ") {
+	if first, rest, found := strings.Cut(r.stderr, "\n"); found &&
+		strings.HasPrefix(first, "velocityd: the database is ") {
 		return rest
 	}
 	return r.stderr

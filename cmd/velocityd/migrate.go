@@ -58,7 +58,8 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.DryRun {
 		return c.printPlan(ctx, p)
 	}
-	return move(c.DatabaseFlags, p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
+	return move(c.DatabaseFlags, p,
+		func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
 }
 
 // printPlan prints what up would do, as a script for each keyspace.
@@ -111,7 +112,8 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *shell.Process) error {
 		return shell.Usagef("name either --steps N, with N at least 1, or --all")
 	}
 	return move(c.DatabaseFlags, p, func(dsn string) (migrations.Change, error) {
-		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", session.RedactDSN(dsn))
+		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?",
+			session.RedactDSN(dsn))
 		if err := c.Confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
 		}
@@ -146,15 +148,15 @@ func move(f ask.DatabaseFlags, p *shell.Process, change func(dsn string) (migrat
 		return nil // a new schema has all routines: no need to list them
 	}
 	verbs := map[migrations.RoutineState]string{
-		migrations.Current: "replaced", migrations.Differs: "replaced", migrations.Missing: "installed", migrations.Retired: "dropped",
+		migrations.Current: "replaced", migrations.Differs: "replaced", migrations.Missing: "installed",
+		migrations.Retired: "dropped",
 	}
 	for _, r := range done.Routines {
 		fmt.Fprintf(p.Stdout, "  %s %s\n", verbs[r.State], r)
 	}
 	if len(done.Ungranted) > 0 {
-		fmt.Fprintln(p.Stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this "+
-			"account cannot see them: "+
-			"run 'velocityd migrate roles' again for accounts that had any")
+		fmt.Fprintln(p.Stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON "+
+			"PROCEDURE), and this account cannot see them: run 'velocityd migrate roles' again for accounts that had any")
 	}
 	return nil
 }
@@ -164,9 +166,9 @@ func printLeft(w io.Writer, left []migrations.Routine) {
 	if len(left) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%d procedures, triggers and views are left of the time when this was a MySQL database. While instances reach that "+
-		"MySQL\n"+
-		"directly, they need them. When none does any more, drop them on the MySQL server itself, before the buckets are moved:\n\n", len(left))
+	fmt.Fprintf(w, "\n%d procedures, triggers and views are left of the time when this was a MySQL database. While "+
+		"instances reach that MySQL\ndirectly, they need them. When none does any more, drop them on the MySQL server "+
+		"itself, before the buckets are moved:\n\n", len(left))
 	for _, r := range left {
 		fmt.Fprintf(w, "DROP %s %s;\n", r.Kind, r.Name)
 	}
@@ -196,7 +198,8 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.JSON {
 		err = printState(p.Stdout, session.RedactDSN(dsn), state)
 	} else {
-		fmt.Fprintf(p.Stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version, state.Latest)
+		fmt.Fprintf(p.Stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version,
+			state.Latest)
 	}
 	if state.Dirty {
 		return fmt.Errorf("%w: migration %d stopped half-way; 'velocityd migrate up' does the rest or explains what to do",

@@ -57,8 +57,8 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *shell.Process) error {
 		return nil
 	}
 	if len(losers) > 0 {
-		if err := c.Confirm(ctx, p, strings.Join(losers, ", ")+" would lose rights, by the REVOKE above, and a program that needs them would "+
-			"fail at once. Go on?"); err != nil {
+		if err := c.Confirm(ctx, p, strings.Join(losers, ", ")+" would lose rights, by the REVOKE above, and a program "+
+			"that needs them would fail at once. Go on?"); err != nil {
 			return err
 		}
 	}

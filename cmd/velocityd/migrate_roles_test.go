@@ -19,13 +19,15 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err == nil {
 		t.Error("the dry run has granted something")
 	}
-	if done := must(t, env, "migrate", "roles", "--analyst", account); done != planned || !strings.Contains(done, "GRANT SELECT ON ") {
+	if done := must(t, env, "migrate", "roles", "--analyst", account); done != planned ||
+		!strings.Contains(done, "GRANT SELECT ON ") {
 		t.Errorf("planned\n%s\ndone\n%s", planned, done)
 	}
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err != nil {
 		t.Error(err)
 	}
-	if again := must(t, env, "migrate", "roles", "--analyst", account); !strings.Contains(again, "it has exactly its rights") {
+	if again := must(t, env, "migrate", "roles", "--analyst", account); !strings.Contains(
+		again, "it has exactly its rights") {
 		t.Errorf("a second time: %s", again)
 	}
 	for _, answer := range []io.Reader{nil, strings.NewReader("n\n")} {
@@ -38,7 +40,8 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err != nil {
 		t.Errorf("without a yes the account has lost a right: %v", err)
 	}
-	if other := must(t, env, "migrate", "roles", "--yes", "--service", account, "--service-edits-zones"); !strings.Contains(other,
+	if other := must(t, env, "migrate", "roles", "--yes", "--service", account,
+		"--service-edits-zones"); !strings.Contains(other,
 		"REVOKE SELECT ON ") ||
 		!strings.Contains(other, "UPDATE, DELETE ON `"+cfg.DBName+"`.`zone_master`") {
 		t.Errorf("another role: %s", other)

@@ -31,7 +31,8 @@ func TestFaultMySQLMovesToShardsUnderLoad(t *testing.T) {
 	zones := []service.Zone{
 		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute},
 		{ID: 2, Description: "login per address", Rate: 20, Window: 10 * time.Second},
-		{ID: zoneWithAnswer, Description: "answered without the database", Rate: 20, Window: 10 * time.Second, OnFailure: service.OnFailureBlock},
+		{ID: zoneWithAnswer, Description: "answered without the database", Rate: 20, Window: 10 * time.Second,
+			OnFailure: service.OnFailureBlock},
 	}
 	m := &moving{programs: os.Getenv("VELOCITY_VITESS")}
 	if m.programs == "" {
@@ -186,13 +187,16 @@ func (m *moving) vtctldclient(t *testing.T, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s vtctldclient %s took %s", time.Now().Format(time.TimeOnly), strings.Join(args, " "), time.Since(begun).Round(time.Millisecond))
+	t.Logf("%s vtctldclient %s took %s", time.Now().Format(time.TimeOnly), strings.Join(args, " "),
+		time.Since(begun).Round(time.Millisecond))
 	return out
 }
 
 func (m *moving) moveTables(t *testing.T, command string, args ...string) {
 	t.Helper()
-	t.Log(m.vtctldclient(t, append([]string{"MoveTables", "--target-keyspace=" + vitess.Buckets, "--workflow=buckets", command}, args...)...))
+	t.Log(
+		m.vtctldclient(
+			t, append([]string{"MoveTables", "--target-keyspace=" + vitess.Buckets, "--workflow=buckets", command}, args...)...))
 }
 
 // switchWrites lets the shards decide. The flag is for the second time: then the old table has
@@ -206,7 +210,8 @@ func (m *moving) switchWrites(t *testing.T) {
 func (m *moving) dropRoutines(t *testing.T) {
 	t.Helper()
 	dropped := 0
-	for line := range strings.Lines(command(environment{"VELOCITY_DSN": m.cluster.DSN()}, nil, "migrate", "status").stdout) {
+	for line := range strings.Lines(
+		command(environment{"VELOCITY_DSN": m.cluster.DSN()}, nil, "migrate", "status").stdout) {
 		if strings.HasPrefix(line, "DROP ") {
 			enginetest.Exec(t, m.onMySQL.SQL, strings.TrimSpace(line))
 			dropped++
@@ -261,16 +266,19 @@ func inJSON(t *testing.T, value any) string {
 // copyBuckets begins the move, waits until the shards have all rows, and compares them.
 func (m *moving) copyBuckets(t *testing.T) {
 	t.Helper()
-	m.moveTables(t, "create", "--source-keyspace="+vitess.Keyspace, "--tables="+strings.Join(bucketTables(), ","), "--tablet-types=primary")
+	m.moveTables(t, "create", "--source-keyspace="+vitess.Keyspace, "--tables="+strings.Join(bucketTables(), ","),
+		"--tablet-types=primary")
 	of := []string{"--target-keyspace=" + vitess.Buckets, "--workflow=buckets"}
 	enginetest.Eventually(t, "the shards have all rows", func() bool {
-		out, err := m.cluster.Vtctldclient(t.Context(), slices.Concat([]string{"MoveTables"}, of, []string{"status", "--format=json"})...)
+		out, err := m.cluster.Vtctldclient(
+			t.Context(), slices.Concat([]string{"MoveTables"}, of, []string{"status", "--format=json"})...)
 		return err == nil && strings.Count(out, `"Running"`) == 2
 	})
 	m.vtctldclient(t, slices.Concat([]string{"VDiff"}, of, []string{"create", "--tablet-types=primary"})...)
 	var report string
 	enginetest.Eventually(t, "VDiff has compared all rows", func() bool {
-		report, _ = m.cluster.Vtctldclient(t.Context(), slices.Concat([]string{"VDiff"}, of, []string{"show", "last", "--format=json"})...)
+		report, _ = m.cluster.Vtctldclient(
+			t.Context(), slices.Concat([]string{"VDiff"}, of, []string{"show", "last", "--format=json"})...)
 		return strings.Contains(report, `"State": "completed"`) || strings.Contains(report, `"error"`)
 	})
 	if !strings.Contains(report, `"HasMismatch": false`) {
@@ -290,7 +298,8 @@ func (m *moving) holdBack(t *testing.T) {
 			t.Errorf("txn %d is in the old table, of %+v, and on the shards of %+v", id, bucket, moved[id])
 		}
 	}
-	t.Logf("%d txns in the old table, %d on the shards, the last id is %d", len(old), len(moved), slices.Max(slices.Collect(maps.Keys(moved))))
+	t.Logf("%d txns in the old table, %d on the shards, the last id is %d", len(old), len(moved),
+		slices.Max(slices.Collect(maps.Keys(moved))))
 }
 
 func (m *moving) txnIDs(t *testing.T, from *sql.DB) map[uint64]service.Bucket {
@@ -327,7 +336,8 @@ func (m *moving) audit(t *testing.T, load *moveLoad, zones []service.Zone) {
 	load.holdAttempts(t, m.gate.SQL)
 	var left int
 	if err := m.onMySQL.SQL.QueryRow("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() " +
-		"AND table_name IN ('zone_bucket_lock', 'zone_txn', 'zone_attempt', 'zone_event', 'zone_lockout')").Scan(&left); err != nil || left != 0 {
+		"AND table_name IN ('zone_bucket_lock', 'zone_txn', 'zone_attempt', 'zone_event', 'zone_lockout')").Scan(
+		&left); err != nil || left != 0 {
 		t.Errorf("%d tables of buckets are left in the old database (%v)", left, err)
 	}
 }

@@ -138,8 +138,10 @@ func (l *moveLoad) stage(t *testing.T, name string, checks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.now
-	t.Logf("%s stage %q: %s, %d decided (%d blocked, %d by SQL), refused %v, longest silence %s; in the zone with an answer %v",
-		time.Now().Format(time.TimeOnly), name, time.Since(s.begun).Round(time.Millisecond), s.decided, s.blocked, s.bySQL, s.refused,
+	t.Logf(
+		"%s stage %q: %s, %d decided (%d blocked, %d by SQL), refused %v, longest silence %s; in the zone with an answer %v",
+		time.Now().Format(time.TimeOnly), name, time.Since(s.begun).Round(time.Millisecond), s.decided, s.blocked, s.bySQL,
+		s.refused,
 		s.silence.Round(time.Millisecond), s.withAnswer)
 	l.turn("after " + name)
 }
@@ -210,7 +212,8 @@ func (l *moveLoad) askWithAnswer(ctx context.Context) {
 	defer tick.Stop()
 	bucket := service.Bucket{ZoneID: zoneWithAnswer, Key: "always"}
 	for {
-		l.noteWithAnswer(request(*l.firstURL.Load()+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, bucket.ZoneID, bucket.Key)))
+		l.noteWithAnswer(
+			request(*l.firstURL.Load()+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, bucket.ZoneID, bucket.Key)))
 		select {
 		case <-ctx.Done():
 			return
@@ -372,7 +375,8 @@ func (l *moveLoad) hold(t *testing.T, recorded map[uint64]service.Bucket) {
 // it may have been asked several times, and here and there in the middle of the move.
 func (l *moveLoad) holdAttempts(t *testing.T, on *sql.DB) {
 	t.Helper()
-	recorded := recordedBy(t, on, "SELECT attempt_id, COUNT(*) FROM zone_txn WHERE attempt_id IS NOT NULL GROUP BY attempt_id")
+	recorded := recordedBy(
+		t, on, "SELECT attempt_id, COUNT(*) FROM zone_txn WHERE attempt_id IS NOT NULL GROUP BY attempt_id")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var wrong []string

@@ -45,5 +45,6 @@ func TestServeGoesOnWithoutTheSocketOfSystemd(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "NOTIFY_SOCKET": "/nowhere/notify"}, "serve")
-	enginetest.Eventually(t, "the log says so", func() bool { return strings.Contains(i.stderr.String(), "systemd was not told") })
+	enginetest.Eventually(t, "the log says so",
+		func() bool { return strings.Contains(i.stderr.String(), "systemd was not told") })
 }

@@ -44,7 +44,8 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 			{"zone set 1 --rate 1 --window 60", exitFine, "60 s"},
 			{"check 1 alice", exitFine, "allowed"},
 		} {
-			if r := command(env, nil, strings.Fields(step.args)...); r.code != step.code || !strings.Contains(r.stdout, step.want) {
+			if r := command(env, nil, strings.Fields(step.args)...); r.code != step.code ||
+				!strings.Contains(r.stdout, step.want) {
 				t.Errorf("%s: got %+v, want code %d and %q", step.args, r, step.code, step.want)
 			}
 		}
@@ -55,13 +56,15 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t)
 	line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
-	if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
+	if got := must(t, env, "migrate", "status"); !line.MatchString(got) ||
+		!strings.Contains(got, "trigger zone_master_after_delete ") {
 		t.Errorf("got %s", got)
 	}
 	d.Outdate(t, "check_velocity")
 	enginetest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
 	r := command(env, nil, "migrate", "status")
-	if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
+	if r.code != exitFindings ||
+		!regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
 		!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
 		t.Errorf("got %+v", r)
 	}
@@ -80,7 +83,8 @@ func TestUnusableSchemaIsReportedWithWhatToDo(t *testing.T) {
 			"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
 		},
 		"version = 116": {
-			"migrate status": ofBefore, "migrate up": ofBefore, "migrate down --yes --all": ofBefore, "check 1 alice": ofBefore, "doctor": ofBefore,
+			"migrate status": ofBefore, "migrate up": ofBefore, "migrate down --yes --all": ofBefore, "check 1 alice": ofBefore,
+			"doctor": ofBefore,
 		},
 	} {
 		d := enginetest.First(t).Database(t)
@@ -108,7 +112,8 @@ func sshLogs(t *testing.T) map[string]string {
 		case 1:
 			fmt.Fprintf(&own, "Accepted password for %s from %s port %d ssh2\r\n", user, ip, i)
 		case 2:
-			fmt.Fprintf(&own, "message repeated %d times: [ Failed password for %s from %s port %d ssh2]\r\n", i%4+1, user, ip, i)
+			fmt.Fprintf(&own, "message repeated %d times: [ Failed password for %s from %s port %d ssh2]\r\n", i%4+1, user, ip,
+				i)
 		default:
 			fmt.Fprintf(&own, "Failed password for invalid user %s from %s port %d ssh2\r\n", user, ip, i)
 		}
@@ -128,10 +133,12 @@ func TestInterruptedReplayTellsItsProgress(t *testing.T) {
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
+	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500,
+		then: cancel}
 	r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
 	var s backtest.Result
-	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError || !strings.Contains(r.stderr, "interrupted") {
+	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError ||
+		!strings.Contains(r.stderr, "interrupted") {
 		t.Fatalf("%+v (%v)", r, err)
 	}
 	if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); !s.IsCut || s.Attempts != int64(got) {

@@ -204,7 +204,8 @@ func TestTenfoldOverloadIsAnsweredOrToldToRetry(t *testing.T) {
 	mustAsk(t, c.url, `{"zone_id":1,"bucket_key":"afterwards"}`, http.StatusOK)
 	peak := residentMiB(t, cmd.Process.Pid)
 	if c.faults > 0 {
-		t.Errorf("%d of %d answers were neither a decision nor a 503 with Retry-After, the first one %s", c.faults, c.asked, c.firstFault)
+		t.Errorf("%d of %d answers were neither a decision nor a 503 with Retry-After, the first one %s", c.faults, c.asked,
+			c.firstFault)
 	}
 	if rows := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); rows != c.decided+1 {
 		t.Errorf("%d txns for %d checks that were decided", rows, c.decided+1)
@@ -221,6 +222,7 @@ func TestTenfoldOverloadIsAnsweredOrToldToRetry(t *testing.T) {
 	if after > steadySlack*before+steadySlack*time.Second {
 		t.Errorf("%d checks took %s before and %s after", steadyCallers*steadyEach, before, after)
 	}
-	t.Logf("in %s: %d decided, %d refused for up to %d s, slowest answer %s, %d MiB; %d checks took %s before and %s after",
+	t.Logf(
+		"in %s: %d decided, %d refused for up to %d s, slowest answer %s, %d MiB; %d checks took %s before and %s after",
 		took, c.decided, c.busy, c.longestRetry, c.slowest, peak, steadyCallers*steadyEach, before, after)
 }

@@ -229,7 +229,9 @@ func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store a
 
 // engineTime returns the time of the database, whose clock decides when an override
 // ends. It gets it by a peek at a bucket of the override.
-func engineTime(ctx context.Context, store ask.Endpoint, keys service.KeyRule, o service.Override) (_ time.Time, err error) {
+func engineTime(
+	ctx context.Context, store ask.Endpoint, keys service.KeyRule, o service.Override,
+) (_ time.Time, err error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
 		if bucket.Key, err = keys.Normalize(o.Prefix.Addr().String()); err != nil {
@@ -264,7 +266,9 @@ func (c *overrideSetCmd) put(
 
 // overrideOf returns the override of a key or a network. The error wraps
 // service.ErrNotFound if there is none.
-func overrideOf(ctx context.Context, store ask.Endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
+func overrideOf(
+	ctx context.Context, store ask.Endpoint, zone int64, key string, prefix netip.Prefix,
+) (service.Override, error) {
 	if key != "" {
 		// A peek reads one bucket, and knows the pseudonym of a key. It does not have overrides that have expired.
 		peek, err := store.Peek(ctx, service.Bucket{ZoneID: zone, Key: key})
@@ -284,15 +288,17 @@ func overrideOf(ctx context.Context, store ask.Endpoint, zone int64, key string,
 			return o, nil
 		}
 	}
-	return service.Override{}, fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound,
-		zone, zone)
+	return service.Override{},
+		fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound,
+			zone, zone)
 }
 
 func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
-		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o.ExpiresAt.Time, now),
+		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o),
+			expiryOf(o.ExpiresAt.Time, now),
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it

@@ -118,14 +118,16 @@ func commandNames(root *kong.Node) (names []string) {
 func misnamed(node *kong.Node, line string) string {
 	words := strings.Fields(line)
 	for len(words) > 0 && len(node.Children) > 0 && regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(words[0]) {
-		i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == words[0] || slices.Contains(n.Aliases, words[0]) })
+		i := slices.IndexFunc(node.Children,
+			func(n *kong.Node) bool { return n.Name == words[0] || slices.Contains(n.Aliases, words[0]) })
 		if i < 0 {
 			return words[0]
 		}
 		node, words = node.Children[i], words[1:]
 	}
 	flags := node.AllFlags(false)
-	for _, flag := range regexp.MustCompile(`(?:^| )(--[a-z][a-z-]*)`).FindAllStringSubmatch(" "+strings.Join(words, " "), -1) {
+	for _, flag := range regexp.MustCompile(`(?:^| )(--[a-z][a-z-]*)`).FindAllStringSubmatch(" "+strings.Join(words, " "),
+		-1) {
 		if !slices.ContainsFunc(flags, func(group []*kong.Flag) bool {
 			return slices.ContainsFunc(group, func(f *kong.Flag) bool { return "--"+f.Name == flag[1] })
 		}) {

@@ -61,7 +61,9 @@ func (f *pamFlags) validate() error {
 }
 
 // do lets act use the door for the login that pam_exec tells of. Errors of settings are shell.UsageErrors.
-func (f *pamFlags) do(ctx context.Context, p *shell.Process, act func(context.Context, pam.Door, pam.Login) error) error {
+func (f *pamFlags) do(
+	ctx context.Context, p *shell.Process, act func(context.Context, pam.Door, pam.Login) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, pamDeadline)
 	defer cancel()
 	if err := f.validate(); err != nil {

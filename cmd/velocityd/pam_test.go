@@ -40,7 +40,8 @@ func pamSettings(t *testing.T, url, token string, lines ...string) []string {
 	t.Helper()
 	folder := t.TempDir()
 	writeFile(t, filepath.Join(folder, "token"), token)
-	settings := append([]string{"url: " + url, "user-zone: 1", "address-zone: 2", "runtime-dir: " + filepath.Join(folder, "run")}, lines...)
+	settings := append(
+		[]string{"url: " + url, "user-zone: 1", "address-zone: 2", "runtime-dir: " + filepath.Join(folder, "run")}, lines...)
 	if token != "" {
 		settings = append(settings, "token-file: "+filepath.Join(folder, "token"))
 	}
@@ -76,7 +77,8 @@ func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 			t.Errorf("a try after that: %+v, want %d", r, want)
 		}
 	}
-	if r := pamExec(t, "auth", strings.Repeat("n", 300), append([]string{"check", "--on-error", "allow"}, config...)...); r.code != exitError {
+	if r := pamExec(t, "auth", strings.Repeat("n", 300),
+		append([]string{"check", "--on-error", "allow"}, config...)...); r.code != exitError {
 		t.Errorf("a name that is no key: %+v", r)
 	}
 }

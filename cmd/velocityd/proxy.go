@@ -80,7 +80,8 @@ func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	logger := newLogger(p, c.logFlags)
-	remote, err := c.Client(client.WithCoalescing(), client.WithTimeout(c.AskTimeout), client.WithOnError(c.policy(logger)))
+	remote, err := c.Client(client.WithCoalescing(), client.WithTimeout(c.AskTimeout),
+		client.WithOnError(c.policy(logger)))
 	if err != nil {
 		return err
 	}
@@ -94,13 +95,15 @@ func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return fmt.Errorf("%w (--listen names another address)", err)
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()), slog.String("upstream", c.Upstream),
+	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()),
+		slog.String("upstream", c.Upstream),
 		slog.String("version", version()))
 	if err := notifyReady(ctx, p.LookupEnv); err != nil {
 		logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the proxy listens", slog.String("error", err.Error()))
 	}
 	c.tryService(ctx, remote, logger)
-	return proxy.New(options).Serve(ctx, listener, bounds, proxy.Stop{DrainDelay: c.DrainDelay, Timeout: c.ShutdownTimeout})
+	return proxy.New(options).Serve(ctx, listener, bounds,
+		proxy.Stop{DrainDelay: c.DrainDelay, Timeout: c.ShutdownTimeout})
 }
 
 // bounds are those of clients' connections. Behind a proxy in front, all of them come from one peer.
@@ -117,9 +120,10 @@ func (c *proxyCmd) bounds(logger *slog.Logger) wire.Options {
 func (c *proxyCmd) policy(logger *slog.Logger) client.OnError {
 	faults := &admission.FaultLog{Logger: logger}
 	return func(ctx context.Context, _ service.Check, err error) bool {
-		faults.Report(ctx, admission.Fault{Kind: admission.Failed, Code: "not_decided", Text: err.Error()}, nil, func() []slog.Attr {
-			return []slog.Attr{slog.String("on_error", c.OnError)}
-		})
+		faults.Report(ctx, admission.Fault{Kind: admission.Failed, Code: "not_decided", Text: err.Error()}, nil,
+			func() []slog.Attr {
+				return []slog.Attr{slog.String("on_error", c.OnError)}
+			})
 		return c.allows()
 	}
 }
@@ -159,10 +163,12 @@ func (c *proxyCmd) options() (o proxy.Options, err error) {
 	}
 	o = proxy.Options{
 		UserZone: c.UserZone, AddressZone: c.AddressZone, AnyUser: c.UserOptional, Proxies: networks(c.TrustedProxies),
-		MaxBody: c.MaxLoginBytes, MaxRequests: c.MaxRequests, CheckTimeout: c.AskTimeout, AnswerTimeout: c.AnswerTimeout, AccessLog: c.AccessLog,
+		MaxBody: c.MaxLoginBytes, MaxRequests: c.MaxRequests, CheckTimeout: c.AskTimeout, AnswerTimeout: c.AnswerTimeout,
+		AccessLog: c.AccessLog,
 	}
-	if o.Upstream, err = url.Parse(c.Upstream); err != nil || o.Upstream.Host == "" || strings.TrimRight(c.Upstream, "/") !=
-		o.Upstream.Scheme+"://"+o.Upstream.Host || o.Upstream.Scheme != "http" && o.Upstream.Scheme != "https" {
+	if o.Upstream, err = url.Parse(c.Upstream); err != nil || o.Upstream.Host == "" ||
+		strings.TrimRight(c.Upstream, "/") !=
+			o.Upstream.Scheme+"://"+o.Upstream.Host || o.Upstream.Scheme != "http" && o.Upstream.Scheme != "https" {
 		return o, shell.Usagef("--upstream must be scheme and host of the application, such as http://127.0.0.1:3000")
 	}
 	if c.UpstreamCA != "" {
@@ -254,7 +260,8 @@ func (c *proxyCmd) validate() error {
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return shell.Usagef("--tls-cert and --tls-key belong together; only one of them is set")
 	case c.AskTimeout <= 0 || c.AnswerTimeout <= 0 || c.ShutdownTimeout <= 0 || c.DrainDelay < 0:
-		return shell.Usagef("--ask-timeout, --answer-timeout and --shutdown-timeout must be above 0, and --drain-delay not below it")
+		return shell.Usagef(
+			"--ask-timeout, --answer-timeout and --shutdown-timeout must be above 0, and --drain-delay not below it")
 	case c.MaxRequests < 1:
 		return shell.Usagef("--max-requests must be at least 1; it is %d", c.MaxRequests)
 	case c.MaxLoginBytes < 1 || c.MaxLoginBytes > mostLoginBytes:

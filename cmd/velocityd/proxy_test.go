@@ -88,7 +88,8 @@ func TestProxyLimitsLoginsAndHistoryHasTheirOutcomes(t *testing.T) {
 		t.Errorf("the right password: %d", got)
 	}
 	enginetest.Eventually(t, "all outcomes are recorded", func() bool {
-		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
+		return d.Count(
+			t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = 'mallory' AND outcome = 'failure'") == 4 &&
 			d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND bucket_key IN ('mallory', '127.0.0.1')") == 2
 	})
 	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} {
@@ -110,7 +111,8 @@ func TestProxyFollowsPolicyWhileServiceIsAway(t *testing.T) {
 			t.Errorf("--on-error %s: %d, want %d", policy, got, want)
 		}
 		enginetest.Eventually(t, "the log says why", func() bool {
-			return strings.Contains(p.stderr.String(), "nothing listens at") && strings.Contains(p.stderr.String(), `"verdict":"degraded"`) == (policy == "allow")
+			return strings.Contains(p.stderr.String(), "nothing listens at") &&
+				strings.Contains(p.stderr.String(), `"verdict":"degraded"`) == (policy == "allow")
 		})
 	}
 }
@@ -162,11 +164,14 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	files := handlerstest.NewMount(t, authority.Issue(t, "proxy"))
-	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--on-error", "allow", "--tls-cert", files.Cert(), "--tls-key", files.Key())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--on-error", "allow", "--tls-cert", files.Cert(), "--tls-key",
+		files.Key())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	to := strings.Replace(p.url, "http:", "https:", 1) + "/login"
-	response, err := (&http.Client{Transport: transport}).PostForm(to, url.Values{"username": {"a"}, "password": {"right"}})
+	response,
+		err := (&http.Client{Transport: transport}).PostForm(to, url.Values{"username": {"a"}, "password": {"right"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +183,8 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 
 func TestUnworkableProxySettingsAreRefused(t *testing.T) {
 	t.Parallel()
-	base := []string{"--url", "http://127.0.0.1:1", "--upstream", "http://127.0.0.1:1", "--login", "POST /login", "--user", "form:u", "--user-zone", "1"}
+	base := []string{"--url", "http://127.0.0.1:1", "--upstream", "http://127.0.0.1:1", "--login", "POST /login", "--user",
+		"form:u", "--user-zone", "1"}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -221,8 +227,10 @@ func TestProxyTakesSettingsOfItsRecipes(t *testing.T) {
 			t.Fatal(err)
 		}
 		settings := filepath.Join(t.TempDir(), "proxy.yaml")
-		writeFile(t, settings, strings.Replace(string(text), "/etc/velocityd/authelia.json", filepath.Join(filepath.Dir(settings), "page.json"), 1))
-		writeFile(t, filepath.Join(filepath.Dir(settings), "page.json"), `{"status":"KO","message":"Too many attempts, wait {{.RetryAfter}} s."}`)
+		writeFile(t, settings, strings.Replace(string(text), "/etc/velocityd/authelia.json",
+			filepath.Join(filepath.Dir(settings), "page.json"), 1))
+		writeFile(t, filepath.Join(filepath.Dir(settings), "page.json"),
+			`{"status":"KO","message":"Too many attempts, wait {{.RetryAfter}} s."}`)
 		grammar := &cli{}
 		parser := parserOf(t, grammar, environment{})
 		if _, err := parser.Parse([]string{"proxy", "--config", settings}); err != nil {

@@ -54,7 +54,8 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 			func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) },
 			"a-z, 0-9 and -",
 		},
-		"a folder in it": {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no regular file"},
+		"a folder in it": {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) },
+			"is no regular file"},
 		"too short": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)
 		}, "openssl rand -hex 32"},
@@ -79,7 +80,8 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		switch {
 		case test.want == "" && (err != nil || len(ring.Keys()) == 0):
 			t.Errorf("%s: %v", name, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), oldKey[:8])):
+		case test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), oldKey[:8])):
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -114,8 +116,10 @@ func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 // keeps them clear.
 func hidingZonesOf() []service.Zone {
 	return []service.Zone{
-		{ID: 1, Rate: 2, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
-		{ID: 2, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
+		{ID: 1, Rate: 2, Window: time.Hour, Lockout: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
+		{ID: 2, Rate: 2, Window: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
 		{ID: 3, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}},
 	}
 }
@@ -137,7 +141,8 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	if r := command(over, nil, "check", "1", "ALICE"); r.code != exitBlocked {
 		t.Errorf("the third attempt: %d %s%s", r.code, r.stdout, r.stderr)
 	}
-	if peek := peekOf(t, must(t, direct, "bucket", "peek", "1", " ALICE", "--json")); peek["bucket_key"] != "alice" || peek["locked_until"] == nil || peek["velocity"] != float64(2) {
+	if peek := peekOf(t, must(t, direct, "bucket", "peek", "1", " ALICE", "--json")); peek["bucket_key"] != "alice" ||
+		peek["locked_until"] == nil || peek["velocity"] != float64(2) {
 		t.Errorf("peeked %v", peek)
 	}
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE 'hmac:k1:%'"); n != 5 {
@@ -156,7 +161,8 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 			t.Errorf("%s: %d %s", args, r.code, r.stderr)
 		}
 	}
-	must(t, over, "override", "set", "3", "203.0.113.0/24", "--action", "deny", "--reason", "networks work where addresses are clear")
+	must(t, over, "override", "set", "3", "203.0.113.0/24", "--action", "deny", "--reason",
+		"networks work where addresses are clear")
 	if r := command(over, nil, "check", "3", "203.0.113.9"); r.code != exitBlocked {
 		t.Errorf("denied by its network: %d", r.code)
 	}
@@ -182,7 +188,8 @@ func lookUpOverrides(t *testing.T, direct, over environment) {
 	if r := command(direct, nil, "check", "1", "bob"); r.code != exitBlocked {
 		t.Errorf("denied: %d", r.code)
 	}
-	must(t, direct, "override", "set", "1", "BOB", "--action", "limit", "--rate", "9", "--window", "60", "--reason", "trial")
+	must(t, direct, "override", "set", "1", "BOB", "--action", "limit", "--rate", "9", "--window", "60", "--reason",
+		"trial")
 	must(t, over, "override", "set", "1", "bob", "--action", "limit", "--rate", "7", "--window", "60", "--reason", "trial")
 	list := must(t, over, "override", "list", "1")
 	if strings.Count(list, "hmac:k1:") != 1 || strings.Contains(list, "bob") || !strings.Contains(list, "limit 7") {
@@ -233,7 +240,8 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	}
 	// Set anew, it comes under the new key, and there is still one.
 	must(t, env, "override", "set", "1", "carol", "--action", "deny", "--reason", "still guessing")
-	if list := must(t, env, "override", "list", "1"); strings.Count(list, "hmac:") != 1 || !strings.Contains(list, "hmac:k2:") {
+	if list := must(t, env, "override", "list", "1"); strings.Count(list, "hmac:") != 1 ||
+		!strings.Contains(list, "hmac:k2:") {
 		t.Errorf("listed\n%s", list)
 	}
 	if err := os.Remove(filepath.Join(folder, "k1")); err != nil {
@@ -256,12 +264,14 @@ func TestServiceWithoutKeysRefusesHiddenZonesWithReason(t *testing.T) {
 		"/v1/zones/1/overrides": `{"bucket_key":"alice","action":"deny"}`,
 	} {
 		r := mustAsk(t, i.url+path, body, http.StatusServiceUnavailable)
-		if !strings.Contains(r.body, `"code":"no_keys"`) || !strings.Contains(r.body, "--key-hmac-file") || r.header.Get("Retry-After") == "" {
+		if !strings.Contains(r.body, `"code":"no_keys"`) || !strings.Contains(r.body, "--key-hmac-file") ||
+			r.header.Get("Retry-After") == "" {
 			t.Errorf("%s: %s", path, r.body)
 		}
 	}
 	mustAsk(t, i.url+"/v1/check", `{"zone_id":3,"bucket_key":"203.0.113.9"}`, http.StatusOK)
-	if r := command(env, nil, "check", "1", "alice"); r.code != exitError || !strings.Contains(r.stderr, "--key-hmac-file") {
+	if r := command(env, nil, "check", "1", "alice"); r.code != exitError ||
+		!strings.Contains(r.stderr, "--key-hmac-file") {
 		t.Errorf("by command: %d %s", r.code, r.stderr)
 	}
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1") +
@@ -271,7 +281,8 @@ func TestServiceWithoutKeysRefusesHiddenZonesWithReason(t *testing.T) {
 	if !strings.Contains(i.stderr.String(), "there are no keys to make them with") {
 		t.Errorf("no warning:\n%s", i.stderr)
 	}
-	wrong := launch(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": filepath.Join(t.TempDir(), "none")}, "serve")
+	wrong := launch(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": filepath.Join(t.TempDir(), "none")},
+		"serve")
 	if code := wrong.await(t); code != exitUsage || !strings.Contains(wrong.stderr.String(), "--key-hmac-file") {
 		t.Errorf("with a folder that is not there: %d\n%s", code, wrong.stderr)
 	}

@@ -135,8 +135,9 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 			rights         []string
 			question, want string
 		}{
-			"SELECT alone, one bucket": {[]string{"SELECT ON *"}, alice, "lacks the right EXECUTE on procedure check_velocity_by_rule"},
-			"no INSERT, two buckets":   {[]string{"SELECT, EXECUTE ON *"}, several, "on table zone_bucket_lock"},
+			"SELECT alone, one bucket": {[]string{"SELECT ON *"}, alice,
+				"lacks the right EXECUTE on procedure check_velocity_by_rule"},
+			"no INSERT, two buckets": {[]string{"SELECT, EXECUTE ON *"}, several, "on table zone_bucket_lock"},
 			"no INSERT of txns, the two": {
 				[]string{"SELECT, EXECUTE ON *", "INSERT, UPDATE ON zone_bucket_lock"},
 				several,
@@ -146,7 +147,8 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 			i := launch(t, environment{"VELOCITY_DSN": d.Account(t, c.rights...).DSN}, append([]string{"serve"}, slow...)...)
 			i.awaitAddress(t)
 			eventuallyReady(t, i, c.want)
-			if r := mustAsk(t, i.url+"/v1/check", c.question, http.StatusForbidden); !strings.Contains(r.body, `"code":"forbidden"`) {
+			if r := mustAsk(t, i.url+"/v1/check", c.question, http.StatusForbidden); !strings.Contains(
+				r.body, `"code":"forbidden"`) {
 				t.Errorf("%s: %s", name, r.body)
 			}
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {

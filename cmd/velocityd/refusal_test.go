@@ -32,7 +32,8 @@ func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 		t.Errorf("%d lines of refusals: %s", n, log)
 	}
 	metrics := mustAsk(t, i.url+"/metrics", "", http.StatusOK).body
-	for _, want := range []string{`velocityd_refused_total{reason="unknown_zone"} 20`, `velocityd_refused_total{reason="unreadable"} 1`} {
+	for _, want := range []string{`velocityd_refused_total{reason="unknown_zone"} 20`,
+		`velocityd_refused_total{reason="unreadable"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics have no %s", want)
 		}
@@ -43,7 +44,8 @@ func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 	first := d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'")
 	must(t, env, "zone", "restore", "--yes", strconv.Itoa(first))
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
-	if answer := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"eve"}`, http.StatusOK); !strings.Contains(answer.body,
+	if answer := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"eve"}`, http.StatusOK); !strings.Contains(
+		answer.body,
 		`"blocked":true`) {
 		t.Errorf("an override of the zone did not come back: %s", answer.body)
 	}

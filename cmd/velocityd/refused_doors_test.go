@@ -37,7 +37,8 @@ func refusedOf(t *testing.T, i *instanceUnderTest, token string) map[string]stri
 	t.Helper()
 	text := send(t, http.MethodGet, i.url+"/metrics", "", "X-API-Key", token).body
 	counts := map[string]string{}
-	for _, found := range regexp.MustCompile(`velocityd_refused_total\{reason="(\w+)"\} (\d+)`).FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile(`velocityd_refused_total\{reason="(\w+)"\} (\d+)`).FindAllStringSubmatch(
+		text, -1) {
 		counts[found[1]] = found[2]
 	}
 	return counts
@@ -70,9 +71,12 @@ func TestEachDoorLogsAndCountsItsRefusals(t *testing.T) {
 		{post, "/wforce/1/0/?command=allow", tuple, less, 403, "/v1/check", "missing_scope", "scope"},
 		{post, "/wforce/9/0/?command=allow", tuple, good, 404, "/v1/check", "not_found", "unknown_zone"},
 		{post, "/console/login", login("wrong"), form(), 401, "/console/login", "unauthenticated", "unauthenticated"},
-		{post, "/console/login", login(admin), form("Sec-Fetch-Site", "cross-site"), 403, "/console/login", "foreign_origin", "foreign_origin"},
-		{post, "/console/logout", "", form("Origin", "https://evil.example"), 303, "/console/logout", "foreign_origin", "foreign_origin"},
-		{get, "/console/zones", "", append(good, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"), 403, "/console/*", "foreign_origin", "foreign_origin"},
+		{post, "/console/login", login(admin), form("Sec-Fetch-Site", "cross-site"), 403, "/console/login", "foreign_origin",
+			"foreign_origin"},
+		{post, "/console/logout", "", form("Origin", "https://evil.example"), 303, "/console/logout", "foreign_origin",
+			"foreign_origin"},
+		{get, "/console/zones", "", append(good, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"), 403,
+			"/console/*", "foreign_origin", "foreign_origin"},
 		{get, "/console/tokens", "", less, 403, "/console/tokens", "missing_scope", "scope"},
 		{get, "/console/zones", "", nil, 303, "/console/zones", "", ""},
 		{post, "/console/login", login(admin), form(), 303, "/console/login", "", ""},

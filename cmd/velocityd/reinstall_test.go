@@ -35,7 +35,8 @@ func TestChecksGoOnWhileEachTextIsReinstalled(t *testing.T) {
 		}
 		for n := range callers {
 			asks(&lone, fmt.Sprintf(`{"zone_id":1,"bucket_key":"lone-%d"}`, n))
-			asks(&pairs, fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":"pair-%d"},{"zone_id":1,"bucket_key":"pair-b-%d"}]}`, n, n))
+			asks(&pairs,
+				fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":"pair-%d"},{"zone_id":1,"bucket_key":"pair-b-%d"}]}`, n, n))
 		}
 		for range rounds {
 			before := [2]int64{lone.decided.Load(), pairs.decided.Load()}
@@ -49,6 +50,7 @@ func TestChecksGoOnWhileEachTextIsReinstalled(t *testing.T) {
 		group.Wait()
 		lone.wantRows(t, d, "bucket_key LIKE 'lone-%'", 1)
 		pairs.wantRows(t, d, "bucket_key LIKE 'pair-%'", 2)
-		t.Logf("lone: %d decided, %d busy; pairs: %d and %d", lone.decided.Load(), lone.busy.Load(), pairs.decided.Load(), pairs.busy.Load())
+		t.Logf("lone: %d decided, %d busy; pairs: %d and %d", lone.decided.Load(), lone.busy.Load(), pairs.decided.Load(),
+			pairs.busy.Load())
 	})
 }

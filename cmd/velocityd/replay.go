@@ -80,7 +80,8 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	case errors.Is(err, replay.ErrUnread):
 		err = fmt.Errorf("replay %s: %w", c.File, err)
 	case err != nil:
-		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"), explainCheck(interrupted(err)))
+		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"),
+			explainCheck(interrupted(err)))
 	}
 	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }

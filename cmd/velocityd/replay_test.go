@@ -45,7 +45,8 @@ func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 		stderr   string
 	}{
 		{gzipped(t, read+"noise\n") + gzipped(t, read), exitFine, 2, ""},
-		{read + unread + unread, exitError, 1, `not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`},
+		{read + unread + unread, exitError, 1,
+			`not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`},
 		{unread, exitError, 0, "no login attempt in the log that could be read: not all attempts were read: 1 lines look"},
 		{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", exitError, 0, "cannot be a key"},
 		{"BZh91AY&SY\x00", exitError, 0, "it is no text"},
@@ -64,7 +65,8 @@ func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 		}
 	}
 	for _, zones := range [][]string{{"--user-zone", "55"}, {"--user-zone", "1", "--ip-zone", "55"}} {
-		if r := command(env, strings.NewReader(read), append([]string{"replay", "-"}, zones...)...); r.code != exitError || r.stdout != "" ||
+		if r := command(env, strings.NewReader(read), append([]string{"replay", "-"}, zones...)...); r.code != exitError ||
+			r.stdout != "" ||
 			!strings.Contains(r.stderr, "zone 55: not found") || len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})) != 3 {
 			t.Errorf("%s: got %+v", zones, r)
 		}
@@ -86,7 +88,8 @@ func gzipped(t *testing.T, text string) string {
 // user: what is held against whom in the end.
 func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, attempts, blocked int64) {
 	users, ips = map[string]int{}, map[string]int{}
-	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
+	line := regexp.MustCompile(
+		`(?:repeated (\d+) times.*)?(Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
 	for _, found := range line.FindAllStringSubmatch(log, -1) {
 		times, err := strconv.Atoi(found[1])
 		if err != nil {
@@ -110,7 +113,8 @@ func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, att
 }
 
 // admitted asks for the keys of a zone that were admitted, and how often.
-const admitted = "SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = %d GROUP BY bucket_key HAVING SUM(counted) > 0"
+const admitted = "SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = %d GROUP BY bucket_key HAVING " +
+	"SUM(counted) > 0"
 
 func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 	t.Parallel()
@@ -124,18 +128,23 @@ func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one, from a pipe": {"-", "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {
-					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
+					d := engine.Database(
+						t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
+							ResetOnSuccess: true}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
+							Keys: service.KeyRule{Kind: service.KeyIP}})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)
 					}
-					r := command(env, strings.NewReader(log), append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
+					r := command(env, strings.NewReader(log),
+						append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
 					var got backtest.Result
 					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
 						t.Fatalf("%s: %+v (%v)", way, r, err)
 					}
 					reported := fmt.Sprintf("The outcomes of %d attempts that passed were reported.", attempts-blocked)
-					if got.Attempts != attempts || got.Happened.Blocked != blocked || got.IsCut || !slices.Contains(got.Assumptions, reported) {
+					if got.Attempts != attempts || got.Happened.Blocked != blocked || got.IsCut ||
+						!slices.Contains(got.Assumptions, reported) {
 						t.Errorf("%s: got %s, want %d attempts, %d of them blocked", way, r.stdout, attempts, blocked)
 					}
 					if got := recordedBy(t, d.SQL, fmt.Sprintf(admitted, 1)); !reflect.DeepEqual(got, users) {

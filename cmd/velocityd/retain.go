@@ -47,7 +47,8 @@ func (c *retainCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	failed := map[string]bool{}
 	err = store.Retention().Finish(ctx, func(run retention.Run) {
-		line := fmt.Sprintf("%-18s %s in %s", run.Task, shell.Counted(int(run.Removed), "row"), run.Took.Round(time.Millisecond))
+		line := fmt.Sprintf("%-18s %s in %s", run.Task, shell.Counted(int(run.Removed), "row"),
+			run.Took.Round(time.Millisecond))
 		switch {
 		case run.Err != nil:
 			failed[run.Task] = true

@@ -16,12 +16,14 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 		d.LeaveUnaudited()
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
 			"PARTITION p20200101 VALUES LESS THAN ('2020-01-02'), PARTITION later VALUES LESS THAN (MAXVALUE))")
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
-			"('2020-01-01', 1, 'old', 0, 0, 1), (UTC_TIMESTAMP(), 1, 'new', 0, 0, 1)")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			"VALUES ('2020-01-01', 1, 'old', 0, 0, 1), (UTC_TIMESTAMP(), 1, 'new', 0, 0, 1)")
 		for _, old := range []string{
 			"zone_event (created_at, type, data) VALUES ('2020-01-01', 'zone.updated', '{}')",
-			"zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES (1, 'old', '2020-01-01', '2020-01-02', 1)",
-			"zone_backtest (id, zone_id, state, question, began_at, seen_at) VALUES ('old', 1, 'done', '{}', '2020-01-01', '2020-01-01')",
+			"zone_lockout (zone_id, bucket_key, locked_at, locked_until, txn_id) VALUES (1, 'old', '2020-01-01', " +
+				"'2020-01-02', 1)",
+			"zone_backtest (id, zone_id, state, question, began_at, seen_at) VALUES ('old', 1, 'done', '{}', '2020-01-01', " +
+				"'2020-01-01')",
 			"zone_txn_mark (txn_id, marked_at) VALUES (1, '2020-01-01 00:07:00')",
 			"zone_attempt (attempt_id, created_at, expires_at, answer) VALUES ('old', '2020-01-01', '2020-01-02', '[]')",
 			"zone_bucket_total VALUES (1, 'old', 'hour', '2020-01-01', 1, 1, 0, 0, 0, 0, '2020-01-01')",
@@ -35,8 +37,8 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
 		dry := command(env, nil, "retain", "--dry-run")
 		for _, leaves := range []string{
-			"partition p20200101", "events, about 1 row", "lockouts that have ended, about 1 row", "back-tests, about 1 row", "marks of ids, about 1 row",
-			"attempt ids, about 1 row", "totals of each hour, about 1 row", "changes, about 2 rows",
+			"partition p20200101", "events, about 1 row", "lockouts that have ended, about 1 row", "back-tests, about 1 row",
+			"marks of ids, about 1 row", "attempt ids, about 1 row", "totals of each hour, about 1 row", "changes, about 2 rows",
 		} {
 			if dry.code != exitFine || !strings.Contains(dry.stdout, leaves) {
 				t.Errorf("--dry-run does not say %s: exit code %d, %s%s", leaves, dry.code, dry.stdout, dry.stderr)
@@ -49,7 +51,8 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 		if done.code != exitFine || !strings.Contains(done.stdout, "old_partitions") {
 			t.Errorf("exit code %d, %s%s", done.code, done.stdout, done.stderr)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'new'"); n != 1 || d.Count(t, "SELECT COUNT(*) FROM zone_txn") != 1 {
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'new'"); n != 1 ||
+			d.Count(t, "SELECT COUNT(*) FROM zone_txn") != 1 {
 			t.Error("the old txn is left, or the new one gone")
 		}
 		if dry := command(env, nil, "retain", "--dry-run"); strings.Count(dry.stdout, "\n") != 1 { // the newest change of a subject stays
@@ -72,7 +75,8 @@ func TestOneOfTwoServingInstancesCarriesOutRetention(t *testing.T) {
 	})
 	for _, i := range []*instanceUnderTest{first, second} {
 		r, err := request(i.url+"/v1/retention", "")
-		if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "partitions_ahead") || strings.Contains(r.body, `"error"`) {
+		if err != nil || r.status != http.StatusOK || !strings.Contains(r.body, "partitions_ahead") ||
+			strings.Contains(r.body, `"error"`) {
 			t.Errorf("got %d %s, %v", r.status, r.body, err)
 		}
 	}

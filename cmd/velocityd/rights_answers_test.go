@@ -24,8 +24,8 @@ var answeringRoles = []roles.Role{roles.Owner, roles.DBA, roles.Editor, roles.An
 // emptyCommands meet a new database, and the owner alone runs them.
 func emptyCommands() []string {
 	return []string{
-		"zone list", "zone show", "zone lint", "zone restore", "override list", "txn list", "events list", "changes", "webhook list", "token list",
-		"zone set 1 --rate 5", "zone set 1 --description x",
+		"zone list", "zone show", "zone lint", "zone restore", "override list", "txn list", "events list", "changes",
+		"webhook list", "token list", "zone set 1 --rate 5", "zone set 1 --description x",
 	}
 }
 
@@ -33,58 +33,73 @@ func emptyCommands() []string {
 // refusals, and forms of output.
 func furtherCommands() []string {
 	return []string{
-		"zone show 99", "zone set 99 --rate 5", "zone delete --yes 99", "zone totals 99", "zone totals 1 --since 1h --until 2h",
-		"zone list --json", "zone show 1 --json", "zone set 1 --lockout 0",
-		"zone set 8 --rate 5 --window 60 --counts failures --description Üser", "zone set 8 --window 30", "zone set 8 --reserve-ttl 20",
-		"zone set 8 --window 10", "zone set 8 --rate 0", "zone set 8 --rate 1000001", "zone set 8 --rate=-1", "zone set 8 --window 0",
-		"zone set 8 --window 31622401", "zone set 8 --window 18446744074",
-		"zone set 8 --rate 2 --window 3600 --counts attempts --reserve-ttl 0 --lockout 7200 --key-kind username --reason ticket",
-		"zone set 9 --rate 5 --period month --period-anchor 31", "zone set 9 --period-offset=-300", "zone set 9 --period day --period-anchor 1",
-		"zone set 9 --period none --period-offset 0 --window 60", "zone set 9 --period year", "zone set 9 --period month --window 60",
+		"zone show 99", "zone set 99 --rate 5", "zone delete --yes 99", "zone totals 99",
+		"zone totals 1 --since 1h --until 2h", "zone list --json", "zone show 1 --json", "zone set 1 --lockout 0",
+		"zone set 8 --rate 5 --window 60 --counts failures --description Üser", "zone set 8 --window 30",
+		"zone set 8 --reserve-ttl 20",
+		"zone set 8 --window 10", "zone set 8 --rate 0", "zone set 8 --rate 1000001", "zone set 8 --rate=-1",
+		"zone set 8 --window 0", "zone set 8 --window 31622401", "zone set 8 --window 18446744074",
+		"zone set 8 --rate 2 --window 3600 --counts attempts --reserve-ttl 0 --lockout 7200 --key-kind username --reason " +
+			"ticket",
+		"zone set 9 --rate 5 --period month --period-anchor 31", "zone set 9 --period-offset=-300",
+		"zone set 9 --period day --period-anchor 1",
+		"zone set 9 --period none --period-offset 0 --window 60", "zone set 9 --period year",
+		"zone set 9 --period month --window 60",
 		"zone set 9 --period-offset 841", "zone set 9 --period-anchor 0", "zone set 9 --period-anchor 32",
-		"zone set 9 --mode shadow --rate 0 --window 60 --key-kind ip", "zone list", "zone lint", "zone lint 9 8", "zone lint 1 --json",
-		"zone lint 9 --json", "zone lint 8 99",
+		"zone set 9 --mode shadow --rate 0 --window 60 --key-kind ip", "zone list", "zone lint", "zone lint 9 8",
+		"zone lint 1 --json", "zone lint 9 --json", "zone lint 8 99",
 
 		"override set 99 x --action deny --reason x", "override delete 1 none", "override delete 1 99", "override list 99",
 		"override list --json", "override set 1 eve --action limit --rate 2 --window 60 --expires 1h --reason x",
 		"override delete 1 eve --reason y --same-reason", "override delete 1 eve --reason done", "override delete 1 eve",
-		"override set 8 BOB --action deny --reason guessing", "check 8 Bob", "override set 8 bob --action limit --rate 2 --window 60 --reason trial",
-		"check 8 bob", "override set 8 Bob --action allow --reason boss", "check 8 bOb", "override delete 9 4", "override delete 8 4",
+		"override set 8 BOB --action deny --reason guessing", "check 8 Bob",
+		"override set 8 bob --action limit --rate 2 --window 60 --reason trial",
+		"check 8 bob", "override set 8 Bob --action allow --reason boss", "check 8 bOb", "override delete 9 4",
+		"override delete 8 4",
 		"override set 9 203.0.113.0/24 --action deny --expires 1h --reason noise", "check 9 203.0.113.9",
 		"override set 9 203.0.113.9 --action allow --reason ours", "check 9 203.0.113.9",
 		"override set 9 203.0.113.0/24 --action allow --reason all", "check 9 203.0.113.8",
-		"override set 9 2001:db8::1 --action deny --reason v6", "check 9 2001:db8::2", "override set 9 203.0.113.0/33 --action allow --reason x",
+		"override set 9 2001:db8::1 --action deny --reason v6", "check 9 2001:db8::2",
+		"override set 9 203.0.113.0/33 --action allow --reason x",
 		"override set 9 198.51.100.7 --action deny --reason jail --expires 1h --same-reason",
 		"override set 9 198.51.100.7 --action deny --reason other --expires 20s --same-reason",
 		"override set 9 198.51.100.7 --action allow --reason other --same-reason",
-		"override delete 9 198.51.100.7 --reason other --same-reason", "override delete 9 198.51.100.7 --reason jail --same-reason",
+		"override delete 9 198.51.100.7 --reason other --same-reason",
+		"override delete 9 198.51.100.7 --reason jail --same-reason",
 		"override set 8 zed --action allow --reason z", "override list", "override list 9",
 
-		"check 99 x", "check 1 carol", "check 1 carol 1 dora --json", "check 1 carol --attempt-id a", "check 1 carol 99 x", "check 1 -- -dash",
+		"check 99 x", "check 1 carol", "check 1 carol 1 dora --json", "check 1 carol --attempt-id a", "check 1 carol 99 x",
+		"check 1 -- -dash",
 		"check 9 192.0.2.1 1 erin", "check 8 alice", "check 8 Alice --json", "check 8 ALICE", "check 8 alice 1 frank --json",
 		"bucket peek 8 Alice", "bucket peek 8 alice --json", "bucket peek 8 never", "bucket peek 9 bob", "bucket locked 8",
 		"bucket locked 8 --json", "bucket release 8 ALICE --reason called", "bucket peek 99 x", "bucket peek 1 carol --json",
-		"check 1 hal --attempt-id %2F..", "check 1 hal --attempt-id %2F..", "attempt %2F..", "outcome --attempt-id %2F.. success",
+		"check 1 hal --attempt-id %2F..", "check 1 hal --attempt-id %2F..", "attempt %2F..",
+		"outcome --attempt-id %2F.. success",
 		"outcome --attempt %2F.. success --json", "outcome --attempt-id %2F.. failure", "attempt %2F.. --json",
 		"outcome 99 failure", "outcome 1 success", "outcome 1 failure --json", "outcome --attempt-id a failure",
-		"outcome --attempt-id none failure", "outcome 3 failure --attempt-id a", "outcome failure", "outcome --attempt-id a won",
-		"outcome --attempt-id é failure", "attempt none", "attempt a --json",
+		"outcome --attempt-id none failure", "outcome 3 failure --attempt-id a", "outcome failure",
+		"outcome --attempt-id a won", "outcome --attempt-id é failure", "attempt none", "attempt a --json",
 		"bucket totals 99 x", "bucket totals 8 alice", "bucket locked 99", "bucket release 99 x --reason x",
 		"bucket release 1 alice bob --reason x",
 
-		"txn show 99", "txn explain 99", "txn explain 1 --json", "txn list --zone 8 --output table", "txn list --zone 99 --key x",
-		"txn list --zone 1 --key alice", "txn list --limit 1", "txn export --zone 99 --key x", "events list --zone 99 --key x",
-		"events list --type zone.* --limit 3", "events list --type bucket.locked --zone 9 --order asc", "changes --limit 2 --json", "changes --by nobody",
-		"changes --subject zoo", "changes --zone 8 --subject zone,override --limit 3", "webhook add http://10.0.0.1/", "webhook deliveries 99",
+		"txn show 99", "txn explain 99", "txn explain 1 --json", "txn list --zone 8 --output table",
+		"txn list --zone 99 --key x",
+		"txn list --zone 1 --key alice", "txn list --limit 1", "txn export --zone 99 --key x",
+		"events list --zone 99 --key x",
+		"events list --type zone.* --limit 3", "events list --type bucket.locked --zone 9 --order asc",
+		"changes --limit 2 --json", "changes --by nobody",
+		"changes --subject zoo", "changes --zone 8 --subject zone,override --limit 3", "webhook add http://10.0.0.1/",
+		"webhook deliveries 99",
 		"webhook resend 99", "webhook remove 99", "report --zone 99", "report --zone 1 --users-zone 1 --addresses-zone 98",
 		"report --zone 8 --addresses-zone 1",
 
-		"token create shop --scope check", "token create shop --scope check,report --zone 1", "token create shop --scope check --expires 90d",
-		"token revoke shop", "token revoke 1", "token revoke 1", "token revoke 99", "token revoke nobody", "token list", "token list --all",
-		"token revoke shop --all", "token revoke shop --all --yes", "token list",
+		"token create shop --scope check", "token create shop --scope check,report --zone 1",
+		"token create shop --scope check --expires 90d",
+		"token revoke shop", "token revoke 1", "token revoke 1", "token revoke 99", "token revoke nobody", "token list",
+		"token list --all", "token revoke shop --all", "token revoke shop --all --yes", "token list",
 		"token create auth-1 --scope check,report --client-subject CN=auth-1,O=Example",
-		"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", "token revoke auth-1", "token revoke 3", "token revoke 3 --yes",
-		"token revoke 3", "token create auth-2 --scope check --client-subject CN=auth-1,O=Example",
+		"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", "token revoke auth-1", "token revoke 3",
+		"token revoke 3 --yes", "token revoke 3", "token create auth-2 --scope check --client-subject CN=auth-1,O=Example",
 
 		"zone delete 8", "zone delete --yes 8 --reason over", "override list 8", "check 8 x",
 		"bucket peek 8 x", "zone lint 8", "changes --limit 3",
@@ -210,8 +225,8 @@ func (a *answers) askAll(t *testing.T, engine *enginetest.Engine, role roles.Rol
 // changedBy counts the changes in zone_audit by what changed, and by the principal and the account.
 func changedBy(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
-	rows, err := enginetest.Texts(d.SQL, "SELECT subject, action, COALESCE(principal, '-'), changed_by, COUNT(*) FROM zone_audit "+
-		"GROUP BY subject, action, principal, changed_by ORDER BY subject, action, principal, changed_by")
+	rows, err := enginetest.Texts(d.SQL, "SELECT subject, action, COALESCE(principal, '-'), changed_by, COUNT(*) FROM "+
+		"zone_audit GROUP BY subject, action, principal, changed_by ORDER BY subject, action, principal, changed_by")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +241,8 @@ func changedBy(t *testing.T, d *enginetest.Database) string {
 func answerMasks() []struct{ pattern, by string } {
 	return []struct{ pattern, by string }{
 		{`(?:[\w./-]*/)?(zones\.yaml|auth\.log|gates\.yaml)`, "$1"},
-		{`\nvelocityd: database \S+: read schema version: forbidden: .*schema_migrations.*`, " <may not read the schema's version>"},
+		{`\nvelocityd: database \S+: read schema version: forbidden: .*schema_migrations.*`,
+			" <may not read the schema's version>"},
 		{`: the database account, which VELOCITY_DSN .* lacks this right, .*\(velocity_admin\).* 'velocityd migrate roles': .*`, ": <advice>"},
 		{`"check_id":"\d+"`, `"check_id":"<random>"`},
 		{`"(data|before|after|state_after|state_before)":\{.*`, `"$1":<members>`},

@@ -25,7 +25,8 @@ const admin roles.Role = "admin"
 func roleCommands(t *testing.T) []roleCommand {
 	t.Helper()
 	dir := t.TempDir()
-	zones, log, gates := filepath.Join(dir, "zones.yaml"), filepath.Join(dir, "auth.log"), fileOf(t, "gates.yaml", rightsGates)
+	zones, log, gates := filepath.Join(dir, "zones.yaml"), filepath.Join(dir, "auth.log"),
+		fileOf(t, "gates.yaml", rightsGates)
 	writeFile(t, zones, "zones:\n  - {id: 7, rate: 5, window: 60}\n")
 	writeFile(t, log, "Nov 22 10:00:01 host sshd[100]: Failed password for root from 203.0.113.9 port 4431 ssh2\n")
 	return []roleCommand{
@@ -89,7 +90,8 @@ func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
 	t.Parallel()
 	commands := roleCommands(t)
 	for _, name := range databaseCommands(t) {
-		if !slices.ContainsFunc(commands, func(c roleCommand) bool { return c.args == name || strings.HasPrefix(c.args, name+" ") }) {
+		if !slices.ContainsFunc(
+			commands, func(c roleCommand) bool { return c.args == name || strings.HasPrefix(c.args, name+" ") }) {
 			t.Errorf("the command %s has no row in this test", name)
 		}
 	}

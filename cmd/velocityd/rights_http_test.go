@@ -47,12 +47,13 @@ func newRightsWorld(t *testing.T, engine *enginetest.Engine, role roles.Role) *r
 	w := &rightsWorld{Database: engine.Database(t)}
 	w.LeaveUnaudited() // its rows are written by hand
 	for _, statement := range []string{
-		"INSERT INTO zone_master (id, rate, `window`, totals, lockout, repeat_secret) VALUES (1, 2, 3600, TRUE, 60, 'free'), " +
-			"(2, 1, 3600, FALSE, 0, 'count')",
+		"INSERT INTO zone_master (id, rate, `window`, totals, lockout, repeat_secret) VALUES (1, 2, 3600, TRUE, 60, " +
+			"'free'), (2, 1, 3600, FALSE, 0, 'count')",
 		"INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 9, 3600, 'ip')",
 		"INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.0/24', 'deny')",
 		"INSERT INTO zone_override (id, zone_id, bucket_key, action) VALUES (9, 1, 'mallory', 'deny')",
-		"INSERT INTO webhook (id, url, secret, created_by, created_at, position) VALUES (1, 'https://hooks.example.com/', 'whsec_x', 'ann', NOW(), 0)",
+		"INSERT INTO webhook (id, url, secret, created_by, created_at, position) VALUES (1, 'https://hooks.example.com/', " +
+			"'whsec_x', 'ann', NOW(), 0)",
 		"UPDATE retention_policy SET keep_days = 1, minimum_days = 1",
 	} {
 		enginetest.Exec(t, w.SQL, statement)
@@ -64,7 +65,8 @@ func newRightsWorld(t *testing.T, engine *enginetest.Engine, role roles.Role) *r
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
-	w.service = start(t, environment{"VELOCITY_DSN": w.narrow.DSN}, append([]string{"serve", "--gates", fileOf(t, "gates.yaml", rightsGates)}, slow...)...)
+	w.service = start(t, environment{"VELOCITY_DSN": w.narrow.DSN},
+		append([]string{"serve", "--gates", fileOf(t, "gates.yaml", rightsGates)}, slow...)...)
 	return w
 }
 
@@ -90,7 +92,8 @@ func (w *rightsWorld) askOnce(t *testing.T, o operation) (status int, text strin
 	t.Helper()
 	w.asked++
 	if o.before != "" {
-		if _, err := w.SQL.ExecContext(t.Context(), w.fill(o.before)); err != nil && !session.IsNumber(err, session.NumberDuplicate) {
+		if _, err := w.SQL.ExecContext(t.Context(), w.fill(o.before)); err != nil &&
+			!session.IsNumber(err, session.NumberDuplicate) {
 			t.Fatalf("before %s: %v", o.name, err)
 		}
 	}
@@ -100,7 +103,8 @@ func (w *rightsWorld) askOnce(t *testing.T, o operation) (status int, text strin
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, w.service.url+w.fill(target), strings.NewReader(w.fill(o.body)))
+	request, err := http.NewRequestWithContext(ctx, method, w.service.url+w.fill(target),
+		strings.NewReader(w.fill(o.body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +141,8 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 	t.Helper()
 	w.ask(t, operation{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"w%n"}`})
 	for _, statement := range []string{ // totals are of what has an age
-		"UPDATE zone_txn SET created_at = created_at - INTERVAL 5 MINUTE", "UPDATE zone_txn_mark SET marked_at = marked_at - INTERVAL 5 MINUTE",
+		"UPDATE zone_txn SET created_at = created_at - INTERVAL 5 MINUTE",
+		"UPDATE zone_txn_mark SET marked_at = marked_at - INTERVAL 5 MINUTE",
 		"UPDATE totals_progress SET rolled_up_to = rolled_up_to - INTERVAL 6 MINUTE",
 		"DELETE FROM webhook_delivery", "UPDATE webhook SET position = 0 WHERE id = 1", "DELETE FROM webhook WHERE id > 1",
 		"UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE",
@@ -148,7 +153,8 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 		return errors.New("refused by the test")
 	}
 	take := func(context.Context, webhook.Webhook, string, event.Event) error { return nil }
-	for _, runner := range []*retention.Runner{w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse), w.store.Deliverer(take)} {
+	for _, runner := range []*retention.Runner{w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse),
+		w.store.Deliverer(take)} {
 		err := runner.Finish(t.Context(), func(run retention.Run) {
 			done = append(done, run.Task)
 			if run.Err != nil {

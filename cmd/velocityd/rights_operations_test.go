@@ -24,7 +24,8 @@ func operations() []operation { //nolint:funlen // one table
 		{name: "GET /healthcheck"},
 		{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"u%n"}`},
 		{name: "POST /v1/check with an id", target: "/v1/check", body: `{"zone_id":1,"bucket_key":"alice","attempt_id":"a"}`},
-		{name: "POST /v1/check with a new id", target: "/v1/check", body: `{"zone_id":1,"bucket_key":"i%n","attempt_id":"i%n"}`},
+		{name: "POST /v1/check with a new id", target: "/v1/check",
+			body: `{"zone_id":1,"bucket_key":"i%n","attempt_id":"i%n"}`},
 		{
 			name: "POST /v1/check of several with a secret", target: "/v1/check",
 			body: `{"buckets":[{"zone_id":1,"bucket_key":"s%n"},{"zone_id":2,"bucket_key":"s%n"}],"secret_hash":"0123456789abcdef"}`,
@@ -43,8 +44,10 @@ func operations() []operation { //nolint:funlen // one table
 		{name: "POST /v1/txns/{id}/outcome", target: "/v1/txns/1/outcome", body: `{"outcome":"failure"}`},
 		{name: "GET /v1/gate", target: "/v1/gate?zone=1&key=g%n", status: 204},
 		{name: "GET /gate/{name}", target: "/gate/login", header: []string{"X-User", "carol", attempt, "g"}, status: 204},
-		{name: "GET /gate/{name}/outcome", target: "/gate/login/outcome?outcome=failure", header: []string{attempt, "g"}, status: 204},
-		{name: "GET /gate/{name}/{path}", target: "/gate/login/x", header: []string{"X-User", "carol", attempt, "g"}, status: 204},
+		{name: "GET /gate/{name}/outcome", target: "/gate/login/outcome?outcome=failure", header: []string{attempt, "g"},
+			status: 204},
+		{name: "GET /gate/{name}/{path}", target: "/gate/login/x", header: []string{"X-User", "carol", attempt, "g"},
+			status: 204},
 		{name: "POST /json", body: `{"domain":"d","descriptors":[{"entries":[{"key":"zone_1","value":"r%n"}]}]}`},
 		{name: "POST /v1/attempts/{id}/outcome", target: "/v1/attempts/a/outcome", body: `{"outcome":"failure"}`},
 		{name: "POST /v1/outcomes", body: `{"reports":[{"txn_id":"2","outcome":"failure"}]}`},
@@ -59,7 +62,8 @@ func operations() []operation { //nolint:funlen // one table
 		{name: "GET /v1/zones/{id}/report", target: "/v1/zones/1/report"},
 		{name: "GET /v1/zones/{id}/buckets/{key}", target: "/v1/zones/1/buckets/alice"},
 		{name: "GET /v1/zones/{id}/buckets/{key}/totals", target: "/v1/zones/1/buckets/alice/totals"},
-		{name: "POST /v1/zones/{id}/buckets/{key}/release", target: "/v1/zones/1/buckets/alice/release", body: `{"reason":"x"}`},
+		{name: "POST /v1/zones/{id}/buckets/{key}/release", target: "/v1/zones/1/buckets/alice/release",
+			body: `{"reason":"x"}`},
 		{name: "GET /v1/zones/{id}/locked", target: "/v1/zones/1/locked"},
 		{name: "GET /v1/zones/{id}/denied.txt", target: "/v1/zones/3/denied.txt"},
 		{name: "POST /v1/zones/{id}/release", target: "/v1/zones/1/release", body: `{"bucket_keys":["alice"],"reason":"x"}`},
@@ -129,18 +133,20 @@ func needs() map[string]string {
 		"SELECT schema_migrations": examined, "INSERT velocity_identity": examined, "SELECT retention_policy": examined,
 		"SELECT zone_override_prefix_length": "POST /v1/check by a network", "INSERT totals_progress": first,
 		"UPDATE access_token (last_used_at)": background, "UPDATE access_token (revoked_at)": "DELETE /v1/tokens/{id}",
-		"UPDATE access_token (revoked_by)": "DELETE /v1/tokens/{id}", "UPDATE webhook (resent_at)": "POST /v1/webhooks/{id}/resend",
+		"UPDATE access_token (revoked_by)": "DELETE /v1/tokens/{id}",
+		"UPDATE webhook (resent_at)":       "POST /v1/webhooks/{id}/resend",
 	}
 	for operation, rights := range map[string]string{
-		several: "INSERT zone_txn, SELECT zone_txn, SELECT zone_bucket_lock, INSERT zone_bucket_lock, UPDATE zone_bucket_lock, " +
-			"SELECT zone_override, SELECT zone_master",
+		several: "INSERT zone_txn, SELECT zone_txn, SELECT zone_bucket_lock, INSERT zone_bucket_lock, UPDATE " +
+			"zone_bucket_lock, SELECT zone_override, SELECT zone_master",
 		"POST /v1/check with a new id": "SELECT zone_attempt, INSERT zone_attempt",
 		lockout:                        "INSERT zone_event, SELECT zone_lockout, INSERT zone_lockout, UPDATE zone_lockout",
-		background: "SELECT velocity_identity, SELECT zone_txn_mark, INSERT zone_txn_mark, DELETE zone_txn_mark, INSERT webhook_delivery, " +
-			"DELETE webhook_delivery, UPDATE totals_progress, INSERT retention_task, UPDATE retention_task, " +
-			"INSERT zone_hour, UPDATE zone_hour, INSERT zone_bucket_total, UPDATE zone_bucket_total, DELETE zone_bucket_total, " +
-			"INSERT zone_totals_since, UPDATE zone_totals_since, DELETE zone_totals_since, DELETE zone_backtest, " +
-			"UPDATE webhook (error), UPDATE webhook (failed_at), UPDATE webhook (position), UPDATE webhook (succeeded_at)",
+		background: "SELECT velocity_identity, SELECT zone_txn_mark, INSERT zone_txn_mark, DELETE zone_txn_mark, INSERT " +
+			"webhook_delivery, DELETE webhook_delivery, UPDATE totals_progress, INSERT retention_task, UPDATE " +
+			"retention_task, INSERT zone_hour, UPDATE zone_hour, INSERT zone_bucket_total, UPDATE zone_bucket_total, DELETE " +
+			"zone_bucket_total, INSERT zone_totals_since, UPDATE zone_totals_since, DELETE zone_totals_since, DELETE " +
+			"zone_backtest, UPDATE webhook (error), UPDATE webhook (failed_at), UPDATE webhook (position), UPDATE webhook " +
+			"(succeeded_at)",
 		"PUT /v1/zones/{id}":                            "INSERT zone_master",
 		"PUT /v1/zones/{id} of one that is there":       "UPDATE zone_master",
 		"DELETE /v1/zones/{id}":                         "DELETE zone_master",

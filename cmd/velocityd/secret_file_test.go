@@ -41,7 +41,8 @@ func TestEverySecretsFileReadableByOthersIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flag, args := range commands {
-		if r := command(environment{}, nil, strings.Fields(args)...); r.code == 0 || !strings.Contains(r.stderr, "run 'chmod o=' on it") {
+		if r := command(environment{}, nil, strings.Fields(args)...); r.code == 0 ||
+			!strings.Contains(r.stderr, "run 'chmod o=' on it") {
 			t.Errorf("--%s: exit code %d\n%s", flag, r.code, r.stderr)
 		}
 	}

@@ -111,7 +111,8 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	spans := &receiver{spans: map[string][]*traces.Span{}}
 	collector := httptest.NewServer(spans)
 	t.Cleanup(collector.Close)
-	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" +
+	process,
+		i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" +
 		collector.URL},
 		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms", "--require-auth")
 	url := withToken(t, i.url, token)
@@ -150,8 +151,10 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written["the log"], written["the engine's log"], written["the traces"] = i.stderr.String(), string(engineLog), spans.text
-	for _, words := range []string{`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11", "/v1/zones/:id/buckets/:key"} {
+	written["the log"], written["the engine's log"], written["the traces"] = i.stderr.String(), string(engineLog),
+		spans.text
+	for _, words := range []string{`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11",
+		"/v1/zones/:id/buckets/:key"} {
 		if !strings.Contains(written["the log"], words) {
 			t.Errorf("the run was not a full one: its log has no %s", words)
 		}
@@ -250,7 +253,8 @@ func askEverything(t *testing.T, url string) string {
 	} {
 		r := send(t, request.method, url+request.path, request.body)
 		// Whoever misspelt a member, or a word that is no key, is told which: that is the caller's own text.
-		isEchoed := strings.Contains(request.body, `"`+hiddenUser+`":`) || strings.Contains(request.body, `key_form":"`+hiddenUser)
+		isEchoed := strings.Contains(request.body, `"`+hiddenUser+`":`) ||
+			strings.Contains(request.body, `key_form":"`+hiddenUser)
 		if r.status >= http.StatusBadRequest && !isEchoed {
 			fmt.Fprintf(&problems, "%d %s\n%v\n", r.status, r.body, r.header)
 		}
@@ -347,8 +351,8 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	answers := ""
 	for _, checks := range []service.CheckStore{store, coalescer} {
 		web := httptest.NewServer(handlers.New(handlers.Options{
-			Limiter: service.NewLimiter(checks, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 2 * time.Minute}), Reader: store,
-			Writer: store, Logger: logger, AccessLog: true,
+			Limiter: service.NewLimiter(checks, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 2 * time.Minute}),
+			Reader:  store, Writer: store, Logger: logger, AccessLog: true,
 		}))
 		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
 			r, err := request(web.URL+path, body)
@@ -370,7 +374,8 @@ func breakTables(t *testing.T, d *enginetest.Database, url string) {
 	t.Helper()
 	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
 	for path, body := range map[string]string{
-		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser + "/release": `{"reason":"x"}`,
+		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser +
+			"/release": `{"reason":"x"}`,
 	} {
 		if r, err := request(url+path, body); err != nil || r.status < http.StatusInternalServerError {
 			t.Errorf("%s without a table: %d %s (%v)", path, r.status, r.body, err)
@@ -382,8 +387,8 @@ func breakTables(t *testing.T, d *enginetest.Database, url string) {
 func dump(t *testing.T, d *enginetest.Database) outputs {
 	t.Helper()
 	tables := outputs{}
-	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type "+
-		"= 'BASE TABLE'") {
+	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = "+
+		"DATABASE() AND table_type = 'BASE TABLE'") {
 		tables[name] = "table " + name + "\n" + strings.Join(column(t, d.SQL, "SELECT * FROM `"+name+"`"), "\n")
 	}
 	for _, name := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_override", "zone_audit"} {

@@ -62,7 +62,8 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	case err != nil:
 		return err
 	case dsn == "":
-		return shell.Usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file); to try velocityd without one, run 'velocityd dev'")
+		return shell.Usagef(
+			"no database: set VELOCITY_DSN (or --dsn, --dsn-file); to try velocityd without one, run 'velocityd dev'")
 	}
 	if err := c.validate(); err != nil {
 		return err
@@ -74,7 +75,8 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	}
 	options.Listening = func(ctx context.Context) {
 		if err := notifyReady(ctx, p.LookupEnv); err != nil {
-			options.Logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the service listens", slog.String("error", err.Error()))
+			options.Logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the service listens",
+				slog.String("error", err.Error()))
 		}
 	}
 	listeners, err := c.listen(ctx)
@@ -90,7 +92,8 @@ func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *server.Opti
 	o.Logger = newLogger(p, f.logFlags)
 	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
-		o.Tracing, err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
+		o.Tracing,
+			err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
 	}
 	if err != nil {
 		return shell.UsageError{Err: err}

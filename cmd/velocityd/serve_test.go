@@ -89,9 +89,11 @@ func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 			}
 			return bench
 		}, []string{
-			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce", "ZoneChangesTakeEffectAtTheNextCheck",
+			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce",
+			"ZoneChangesTakeEffectAtTheNextCheck",
 			"EditedKeyKindTakesEffectAtTheNextCheck", "OverridesTakeEffectAtTheNextCheck", "ParallelRetriesGetOneAnswer",
-			"RacingReportsOfOneAttemptAgreeOnOneOutcome", "ReleaseRacesWithChecks", "TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted",
+			"RacingReportsOfOneAttemptAgreeOnOneOutcome", "ReleaseRacesWithChecks",
+			"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted",
 		})
 	})
 }
@@ -265,13 +267,16 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			want string // part of the reason; empty: ready
 		}{
 			{func() {}, ""},
-			{func() { state(latest, true) }, fmt.Sprintf("migration %d stopped half-way; run 'velocityd migrate status'", latest)},
-			{func() { state(latest-1, false) }, fmt.Sprintf("it is at version %d and must be at %d; run 'velocityd migrate up'", latest-1, latest)},
+			{func() { state(latest, true) },
+				fmt.Sprintf("migration %d stopped half-way; run 'velocityd migrate status'", latest)},
+			{func() { state(latest-1, false) },
+				fmt.Sprintf("it is at version %d and must be at %d; run 'velocityd migrate up'", latest-1, latest)},
 			{func() { state(latest-1, true) }, fmt.Sprintf("migration %d stopped half-way", latest-1)},
 			{func() { state(latest+1, false) }, ""},
 			{func() { state(latest+2, true) }, ""},
 			{func() { state(latest, false) }, ""},
-			{func() { must(t, env, "migrate", "down", "--yes", "--all") }, "the database has no schema; run 'velocityd migrate up'"},
+			{func() { must(t, env, "migrate", "down", "--yes", "--all") },
+				"the database has no schema; run 'velocityd migrate up'"},
 			{func() { enginetest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
 			{up, ""},
 		} {
@@ -304,7 +309,8 @@ func wantTwoSchemaFaults(t *testing.T, log string) {
 			schema = append(schema, "")
 		}
 	}
-	if len(slices.Compact(slices.Clone(reasons))) != len(reasons) || !slices.Equal(slices.Compact(schema), []string{unfit, "", unfit, ""}) {
+	if len(slices.Compact(slices.Clone(reasons))) != len(reasons) ||
+		!slices.Equal(slices.Compact(schema), []string{unfit, "", unfit, ""}) {
 		t.Errorf("the log does not tell each change once: %q\n%s", reasons, log)
 	}
 }
@@ -402,7 +408,8 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 	const secret = "jane.doe@example.org"
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s", "--shutdown-timeout", "61s")
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s",
+			"--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {
 			return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key)
 		}

@@ -46,8 +46,10 @@ allowed-hosts:
 		"both":            serveWith(t, with(env, "VELOCITY_CONFIG", "/nowhere"), "--queue", "55", "--config="+file),
 	} {
 		want := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32")}
-		if got.Listen != "192.0.2.1:1" || got.MaxConns != 6 || got.Queue != 55 || got.LockWait != 2*time.Second || !got.AccessLog ||
-			got.LogLevel.Level() != slog.LevelDebug || got.Coalesce != "off" || got.CheckTimeout != 5*time.Second || got.Lanes != 0 ||
+		if got.Listen != "192.0.2.1:1" || got.MaxConns != 6 || got.Queue != 55 || got.LockWait != 2*time.Second ||
+			!got.AccessLog ||
+			got.LogLevel.Level() != slog.LevelDebug || got.Coalesce != "off" || got.CheckTimeout != 5*time.Second ||
+			got.Lanes != 0 ||
 			!slices.Equal(got.proxies(), want) || !slices.Equal(got.AllowedHosts, []string{"a.example.org", "b.example.org"}) {
 			t.Errorf("%s: got %+v", name, got)
 		}
@@ -67,7 +69,8 @@ func with(env environment, name, value string) environment {
 func TestEveryServeFlagWorksInTheFile(t *testing.T) {
 	t.Parallel()
 	parser := parserOf(t, &cli{}, environment{})
-	serve := parser.Model.Children[slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == "serve" })]
+	serve := parser.Model.Children[slices.IndexFunc(parser.Model.Children,
+		func(n *kong.Node) bool { return n.Name == "serve" })]
 	var lines []string
 	for _, flag := range serve.Flags {
 		value := flag.Default
@@ -85,7 +88,8 @@ func TestEveryServeFlagWorksInTheFile(t *testing.T) {
 		t.Fatalf("serve has %d flags only", len(lines))
 	}
 	got := serveWith(t, nil, "--config", fileOf(t, "velocityd.yaml", strings.Join(lines, "\n")))
-	if !got.RequireAuth || got.TLSKey != "192.0.2.1" || len(got.proxies()) != 1 || got.KeyHMACFile == "" || got.DSNFile == "" {
+	if !got.RequireAuth || got.TLSKey != "192.0.2.1" || len(got.proxies()) != 1 || got.KeyHMACFile == "" ||
+		got.DSNFile == "" {
 		t.Errorf("got %+v", got)
 	}
 	for i := range got.file.settings {
@@ -130,14 +134,16 @@ func TestWrongSettingsFileIsRefusedWithItsLine(t *testing.T) {
 		"a: b: c":                      "FILE is no YAML",
 		"? [a]\n: 1":                   "FILE line 1: a setting needs a name",
 		"<<: {queue: 5}":               "<< takes a value, or a list of values, and nothing nested",
-		"queue: 5\nlock-wait: 1500ms":  "--lock-wait must be whole seconds, at least 1s; it is 1.5s (lock-wait is in FILE line 2)",
-		"listen: nowhere":              "it is \"nowhere\" (listen is in FILE line 1)",
-		"tls-cert: /x":                 "only one of them is set (tls-cert is in FILE line 1)",
+		"queue: 5\nlock-wait: 1500ms": "--lock-wait must be whole seconds, at least 1s; it is 1.5s (lock-wait is in FILE " +
+			"line 2)",
+		"listen: nowhere": "it is \"nowhere\" (listen is in FILE line 1)",
+		"tls-cert: /x":    "only one of them is set (tls-cert is in FILE line 1)",
 	} {
 		file := fileOf(t, "velocityd.yaml", text)
 		r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}, nil, "serve", "--config", file)
 		want = strings.ReplaceAll(want, "FILE", file)
-		if r.code != exitUsage || !strings.Contains(r.stderr, want) || !strings.Contains(r.stderr, "'velocityd serve --help'") ||
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) ||
+			!strings.Contains(r.stderr, "'velocityd serve --help'") ||
 			strings.Contains(r.stderr, "secret") {
 			t.Errorf("%q: got %+v, want code 2 and %q", text, r, want)
 		}
@@ -195,8 +201,8 @@ func TestDSNFromEnvironmentBeatsItsFiles(t *testing.T) {
 // values that are not empty.
 func FuzzDecodeSettings(f *testing.F) {
 	for _, text := range []string{
-		"", "listen: x", "a: [b, c]\n# d\ne: 'f'", "a: &b c\nd: *b", "<<: {a: b}", "a: |\n b", "- a", "a: b\n---\nc: d", "? a\n: b", "%YAML 9\n",
-		"a: !!binary eA==", "\xff\xfe", "a: \x00",
+		"", "listen: x", "a: [b, c]\n# d\ne: 'f'", "a: &b c\nd: *b", "<<: {a: b}", "a: |\n b", "- a", "a: b\n---\nc: d",
+		"? a\n: b", "%YAML 9\n", "a: !!binary eA==", "\xff\xfe", "a: \x00",
 	} {
 		f.Add([]byte(text))
 	}

@@ -50,7 +50,8 @@ func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 // fill makes a table that takes all space.
 func fill(t *testing.T, d *enginetest.Database) {
 	t.Helper()
-	enginetest.Exec(t, d.SQL, "CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(4000) CHARACTER SET ascii)")
+	enginetest.Exec(
+		t, d.SQL, "CREATE TABLE ballast (id INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(4000) CHARACTER SET ascii)")
 	for _, rows := range []int{100, 10, 1} {
 		statement := "INSERT INTO ballast (text) VALUES " + strings.Repeat(",(REPEAT('x', 4000))", rows)[1:] //nolint:gosec // a number of the list above
 		for n := 0; ; n++ {
@@ -70,9 +71,12 @@ func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 	t.Helper()
 	long := strings.Repeat("x", 200)
 	for _, c := range []struct{ method, path, body, recorded string }{
-		{"POST", "/v1/zones/1/buckets/first/release", `{"reason":"%[2]s"}`, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release'"},
-		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"%[1]d","action":"deny","reason":"%[2]s"}`, "SELECT COUNT(*) FROM zone_override"},
-		{"PUT", "/v1/zones/1", `{"rate":%[1]d,"window":60,"description":"%[2]s"}`, "SELECT revision - 1 FROM zone_master WHERE id = 1"},
+		{"POST", "/v1/zones/1/buckets/first/release", `{"reason":"%[2]s"}`,
+			"SELECT COUNT(*) FROM zone_audit WHERE action = 'release'"},
+		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"%[1]d","action":"deny","reason":"%[2]s"}`,
+			"SELECT COUNT(*) FROM zone_override"},
+		{"PUT", "/v1/zones/1", `{"rate":%[1]d,"window":60,"description":"%[2]s"}`,
+			"SELECT revision - 1 FROM zone_master WHERE id = 1"},
 	} {
 		done := 0
 		enginetest.Eventually(t, "no space for "+c.path, func() bool {
@@ -81,7 +85,8 @@ func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 				done++
 				return false
 			}
-			if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "has no space") || r.header.Get("Retry-After") == "" {
+			if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, "has no space") ||
+				r.header.Get("Retry-After") == "" {
 				t.Errorf("%s %s: %d %s", c.method, c.path, r.status, r.body)
 			}
 			return true

@@ -141,6 +141,7 @@ func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		answers.compare(t, d)
-		t.Logf("%d answered, %d told to come again", answers.count(http.StatusOK), answers.count(http.StatusServiceUnavailable))
+		t.Logf("%d answered, %d told to come again", answers.count(http.StatusOK),
+			answers.count(http.StatusServiceUnavailable))
 	})
 }

@@ -130,7 +130,8 @@ func (c *subjectEraseCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	progress := shell.NewBar(p, "rows", -1, progressbar.OptionShowCount())
 	done, err := store.Subjects(subject.Options{}).Erase(ctx, subject.Order{
-		Targets: targets, Principal: p.Principal, Reason: c.Reason, Progress: func(rows int64) { _ = progress.Set(int(rows)) },
+		Targets: targets, Principal: p.Principal, Reason: c.Reason,
+		Progress: func(rows int64) { _ = progress.Set(int(rows)) },
 	})
 	_ = progress.Finish()
 	if err != nil {
@@ -149,7 +150,8 @@ func (c *subjectEraseCmd) report(p *shell.Process, done []subject.Erasure) error
 			}
 			continue
 		}
-		fmt.Fprintf(p.Stdout, "zone %d: now %s; %s, %s, %s elsewhere\n", e.ZoneID, e.Pseudonym, shell.Counted(int(e.Txns), "txn"),
+		fmt.Fprintf(p.Stdout, "zone %d: now %s; %s, %s, %s elsewhere\n", e.ZoneID, e.Pseudonym,
+			shell.Counted(int(e.Txns), "txn"),
 			shell.Counted(int(e.Overrides), "override"), shell.Counted(int(e.Mentions), "mention"))
 	}
 	if len(done) == 0 && !c.JSON {

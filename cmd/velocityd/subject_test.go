@@ -13,7 +13,8 @@ import (
 
 func TestSubjectExportsAndErasesKeyAfterTypedWord(t *testing.T) {
 	t.Parallel()
-	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
+	d, env := databaseOf(
+		t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
 		service.Zone{ID: 2, Rate: 5, Window: time.Hour})
 	must(t, env, "check", "1", "alice", "2", "alice", "--attempt-id", "x-1")
 	must(t, env, "check", "1", "bob")
@@ -23,7 +24,8 @@ func TestSubjectExportsAndErasesKeyAfterTypedWord(t *testing.T) {
 	}
 	for line := range strings.Lines(must(t, env, "subject", "export", "Alice", "--zone", "1")) {
 		row.Table, row.Row = "", nil
-		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Table == "" || len(row.Row) == 0 || strings.Contains(line, "bob") {
+		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Table == "" || len(row.Row) == 0 ||
+			strings.Contains(line, "bob") {
 			t.Errorf("line %s: %v", line, err)
 		}
 	}
@@ -32,11 +34,13 @@ func TestSubjectExportsAndErasesKeyAfterTypedWord(t *testing.T) {
 	}
 	erase := []string{"subject", "erase", "Alice", "--reason", "request 7", "--zone", "1"}
 	for _, answer := range []string{"", "yes\n"} {
-		if r := command(env, strings.NewReader(answer), erase...); r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") {
+		if r := command(env, strings.NewReader(answer), erase...); r.code != exitError ||
+			!strings.Contains(r.stderr, "nothing was changed") {
 			t.Errorf("answered %q: %+v", answer, r)
 		}
 	}
-	if r := command(env, strings.NewReader("erase\n"), erase...); r.code != exitFine || !strings.Contains(r.stdout, "zone 1: now erased:") ||
+	if r := command(env, strings.NewReader("erase\n"), erase...); r.code != exitFine ||
+		!strings.Contains(r.stdout, "zone 1: now erased:") ||
 		!strings.Contains(r.stdout, "; 1 txn, 0 overrides, 2 mentions elsewhere\n") {
 		t.Errorf("answered as asked: %+v", r)
 	}
@@ -66,10 +70,12 @@ func TestBucketReleaseTakesSeveralKeysOrNone(t *testing.T) {
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release'"); n != 0 {
 		t.Errorf("%d buckets were released with a wrong key among them", n)
 	}
-	if got := must(t, env, "bucket", "release", "2", "192.0.2.1", "192.0.2.2", "--reason", "mail gateway"); strings.Count(got, "1 of 1 left") != 2 {
+	if got := must(t, env, "bucket", "release", "2", "192.0.2.1", "192.0.2.2", "--reason", "mail gateway"); strings.Count(
+		got, "1 of 1 left") != 2 {
 		t.Errorf("released: %s", got)
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%mail gateway%'"); n != 2 {
+	if n := d.Count(
+		t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%mail gateway%'"); n != 2 {
 		t.Errorf("%d releases are recorded with their reason, want 2", n)
 	}
 }
@@ -88,7 +94,8 @@ func (a *answering) Read(p []byte) (int, error) {
 
 func TestBucketLockedListsBucketsOfReleaseAllLocked(t *testing.T) {
 	t.Parallel()
-	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}, service.Zone{ID: 3, Rate: 1, Window: time.Hour})
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour},
+		service.Zone{ID: 3, Rate: 1, Window: time.Hour})
 	for _, key := range []string{"alice", "bob"} {
 		must(t, env, "check", "1", key)
 		if r := command(env, nil, "check", "1", key); r.code != exitBlocked {
@@ -99,12 +106,14 @@ func TestBucketLockedListsBucketsOfReleaseAllLocked(t *testing.T) {
 	i := start(t, env, "serve")
 	for _, at := range []environment{env, {"VELOCITY_URL": i.url}} {
 		lines := strings.Split(must(t, at, "bucket", "locked", "1"), "\n")
-		if len(lines) != 3 || !strings.HasPrefix(lines[0], "bob  since 20") || !strings.Contains(lines[1], "alice  since 20") || !strings.HasSuffix(lines[1], "  by txn 2") {
+		if len(lines) != 3 || !strings.HasPrefix(lines[0], "bob  since 20") ||
+			!strings.Contains(lines[1], "alice  since 20") || !strings.HasSuffix(lines[1], "  by txn 2") {
 			t.Errorf("locked are %q", lines)
 		}
 	}
 	all := []string{"bucket", "release", "1", "--all-locked", "--reason", "false alarm"}
-	if r := command(env, strings.NewReader("yes\n"), all...); r.code != exitError || !strings.Contains(r.stderr, `Type "2" to go on`) {
+	if r := command(env, strings.NewReader("yes\n"), all...); r.code != exitError ||
+		!strings.Contains(r.stderr, `Type "2" to go on`) {
 		t.Errorf("answered by yes: %+v", r)
 	}
 	answer := &answering{Reader: strings.NewReader("2\n"), first: func() {
@@ -113,18 +122,22 @@ func TestBucketLockedListsBucketsOfReleaseAllLocked(t *testing.T) {
 	if r := command(env, answer, all...); r.code != exitFine || !strings.Contains(r.stderr, "released 2 buckets") {
 		t.Errorf("answered by the number: %+v", r)
 	}
-	if got := must(t, env, "bucket", "locked", "1"); !strings.HasPrefix(got, "late  since 20") || strings.Count(got, "\n") != 1 {
+	if got := must(t, env, "bucket", "locked", "1"); !strings.HasPrefix(got, "late  since 20") ||
+		strings.Count(got, "\n") != 1 {
 		t.Errorf("afterwards: %q", got)
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%false alarm%'"); n != 2 {
+	if n := d.Count(
+		t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND state_after LIKE '%false alarm%'"); n != 2 {
 		t.Errorf("%d releases are recorded with their reason, want 2", n)
 	}
 	for _, wrong := range [][]string{{"1"}, {"1", "alice", "--all-locked"}} {
-		if r := command(env, nil, append(append([]string{"bucket", "release"}, wrong...), "--reason", "x")...); r.code != exitUsage {
+		if r := command(
+			env, nil, append(append([]string{"bucket", "release"}, wrong...), "--reason", "x")...); r.code != exitUsage {
 			t.Errorf("%v: %+v", wrong, r)
 		}
 	}
-	if r := command(env, nil, "bucket", "locked", "9"); r.code != exitError || !strings.Contains(r.stderr, "velocityd zone list") {
+	if r := command(env, nil, "bucket", "locked", "9"); r.code != exitError ||
+		!strings.Contains(r.stderr, "velocityd zone list") {
 		t.Errorf("of no zone: %+v", r)
 	}
 }

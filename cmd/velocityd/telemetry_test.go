@@ -47,7 +47,8 @@ func watched(t *testing.T) *instanceUnderTest {
 	mustAsk(t, i.url+"/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`, http.StatusOK)
 	enginetest.Eventually(t, "the runners have told their states", func() bool {
 		r, err := request(i.url+"/metrics", "")
-		return err == nil && strings.Contains(r.body, "velocityd_webhook_lag_seconds{") && strings.Contains(r.body, "velocityd_retention_backlog{")
+		return err == nil && strings.Contains(r.body, "velocityd_webhook_lag_seconds{") &&
+			strings.Contains(r.body, "velocityd_retention_backlog{")
 	})
 	return i
 }
@@ -85,10 +86,12 @@ func TestRunningServiceExportsMetricsOfRulesAndDashboard(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`velocityd_checks_total{reason="",result="allowed",zone="1"} 1`, `velocityd_checks_total{reason="lockout",result="blocked",zone="2"} 1`,
+		`velocityd_checks_total{reason="",result="allowed",zone="1"} 1`,
+		`velocityd_checks_total{reason="lockout",result="blocked",zone="2"} 1`,
 		`velocityd_locked_buckets{zone="2"} 1`, `velocityd_overrides{action="deny",zone="1"} 1`,
 		`velocityd_refused_total{reason="unknown_zone"} 1`, `velocityd_outcomes_total{outcome="success",result="recorded"} 1`,
-		`velocityd_database_up 1`, `velocityd_ready 1`, `velocityd_http_requests_total{code="200",method="POST",route="/v1/check"} 3`,
+		`velocityd_database_up 1`, `velocityd_ready 1`,
+		`velocityd_http_requests_total{code="200",method="POST",route="/v1/check"} 3`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
 			t.Errorf("there is no line %q", line)
@@ -190,14 +193,16 @@ func TestTracesReachACollectorWithoutAKey(t *testing.T) {
 		t.Errorf("the traces hold a key:\n%s", received.text)
 	}
 	for name, route := range map[string]string{
-		"POST /v1/check": "/v1/check", "POST /v1/checks": "/v1/checks", "GET /v1/zones/:id/buckets/:key": "/v1/zones/:id/buckets/:key", "GET": "",
+		"POST /v1/check": "/v1/check", "POST /v1/checks": "/v1/checks",
+		"GET /v1/zones/:id/buckets/:key": "/v1/zones/:id/buckets/:key", "GET": "",
 	} {
 		if spans := received.spans[name]; len(spans) != 1 || hex.EncodeToString(spans[0].GetTraceId()) != trace ||
 			hex.EncodeToString(spans[0].GetParentSpanId()) != parent || !strings.Contains(spans[0].String(), route) {
 			t.Errorf("%s: got %v", name, spans)
 		}
 	}
-	if len(received.spans["queue"]) != 2 || len(received.spans["decide batch"]) != 2 || !strings.Contains(received.text, "login-limits") {
+	if len(received.spans["queue"]) != 2 || len(received.spans["decide batch"]) != 2 ||
+		!strings.Contains(received.text, "login-limits") {
 		t.Errorf("got %v", received.spans)
 	}
 	if strings.Contains(received.text, "livez") || strings.Contains(received.text, "readyz") {

@@ -28,7 +28,8 @@ func writeFile[T string | []byte](t *testing.T, path string, text T) {
 func TestUnloadableCertificatePairEndsServeAtOnce(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	files := handlerstest.NewMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
+	files := handlerstest.NewMount(
+		t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
 	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0",
 		"--tls-cert", files.Cert(), "--tls-key", files.Key())
 	if r.code != exitUsage || !strings.Contains(r.stderr, "private key does not match") {
@@ -51,7 +52,8 @@ func TestTheURLOfDevFollowsTheListener(t *testing.T) {
 	any4, loopback := &net.TCPAddr{IP: net.IPv4zero, Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2}
 	plain, secure := serviceFlags{}, serviceFlags{listenFlags: listenFlags{TLSCert: "a"}}
 	for want, got := range map[string]string{
-		"http://127.0.0.1:1": plain.baseURL(any4), "http://127.0.0.1:2": plain.baseURL(loopback), "https://127.0.0.1:1": secure.baseURL(any4),
+		"http://127.0.0.1:1": plain.baseURL(any4), "http://127.0.0.1:2": plain.baseURL(loopback),
+		"https://127.0.0.1:1": secure.baseURL(any4),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -77,8 +79,10 @@ func startSecure(t *testing.T, d *enginetest.Database) *secureInstance {
 	ca := fileOf(t, "ca.pem", string(authority.PEM))
 	s := &secureInstance{ca: ca, issue: func(name string) handlerstest.Pair { return authority.Issue(t, name) }}
 	s.files = handlerstest.NewMount(t, s.issue("first"))
-	s.cmd = exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-		"--log-format", "json", "--access-log", "--tls-cert", s.files.Cert(), "--tls-key", s.files.Key(), "--tls-client-ca", ca)
+	s.cmd = exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--admin-listen",
+		"127.0.0.1:0",
+		"--log-format", "json", "--access-log", "--tls-cert", s.files.Cert(), "--tls-key", s.files.Key(), "--tls-client-ca",
+		ca)
 	s.instanceUnderTest = spawn(t, s.cmd, []string{"VELOCITY_DSN=" + d.DSN})
 	s.url = strings.Replace(s.url, "http:", "https:", 1)
 	_, rest, _ := strings.Cut(s.stderr.String(), `"listening for administration","address":"`)
@@ -121,7 +125,8 @@ func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
 		code int
 		says string
 	}{
-		s.ca: {exitFine, ""}, "": {exitError, "--ca"}, empty: {exitUsage, "no certificate"}, empty + ".none": {exitUsage, "no such file"},
+		s.ca: {exitFine, ""}, "": {exitError, "--ca"}, empty: {exitUsage, "no certificate"},
+		empty + ".none": {exitUsage, "no such file"},
 	} {
 		r := command(environment{"VELOCITY_URL": s.url, "VELOCITY_CA": ca}, nil, "check", "1", "bob")
 		if r.code != want.code || !strings.Contains(r.stderr, want.says) {
@@ -135,8 +140,8 @@ func TestServeSpeaksTLSAndReloadsCertificatesWhileRunning(t *testing.T) {
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	s := startSecure(t, d)
 	for path, want := range map[string][2]int{ // at the first listener and at the second
-		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {404, 200},
-		"/console": {404, 200}, "/console/": {404, 200}, "/console/login": {404, 200},
+		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200},
+		"/metrics": {404, 200}, "/console": {404, 200}, "/console/": {404, 200}, "/console/login": {404, 200},
 	} {
 		atFirst, _ := s.ask(s.url + path)
 		atSecond, _ := s.ask(s.admin + path)
@@ -156,7 +161,8 @@ func TestServeSpeaksTLSAndReloadsCertificatesWhileRunning(t *testing.T) {
 	enginetest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
 	s.files.Swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})
 	s.hangUp(t)
-	enginetest.Eventually(t, "an error in the log", func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
+	enginetest.Eventually(t, "an error in the log",
+		func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
 	if !s.shows("second") {
 		t.Error("a broken pair took the one before out of force")
 	}

@@ -148,7 +148,9 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // keepInSecret writes a token into the Secret, unless it holds one, and returns the one that it holds then.
-func (c *tokenCreateCmd) keepInSecret(ctx context.Context, p *shell.Process, token access.Token, subject string) (access.Token, error) {
+func (c *tokenCreateCmd) keepInSecret(
+	ctx context.Context, p *shell.Process, token access.Token, subject string,
+) (access.Token, error) {
 	if subject != "" || c.Out != "" {
 		return token, shell.Usagef("--out-secret is for a token, and in place of --out: leave one out")
 	}
@@ -160,7 +162,9 @@ func (c *tokenCreateCmd) keepInSecret(ctx context.Context, p *shell.Process, tok
 }
 
 // isKnown says, to the user too, that the token of the Secret was made before. It may have been revoked since.
-func (c *tokenCreateCmd) isKnown(ctx context.Context, p *shell.Process, store *db.Store, wanted access.Credential) (bool, error) {
+func (c *tokenCreateCmd) isKnown(
+	ctx context.Context, p *shell.Process, store *db.Store, wanted access.Credential,
+) (bool, error) {
 	if c.OutSecret == "" {
 		return false, nil
 	}
@@ -290,7 +294,8 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	if name := lastOf(live, ids); name != "" {
-		question := fmt.Sprintf("%s has no other live token or certificate, and would be refused within five seconds. Revoke it?", name)
+		question := fmt.Sprintf(
+			"%s has no other live token or certificate, and would be refused within five seconds. Revoke it?", name)
 		if err := c.Confirm(ctx, p, question); err != nil {
 			return err
 		}
@@ -321,10 +326,12 @@ func (c *tokenRevokeCmd) find(live []access.Credential) ([]uint64, error) {
 	}
 	switch {
 	case len(ids) == 0:
-		return nil, fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
+		return nil,
+			fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
 	case len(ids) > 1 && !c.All:
-		return nil, shell.UsageError{Err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
-			", or revoke all with --all")}
+		return nil,
+			shell.UsageError{Err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
+				", or revoke all with --all")}
 	}
 	return ids, nil
 }
@@ -352,8 +359,10 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
 		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.Caller().ZoneList(), "all")
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, expiryOf(c.ExpiresAt.Time, now),
-			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy), revocationOf(c))
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones,
+			expiryOf(c.ExpiresAt.Time, now),
+			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy),
+			revocationOf(c))
 	}
 	_ = table.Flush() // run tells of it
 }

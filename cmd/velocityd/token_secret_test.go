@@ -34,7 +34,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method == http.MethodPatch {
 		var change secretObject
-		if err := json.NewDecoder(r.Body).Decode(&change); err != nil || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+		if err := json.NewDecoder(r.Body).Decode(&change); err != nil ||
+			r.Header.Get("Content-Type") != "application/merge-patch+json" {
 			c.t.Errorf("a patch: %v, %v", err, r.Header)
 		}
 		if c.during != nil {
@@ -93,7 +94,8 @@ func TestSecretOfClusterKeepsItsFirstToken(t *testing.T) {
 		t.Errorf("what is no token: %v", err)
 	}
 	c.secret.Data, c.during = nil, func() { c.secret.Metadata.Version = "3" }
-	if _, err := secret.keep(t.Context(), first); err == nil || !strings.Contains(err.Error(), "409") || strings.Contains(err.Error(), first.Reveal()) {
+	if _, err := secret.keep(t.Context(), first); err == nil || !strings.Contains(err.Error(), "409") ||
+		strings.Contains(err.Error(), first.Reveal()) {
 		t.Errorf("another run in between: %v", err)
 	}
 	if other, err := openClusterSecret(env.lookup, folder, "second"); err != nil {
@@ -106,7 +108,8 @@ func TestSecretOfClusterKeepsItsFirstToken(t *testing.T) {
 func TestASecretOfAClusterNeedsAPod(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
-	pod := environment{"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
+	pod := environment{"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+		"KUBERNETES_SERVICE_PORT": "1"}
 	wantMisuse(t, []misuse{
 		{"token create a --scope check --out-secret s", env, "in a pod of Kubernetes alone"},
 		{"token create a --scope check --out-secret s --out f", env, "leave one out"},

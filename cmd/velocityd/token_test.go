@@ -32,7 +32,8 @@ func newToken(t *testing.T, env environment, args ...string) string {
 func TestTokenIsPrintedOnceAndKeptAsDigest(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t)
-	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
+	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7",
+		"--zone", "1,7",
 		"--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
 	if _, ok := access.ParseToken(token); r.code != exitFine || !ok {
@@ -57,7 +58,8 @@ func TestTokenIsPrintedOnceAndKeptAsDigest(t *testing.T) {
 	if strings.Contains(list, token[:9]) {
 		t.Error("token list shows more than eight characters")
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256)) AND shown = LEFT(?, 8) AND created_by = ?",
+	if n := d.Count(
+		t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256)) AND shown = LEFT(?, 8) AND created_by = ?",
 		token, token, tester); n != 1 {
 		t.Errorf("%d rows have the token's digest, want 1", n)
 	}
@@ -68,7 +70,8 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	d, env := databaseOf(t)
 	path := filepath.Join(t.TempDir(), "shop.token")
 	for _, want := range []string{"shop", path + " is there already"} {
-		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine || r.stdout != "" ||
+		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine ||
+			r.stdout != "" ||
 			!strings.Contains(r.stderr, want) {
 			t.Fatalf("got exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
 		}
@@ -117,13 +120,15 @@ func TestClientCertificateIsKnownBySubjectInFile(t *testing.T) {
 	file := fileOf(t, "auth-1.pem", string(text))
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
-	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) ||
+	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil ||
+		got != access.CertificateSubject(cert) ||
 		!strings.Contains(got, "OU=a") {
 		t.Errorf("registered %q, %v", got, err)
 	}
 	writeFile(t, file, "no certificate")
 	for _, bad := range []string{file, file + ".gone"} {
-		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage ||
+		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert",
+			bad); r.code != exitUsage ||
 			!strings.Contains(r.stderr, "--client-cert") {
 			t.Errorf("%s: %+v", bad, r)
 		}
@@ -169,23 +174,28 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		code int
 		want string
 	}{
-		"none":                     {environment{}, "zone list", exitError, "prove who they are"},
-		"a variable":               {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
-		"a file":                   {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
-		"a file, by a variable":    {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
-		"the file wins":            {environment{"VELOCITY_TOKEN": other}, "zone list --token-file " + path(token), exitFine, "3600 s"},
-		"an unknown one":           {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
-		"no token":                 {environment{"VELOCITY_TOKEN": other[:30]}, "zone list", exitUsage, "VELOCITY_TOKEN does not hold a token"},
-		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage, "does not hold a token"},
-		"a huge file":              {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage, "is longer than"},
-		"no file":                  {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
+		"none":                  {environment{}, "zone list", exitError, "prove who they are"},
+		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
+		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
+		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
+		"the file wins": {environment{"VELOCITY_TOKEN": other}, "zone list --token-file " + path(token), exitFine,
+			"3600 s"},
+		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
+		"no token": {environment{"VELOCITY_TOKEN": other[:30]}, "zone list", exitUsage,
+			"VELOCITY_TOKEN does not hold a token"},
+		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage,
+			"does not hold a token"},
+		"a huge file": {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage,
+			"is longer than"},
+		"no file": {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
 		"a lacking scope": {
 			environment{"VELOCITY_TOKEN": token},
 			"bucket release 1 alice --reason x", exitError,
 			"operator lacks the scope release",
 		},
-		"a change": {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h", exitFine, "bob"},
-		"a check":  {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
+		"a change": {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h",
+			exitFine, "bob"},
+		"a check": {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
 	} {
 		c.env["VELOCITY_URL"] = url
 		r := command(c.env, nil, strings.Fields(c.args)...)

@@ -251,7 +251,8 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		case errors.Is(err, service.ErrNotFound):
 			return ask.ExplainNoZone(err)
 		case err != nil:
-			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", shell.Counted(shown.Txns(), "txn"), err)
+			return fmt.Errorf("the export ended after %s, so the output is not whole: %w", shell.Counted(shown.Txns(), "txn"),
+				err)
 		}
 		if err := out.Write(t); err != nil {
 			return err

@@ -77,15 +77,18 @@ func TestTxnsAreListedShownAndExported(t *testing.T) {
 		t.Errorf("a formula is written as %s", got)
 	}
 	for args, want := range map[string]string{
-		"list --key alice": "zone", "list --since yesterday": "--since must be", "list --limit 0": "--limit", "list --outcome won": "outcome",
+		"list --key alice": "zone", "list --since yesterday": "--since must be", "list --limit 0": "--limit",
+		"list --outcome won":         "outcome",
 		"list --since 1h --until 2h": "until", "show x": "number", "export --output table": "output",
 	} {
-		if r := command(direct, nil, append([]string{"txn"}, strings.Fields(args)...)...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+		if r := command(direct, nil, append([]string{"txn"}, strings.Fields(args)...)...); r.code != exitUsage ||
+			!strings.Contains(r.stderr, want) {
 			t.Errorf("txn %s: %+v, want %q", args, r, want)
 		}
 	}
 	for args, want := range map[string]string{"list --zone 9 --key a": "zone list", "show 99": "not found"} {
-		if r := command(direct, nil, append([]string{"txn"}, strings.Fields(args)...)...); r.code != exitError || !strings.Contains(r.stderr, want) {
+		if r := command(direct, nil, append([]string{"txn"}, strings.Fields(args)...)...); r.code != exitError ||
+			!strings.Contains(r.stderr, want) {
 			t.Errorf("txn %s: %+v, want %q", args, r, want)
 		}
 	}
@@ -109,14 +112,16 @@ func TestFollowWorksOnDatabaseAndOverHTTP(t *testing.T) {
 	for _, key := range []string{"alice", "bob", "alice", "alice"} {
 		must(t, direct, "bucket", "release", "1", key, "--reason", "test")
 	}
-	released, err := enginetest.Texts(d.SQL, "SELECT id FROM zone_event WHERE type = 'bucket.released' AND bucket_key = 'alice' ORDER BY id")
+	released, err := enginetest.Texts(
+		d.SQL, "SELECT id FROM zone_event WHERE type = 'bucket.released' AND bucket_key = 'alice' ORDER BY id")
 	if err != nil || len(released) != 3 {
 		t.Fatalf("%v, %v", released, err)
 	}
 	for name, env := range map[string]environment{"direct": direct, "over": over} {
 		followed(t, env, name, "2 4", "txn", "follow", "--zone", "1", "--key", "alice", "--after", "1")
 		want := released[1][0] + " " + released[2][0]
-		followed(t, env, name, want, "events", "follow", "--zone", "1", "--key", "alice", "--type", "bucket.*", "--after", released[0][0])
+		followed(t, env, name, want, "events", "follow", "--zone", "1", "--key", "alice", "--type", "bucket.*", "--after",
+			released[0][0])
 	}
 }
 

@@ -21,7 +21,8 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) { //nolint:funlen // a table
 		{"serve --max-conns 0", environment{"VELOCITY_DSN": dsn}, "--max-conns"},
 		{"serve", environment{"VELOCITY_DSN": dsn, "VELOCITY_MAX_CONNS": "many"}, "--max-conns"},
 		{"serve --log-format xml", environment{"VELOCITY_DSN": dsn}, "--log-format"},
-		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn}, `--log-level: must be debug, info, warn or error; it is "loud"`},
+		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn},
+			`--log-level: must be debug, info, warn or error; it is "loud"`},
 		{"dev", environment{"VELOCITY_DSN": dsn, "HOME": "/h"}, "velocityd serve"},
 		{"dev --dsn " + dsn, environment{"HOME": "/h"}, "velocityd serve"},
 		{"dev", nil, "--data"},
@@ -85,7 +86,8 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) { //nolint:funlen // a table
 		{"completion", nil, "shell"},
 		{"completion tcsh", nil, "fish"},
 		{"serve", environment{"VELOCITY_DSN": "foo"}, "--dsn (VELOCITY_DSN)"},
-		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, verify-ca, false, skip-verify or preferred"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"},
+			"tls must be true, verify-ca, false, skip-verify or preferred"},
 		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
 		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
 		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},
@@ -139,7 +141,8 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) { //nolint:funlen // a table
 	} {
 		wantMisuse(t, []misuse{{"serve " + args, needsDSN, want}})
 	}
-	wantMisuse(t, []misuse{{"serve", with(needsDSN, "OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER must be otlp or none"}})
+	wantMisuse(
+		t, []misuse{{"serve", with(needsDSN, "OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER must be otlp or none"}})
 }
 
 // misuse is a command line that is wrong, and what it is answered with.
@@ -153,7 +156,8 @@ func wantMisuse(t *testing.T, cases []misuse) {
 	t.Helper()
 	for _, c := range cases {
 		r := command(c.env, nil, strings.Fields(c.args)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "--help") || r.stdout != "" {
+		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "--help") ||
+			r.stdout != "" {
 			t.Errorf("%q with %v: got %+v, want code 2 and %q", c.args, c.env, r, c.want)
 		}
 	}
@@ -187,7 +191,8 @@ func TestEmptyValueDiffersFromNoFlag(t *testing.T) {
 		}
 	}
 	// An empty description is one.
-	if r := command(env, nil, "zone", "set", "1", "--description", ""); r.code != exitError || strings.Contains(r.stderr, "empty") {
+	if r := command(env, nil, "zone", "set", "1", "--description", ""); r.code != exitError ||
+		strings.Contains(r.stderr, "empty") {
 		t.Errorf("--description: %+v", r)
 	}
 }

@@ -43,11 +43,13 @@ func strayVariables(environ []string) (strays []string, err error) {
 		name, _, _ := strings.Cut(line, "=")
 		head, rest, _ := strings.Cut(strings.ToUpper(name), "_")
 		isOwn := strings.HasPrefix(name, variablePrefix)
-		if spelling.Nearest(head, []string{"VELOCITY"}) == "" || isOwn && (slices.Contains(known, rest) || strings.HasPrefix(rest, "TEST_")) {
+		if spelling.Nearest(head, []string{"VELOCITY"}) == "" || isOwn &&
+			(slices.Contains(known, rest) || strings.HasPrefix(rest, "TEST_")) {
 			continue
 		}
 		if meant := spelling.Nearest(rest, known); meant != "" {
-			return nil, shell.Usagef("%s is no variable of this program: did you mean %s%s? Set that one, or unset %s", name, variablePrefix,
+			return nil, shell.Usagef("%s is no variable of this program: did you mean %s%s? Set that one, or unset %s", name,
+				variablePrefix,
 				meant, name)
 		}
 		if isOwn {

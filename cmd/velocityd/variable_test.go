@@ -21,7 +21,8 @@ func TestMisspeltVariablesAreRefusedByEveryCommand(t *testing.T) {
 		"VELOCITY_INSECURENOAUTH": "did you mean VELOCITY_INSECURE_NO_AUTH?",
 	} {
 		for _, args := range []string{
-			"serve", "dev", "zone list", "token list", "check 1 alice", "proxy --upstream http://127.0.0.1:1 --login /x", "migrate status",
+			"serve", "dev", "zone list", "token list", "check 1 alice", "proxy --upstream http://127.0.0.1:1 --login /x",
+			"migrate status",
 			"gate lint none",
 		} {
 			r := command(environment{name: "1"}, nil, strings.Fields(args)...)
@@ -35,7 +36,8 @@ func TestMisspeltVariablesAreRefusedByEveryCommand(t *testing.T) {
 func TestVariablesOfOthersAreTaken(t *testing.T) {
 	t.Parallel()
 	own := []string{
-		"VELOCITY_TOKEN=x", "VELOCITY_CACHE=x", "VELOCITY_URL=x", "VELOCITY_TEST_DSN=x", "VELOCITY_TEST_ENGINES=x", "VELOCITY_LISTEN=x",
+		"VELOCITY_TOKEN=x", "VELOCITY_CACHE=x", "VELOCITY_URL=x", "VELOCITY_TEST_DSN=x", "VELOCITY_TEST_ENGINES=x",
+		"VELOCITY_LISTEN=x",
 		"VELOCITYD_PORT=tcp://10.0.0.1:8080", "VELOCITYD_SERVICE_HOST=10.0.0.1", "VELOCITYD_SERVICE_PORT_HTTP=8080",
 		"VELOCITYD_PORT_8080_TCP_PROTO=tcp", "VELODROME=x", "HOME=/", "PATH=", "_=x", "LINES=1",
 	}
@@ -43,7 +45,8 @@ func TestVariablesOfOthersAreTaken(t *testing.T) {
 		t.Errorf("got %v (%v)", strays, err)
 	}
 	others := []string{ // of the project's tools and tests, of Kubernetes for a Service velocity, and of nobody
-		"VELOCITY_CLAIMS=x", "VELOCITY_CLUSTER_DSN=x", "VELOCITY_DEBIAN=x", "VELOCITY_DOORS=x", "VELOCITY_FRONT=x", "VELOCITY_PORT=x",
+		"VELOCITY_CLAIMS=x", "VELOCITY_CLUSTER_DSN=x", "VELOCITY_DEBIAN=x", "VELOCITY_DOORS=x", "VELOCITY_FRONT=x",
+		"VELOCITY_PORT=x",
 		"VELOCITY_PORT_8080_TCP=x", "VELOCITY_SERVICE_HOST=x", "VELOCITY_TLS=x", "VELOCITY_VITESS=x", "VELOCITY_WHATEVER=x",
 	}
 	want := make([]string, len(others))
@@ -68,11 +71,11 @@ func TestServeWarnsOfVariablesWithoutEffect(t *testing.T) {
 func TestEmptyEntriesOfListsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"token create x --scope check,", "token create x --scope ,check", "token create x --scope check,,report", "token create x --scope ,",
-		"token create x --scope check --zone 1,", "token create x --scope check --zone=1,,2",
+		"token create x --scope check,", "token create x --scope ,check", "token create x --scope check,,report",
+		"token create x --scope ,", "token create x --scope check --zone 1,", "token create x --scope check --zone=1,,2",
 		"webhook add https://hooks.example --events bucket.locked,", "webhook add https://hooks.example --zone ,1",
-		"serve --allowed-hosts a,,b", "serve --trusted-proxies 10.0.0.1,", "serve --webhook-hosts ,a", "serve --address-db x.mmdb,",
-		"changes --subject zone,", "changes --action ,insert", "subject export x --zone 1,",
+		"serve --allowed-hosts a,,b", "serve --trusted-proxies 10.0.0.1,", "serve --webhook-hosts ,a",
+		"serve --address-db x.mmdb,", "changes --subject zone,", "changes --action ,insert", "subject export x --zone 1,",
 		"proxy --upstream http://127.0.0.1:1 --login /x,", "txn list --zone 1,", "events list --type zone.*,",
 		"backtest --zone 1 --rate 1,", "backtest --zone 1 --window ,1m",
 	} {

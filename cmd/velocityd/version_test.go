@@ -13,7 +13,8 @@ func TestTheChangelogBeginsWithTheVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heading := regexp.MustCompile(`(?m)^## (?:Unreleased: (\d+\.\d+\.\d+)|(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\))$`).FindSubmatch(text)
+	heading := regexp.MustCompile(
+		`(?m)^## (?:Unreleased: (\d+\.\d+\.\d+)|(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\))$`).FindSubmatch(text)
 	if heading == nil {
 		t.Fatal("CHANGELOG.md has no heading such as '## Unreleased: 0.1.0' or '## 0.1.0 (2026-12-24)'")
 	}

@@ -105,8 +105,10 @@ func printWebhooks(to io.Writer, list []webhook.Webhook) {
 		if len(one.Zones) > 0 {
 			zones = strings.Trim(fmt.Sprint(one.Zones), "[]")
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones, one.State.Waiting, one.State.Dead,
-			one.State.Lag.Round(time.Second), shell.InstantOr("-", one.State.SucceededAt.Time), shell.Printable(one.State.Error), shell.Printable(one.Description))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", one.ID, shell.Printable(one.URL), types, zones,
+			one.State.Waiting, one.State.Dead,
+			one.State.Lag.Round(time.Second), shell.InstantOr("-", one.State.SucceededAt.Time), shell.Printable(one.State.Error),
+			shell.Printable(one.Description))
 	}
 	_ = w.Flush()
 }
@@ -139,7 +141,8 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 	fmt.Fprintln(w, "event\ttype\tzone\tkey\ttries\tnext try\terror")
 	for _, d := range list {
 		next := shell.InstantOr("dead", d.NextAt.Time)
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, shell.Printable(d.Bucket.Key), d.Tries, next, shell.Printable(d.Error))
+		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%d\t%s\t%s\n", d.EventID, d.Type, d.Bucket.ZoneID, shell.Printable(d.Bucket.Key),
+			d.Tries, next, shell.Printable(d.Error))
 	}
 	return w.Flush()
 }

@@ -45,7 +45,8 @@ func (r *hookTaker) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		Type string
 		Key  string `json:"bucket_key"`
 	}
-	if err != nil || unread != nil || verifier.Verify(body, request.Header) != nil || json.Unmarshal(body, &e) != nil || r.refuses {
+	if err != nil || unread != nil || verifier.Verify(body, request.Header) != nil || json.Unmarshal(body, &e) != nil ||
+		r.refuses {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -71,7 +72,8 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	zone := service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Second}
 	d := enginetest.First(t).Database(t, zone)
 	owner, to := environment{"VELOCITY_DSN": d.DSN}, newHookTaker(t)
-	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on", "VELOCITY_WEBHOOK_HOSTS": "127.0.0.1"}
+	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on",
+		"VELOCITY_WEBHOOK_HOSTS": "127.0.0.1"}
 	instance, _ := start(t, env, "serve"), start(t, env, "serve")
 	added := command(owner, nil, "webhook", "add", to.url, "--events", "bucket.*", "--zone", "1")
 	if added.code != exitFine || !strings.HasPrefix(added.stdout, "whsec_") {
@@ -92,7 +94,8 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 		enginetest.Eventually(t, line, func() bool { return to.has(line) })
 	}
 	got := must(t, over, "events", "list", "--zone", "1", "--key", "alice", "--order", "asc")
-	if lines := strings.Split(strings.TrimSpace(got), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"cause":"time"`) {
+	if lines := strings.Split(strings.TrimSpace(got), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[1], `"cause":"time"`) {
 		t.Errorf("the events are\n%s", got)
 	}
 	if got := must(t, owner, "webhook", "list"); strings.Contains(got, "whsec") || !strings.Contains(got, to.url) {
@@ -117,9 +120,11 @@ func TestAWebhookThatIsNeverCalledIsRefused(t *testing.T) {
 		{"on", "127.0.0.1,::1,::ffff:127.0.0.1,localhost,10.0.0.1,hooks.example.com", http.StatusCreated},
 		{"off", "", http.StatusCreated}, // others call it
 	} {
-		i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_RETENTION": c.retention, "VELOCITY_WEBHOOK_HOSTS": c.hosts}, "serve")
+		i := start(
+			t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_RETENTION": c.retention, "VELOCITY_WEBHOOK_HOSTS": c.hosts}, "serve")
 		for _, to := range []string{
-			"https://127.0.0.1/", "https://[::1]:8443/", "https://[::ffff:127.0.0.1]/", "https://localhost/x", "https://10.0.0.1/",
+			"https://127.0.0.1/", "https://[::1]:8443/", "https://[::ffff:127.0.0.1]/", "https://localhost/x",
+			"https://10.0.0.1/",
 			"http://hooks.example.com/",
 		} {
 			r := mustAsk(t, i.url+"/v1/webhooks", `{"url":"`+to+`"}`, c.status)

@@ -16,7 +16,8 @@ func TestInstancesAgreeOnAttemptsOfMailServer(t *testing.T) {
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures}
 	d, env := databaseOf(t, zone, service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures})
 	first, second := start(t, env, "serve", "--admin-listen", "127.0.0.1:0"), start(t, env, "serve")
-	const path, tuple = "/wforce/1/2/?command=", `"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
+	const path, tuple = "/wforce/1/2/?command=",
+		`"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
 	allowed := func(i *instanceUnderTest) bool {
 		t.Helper()
 		return mustAsk(t, i.url+path+"allow", "{"+tuple, http.StatusOK).body == `{"status":0,"msg":"","r_attrs":{}}`+"\n"
@@ -49,7 +50,8 @@ func TestReportGoesOnAfterMailServerLeaves(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
 	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-	const path, tuple = "/wforce/1/0/?command=", `"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
+	const path, tuple = "/wforce/1/0/?command=",
+		`"login":"alice","remote":"203.0.113.9","session_id":"bm","pwhash":"041c"}`
 	mustAsk(t, i.url+path+"allow", "{"+tuple, http.StatusOK)
 	conn, err := d.SQL.Conn(t.Context())
 	if err != nil {

@@ -107,7 +107,8 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 // explainStale adds to ErrPrecondition what to do about a concurrent edit.
 func explainStale(err error) error {
 	if errors.Is(err, service.ErrPrecondition) {
-		return fmt.Errorf("%w: another program is changing this zone; this command has not changed it, look at the zone and try again", err)
+		return fmt.Errorf(
+			"%w: another program is changing this zone; this command has not changed it, look at the zone and try again", err)
 	}
 	return err
 }
@@ -116,7 +117,8 @@ func printZones(w io.Writer, zones []service.Zone) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\trate\twindow\tdescription\tsettings")
 	for _, z := range zones {
-		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window), shell.Printable(z.Description),
+		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window),
+			shell.Printable(z.Description),
 			cmp.Or(strings.Join(differences(z), " "), "defaults"))
 	}
 	_ = table.Flush() // run tells of it

@@ -102,13 +102,16 @@ func changesOf(there, wanted []service.Zone) ([]zoneChange, error) {
 		case change.isNone():
 			continue
 		case change.now.ID != 0 && zone.Revision != 0 && zone.Revision != change.now.Revision:
-			stale = append(stale, fmt.Sprintf("zone %d has revision %d, and the file is about %d", zone.ID, change.now.Revision, zone.Revision))
+			stale = append(stale,
+				fmt.Sprintf("zone %d has revision %d, and the file is about %d", zone.ID, change.now.Revision, zone.Revision))
 		}
 		changes = append(changes, change)
 	}
 	if len(stale) > 0 {
-		return nil, fmt.Errorf("%w: %s: somebody has changed it since the file was made; leave revision out of the file to overwrite that",
-			service.ErrPrecondition, strings.Join(stale, "; "))
+		return nil,
+			fmt.Errorf(
+				"%w: %s: somebody has changed it since the file was made; leave revision out of the file to overwrite that",
+				service.ErrPrecondition, strings.Join(stale, "; "))
 	}
 	return changes, nil
 }

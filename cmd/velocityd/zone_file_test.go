@@ -18,10 +18,13 @@ import (
 func everySetting() service.Zone {
 	return service.Zone{
 		ID: 1, Description: `"login": per user # 1`, Rate: 5, Window: time.Minute,
-		Calendar: service.Calendar{Period: service.PeriodMinute, Offset: 60, Anchor: 31}, Mode: service.ModeOff, Counts: service.CountsFailures,
-		ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour,
-		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-		OnFailure: service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,
+		Calendar: service.Calendar{Period: service.PeriodMinute, Offset: 60, Anchor: 31}, Mode: service.ModeOff,
+		Counts:     service.CountsFailures,
+		ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
+		Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour,
+		LockoutDecay: 3 * time.Hour,
+		Keys:         service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
+		OnFailure:    service.OnFailureBlock, RecordBlocked: 10, KeepDays: 800, Totals: true,
 	}
 }
 
@@ -29,7 +32,8 @@ func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	before := must(t, env, "zone", "show")
-	for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
+	for _, format := range []string{before, must(t, env, "zone", "show", "--json"),
+		must(t, env, "zone", "list", "--json")} {
 		if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
 			t.Errorf("zone show differs from the zones: %s\nshown: %s", got, format)
 		}
@@ -70,7 +74,8 @@ func (r onRead) Read(p []byte) (int, error) {
 
 func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	t.Parallel()
-	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
+	d, env := databaseOf(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute},
+		service.Zone{ID: 2, Rate: 5, Window: time.Minute})
 	const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
 	for _, sql := range []string{
 		"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
@@ -130,7 +135,8 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if zones, err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
+	if zones,
+		err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
 		zones[0].Mode != service.ModeOff {
 		t.Errorf("JSON with tabs: %v, %v", zones, err)
 	}
@@ -159,7 +165,8 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	var text strings.Builder
 	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
 	must(t, env, "zone", "apply", "--yes", fileOf(t, "zones.yaml", text.String()))
-	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a",
+	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60",
+		"--reason", "a",
 		"--expires", "2030-01-01")
 	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
 	must(t, env, "override", "set", "1", "192.0.2.0/24", "--action", "allow", "--reason", "over soon", "--expires", "1h")
@@ -168,8 +175,8 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	for _, id := range []string{"1", "2"} {
 		must(t, env, "zone", "delete", "--yes", id)
 	}
-	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE "+
-		"action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 "+
+		"00:00:00.000000') WHERE action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
 	list := must(t, env, "zone", "restore")
 	if !strings.Contains(list, "3 overrides of zone 1 deleted") || !strings.Contains(list, "zone 2 deleted") ||
 		!strings.Contains(list, tester) {
@@ -233,7 +240,8 @@ func TestAQuestionEndsWithTheProgram(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	silent, _ := io.Pipe()
 	p := &shell.Process{Stdin: silent, Stderr: cancelWhenWritten{cancel}}
-	if err := (shell.YesFlag{}).Confirm(ctx, p, "Go on?"); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+	if err := (shell.YesFlag{}).Confirm(ctx, p, "Go on?"); err == nil ||
+		!strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("got %v", err)
 	}
 }

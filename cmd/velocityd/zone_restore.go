@@ -78,7 +78,9 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // plan returns what the zone is to become, and the overrides that are to come back.
-func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneChange, overrides []service.Override, err error) {
+func (c *zoneRestoreCmd) plan(
+	ctx context.Context, store *db.Store,
+) (zone zoneChange, overrides []service.Override, err error) {
 	id, edits, err := store.Records.EditsSince(ctx, c.Change)
 	if errors.Is(err, service.ErrNotFound) {
 		err = fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
@@ -101,8 +103,9 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.
 	before, madeBy := undo.Zone(edits)
 	switch {
 	case madeBy != 0:
-		return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
-			service.ErrConflict, id, madeBy, id)
+		return zoneChange{},
+			fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
+				service.ErrConflict, id, madeBy, id)
 	case before != nil:
 		return zoneChange{now: now, wanted: *before}, nil
 	}
@@ -110,7 +113,9 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.
 }
 
 // deletedOverrides returns the overrides of a zone that come back.
-func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []service.Edit) ([]service.Override, error) {
+func deletedOverrides(
+	ctx context.Context, store *db.Store, zone int64, edits []service.Edit,
+) ([]service.Override, error) {
 	now, err := store.Records.Now(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +128,9 @@ func deletedOverrides(ctx context.Context, store *db.Store, zone int64, edits []
 }
 
 // restore writes the zone and adds the overrides, which get new ids.
-func restore(ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override) error {
+func restore(
+	ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override,
+) error {
 	if !zone.isNone() {
 		if err := putZones(ctx, p, server.Hiding(store, nil), []zoneChange{zone}); err != nil {
 			return err
@@ -131,7 +138,8 @@ func restore(ctx context.Context, p *shell.Process, store *db.Store, zone zoneCh
 	}
 	for i, o := range overrides {
 		if _, err := store.Records.AddOverride(ctx, o, p.Principal); err != nil {
-			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, shell.Counted(len(overrides), "override"), o.ID, err)
+			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, shell.Counted(len(overrides), "override"),
+				o.ID, err)
 		}
 	}
 	if len(overrides) > 0 {
@@ -155,7 +163,8 @@ func printChanges(w io.Writer, groups []service.ChangeGroup) {
 		} else if g.Number > 1 {
 			what += fmt.Sprintf(", %d times,", g.Number)
 		}
-		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\n", g.ID, shell.InstantOr("", g.At), what, verbs[g.Action], shell.Printable(g.By), shell.Printable(g.Principal))
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\n", g.ID, shell.InstantOr("", g.At), what, verbs[g.Action],
+			shell.Printable(g.By), shell.Printable(g.Principal))
 	}
 	_ = table.Flush() // run tells of it
 }

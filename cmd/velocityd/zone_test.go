@@ -43,8 +43,10 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 		}
 	}
 	for args, field := range map[string]string{
-		"--mode quiet": "mode", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl", "--lockout-factor 1.001": "lockout_factor",
-		"--lockout-factor 0": "--lockout-factor", "--lockout-max 18446744074": "--lockout-max", "--key-kind=": "--key-kind", "--ipv4-prefix 33": "ipv4_prefix",
+		"--mode quiet": "mode", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl",
+		"--lockout-factor 1.001": "lockout_factor",
+		"--lockout-factor 0":     "--lockout-factor", "--lockout-max 18446744074": "--lockout-max",
+		"--key-kind=": "--key-kind", "--ipv4-prefix 33": "ipv4_prefix",
 		"": "nothing to set",
 	} {
 		r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
@@ -71,7 +73,8 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 					return
 				}
 				// Twice in a row somebody was faster, or held the zone for long, which is said.
-				if r.code != exitError || !strings.Contains(r.stderr, "another program is changing") && !strings.Contains(r.stderr, "busy") {
+				if r.code != exitError || !strings.Contains(r.stderr, "another program is changing") &&
+					!strings.Contains(r.stderr, "busy") {
 					t.Errorf("%s: %+v", edit, r)
 					return
 				}
@@ -87,7 +90,8 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 	if got := d.Count(t, "SELECT revision FROM zone_master WHERE id = 7"); got != 1+len(edits) {
 		t.Errorf("revision %d after %d edits", got, len(edits))
 	}
-	if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = 7 AND principal = ?", tester); got != 1+len(edits) {
+	if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = 7 AND principal = ?", tester); got != 1+
+		len(edits) {
 		t.Errorf("%d changes are told of %s", got, tester)
 	}
 }

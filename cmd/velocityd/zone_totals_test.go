@@ -13,7 +13,8 @@ import (
 func TestKeyTotalsAreThoseOfOldestPseudonym(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t, service.Zone{
-		ID: 1, Rate: 3, Window: time.Hour, Totals: true, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
+		ID: 1, Rate: 3, Window: time.Hour, Totals: true,
+		Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
 	}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder, "VELOCITY_RETENTION": "on"}
@@ -27,7 +28,8 @@ func TestKeyTotalsAreThoseOfOldestPseudonym(t *testing.T) {
 	})
 	got := strings.Join(strings.Fields(must(t, env, "bucket", "totals", "1", " ALICE ", "--by", "month")), " ")
 	for _, want := range []string{
-		"zone id 1 bucket key alice by month ", "all attempts allowed blocked would block successes failures 2 2 0 0 0 1", "last at 2", "rolled up to ",
+		"zone id 1 bucket key alice by month ", "all attempts allowed blocked would block successes failures 2 2 0 0 0 1",
+		"last at 2", "rolled up to ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)

@@ -17,10 +17,12 @@ func TestDayComparesWithSameHoursOfAvailableDays(t *testing.T) {
 	until := time.Date(2026, 8, 24, 9, 0, 0, 0, time.UTC)
 	hour := func(before int) time.Time { return until.Add(-time.Duration(before) * time.Hour) }
 	d := NewComparison(until, []service.SpanTotals{
-		attemptsAt(hour(24*2+1), 10, 2), attemptsAt(hour(24+1), 20, 0), attemptsAt(hour(1), 40, 4), attemptsAt(hour(24), 7, 0),
+		attemptsAt(hour(24*2+1), 10, 2), attemptsAt(hour(24+1), 20, 0), attemptsAt(hour(1), 40, 4),
+		attemptsAt(hour(24), 7, 0),
 	})
 	last := d.Hours[23]
-	if len(d.Hours) != 24 || d.Days != 2 || last.Totals.Allowed != 40 || last.Usual.Allowed != 15 || last.Usual.Blocked != 1 ||
+	if len(d.Hours) != 24 || d.Days != 2 || last.Totals.Allowed != 40 || last.Usual.Allowed != 15 ||
+		last.Usual.Blocked != 1 ||
 		last.Least != 12 || last.Highest != 20 {
 		t.Errorf("the last hour of %d days is %+v", d.Days, last)
 	}

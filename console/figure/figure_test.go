@@ -25,7 +25,8 @@ func TestTimelineIsBoundedAndStaysInPicture(t *testing.T) {
 	var zones []Zone
 	for range mostLanes + 3 {
 		zones = append(zones, Zone{
-			Name: "login", Txns: attempts(now, 1000, 7*time.Second), HasMore: true, Locks: []Span{{From: now.Add(-900 * time.Hour), To: now.Add(900 * time.Hour)}},
+			Name: "login", Txns: attempts(now, 1000, 7*time.Second), HasMore: true,
+			Locks: []Span{{From: now.Add(-900 * time.Hour), To: now.Add(900 * time.Hour)}},
 		})
 	}
 	for _, length := range Spans() {
@@ -69,7 +70,8 @@ func TestAWindowIsToScale(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	x := explain.Explanation{
-		Zone: &service.Zone{ID: 1}, Since: service.At(at.Add(-time.Minute)), Txn: service.Txn{CreatedAt: service.At(at), Blocked: true},
+		Zone: &service.Zone{ID: 1}, Since: service.At(at.Add(-time.Minute)),
+		Txn: service.Txn{CreatedAt: service.At(at), Blocked: true},
 		Counted: []service.Txn{{
 			CreatedAt:   service.At(at.Add(-30 * time.Second)),
 			UncountedAt: service.At(at.Add(time.Second)),
@@ -77,7 +79,8 @@ func TestAWindowIsToScale(t *testing.T) {
 	}
 	w := NewWindow(x)
 	middle := w.Begin + w.Span()/2
-	if len(w.Bars) != 1 || w.Bars[0].X < middle-binWidth || w.Bars[0].X > middle+binWidth || w.Bars[0].Class != "back" || w.Returned != 1 {
+	if len(w.Bars) != 1 || w.Bars[0].X < middle-binWidth || w.Bars[0].X > middle+binWidth || w.Bars[0].Class != "back" ||
+		w.Returned != 1 {
 		t.Errorf("%+v, want a bar at %d", w, middle)
 	}
 	if next := w.End + w.Span()/2; w.Opens < next-1 || w.Opens > next+1 || w.Hit.Class != "hit" {

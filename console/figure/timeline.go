@@ -116,7 +116,8 @@ type scale struct {
 
 // x returns the place of an instant, inside the picture.
 func (s scale) x(at time.Time) int {
-	return max(0, min(figureWidth, int(int64(figureWidth)*int64(at.Sub(s.from)/time.Microsecond)/int64(s.length/time.Microsecond))))
+	return max(
+		0, min(figureWidth, int(int64(figureWidth)*int64(at.Sub(s.from)/time.Microsecond)/int64(s.length/time.Microsecond))))
 }
 
 // column counts the attempts in the time of one bar.
@@ -160,7 +161,8 @@ func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
 	for x, c := range columns {
 		from := s.from.Add(time.Duration(x) * t.Bin)
 		l.Bars = append(l.Bars, t.stack(x*binWidth, l.Axis, c, from)...)
-		l.Successes, l.Failed, l.Open, l.Blocked = l.Successes+c.successes, l.Failed+c.failures, l.Open+c.open, l.Blocked+c.blocked
+		l.Successes, l.Failed, l.Open, l.Blocked = l.Successes+c.successes, l.Failed+c.failures, l.Open+c.open,
+			l.Blocked+c.blocked
 	}
 	l.Allowed = l.Successes + l.Failed + l.Open
 	return l

@@ -53,7 +53,8 @@ type Group struct {
 // Groups returns all settings of a zone in their order, in groups that begin with settings of these names.
 func (v Values) Groups() (list []Group) {
 	begins := map[string]string{
-		"description": "Limit", "counts": "What takes a place", "lockout": "Lockout", "key_kind": "Keys", "on_failure": "Failure and records",
+		"description": "Limit", "counts": "What takes a place", "lockout": "Lockout", "key_kind": "Keys",
+		"on_failure": "Failure and records",
 	}
 	for _, s := range service.Settings {
 		if name, begins := begins[s.Name]; begins {

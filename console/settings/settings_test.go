@@ -12,9 +12,11 @@ func TestFormGivesBackItsSettings(t *testing.T) {
 	for _, zone := range []service.Zone{
 		{ID: 1, Rate: 5, Window: service.Seconds(60)},
 		{
-			ID: 1, Description: `a "zone"`, Rate: 0, Calendar: service.Calendar{Period: service.PeriodMonth, Offset: -90, Anchor: 31}, Mode: service.ModeShadow,
-			Counts: service.CountsFailures, ReserveTTL: service.Seconds(30), ResetOnSuccess: true, Concurrent: 3, RepeatSecret: service.RepeatFree,
-			Lockout: service.Seconds(60), LockoutFactor: 1.25, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24},
+			ID: 1, Description: `a "zone"`, Rate: 0,
+			Calendar: service.Calendar{Period: service.PeriodMonth, Offset: -90, Anchor: 31}, Mode: service.ModeShadow,
+			Counts: service.CountsFailures, ReserveTTL: service.Seconds(30), ResetOnSuccess: true, Concurrent: 3,
+			RepeatSecret: service.RepeatFree,
+			Lockout:      service.Seconds(60), LockoutFactor: 1.25, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24},
 			Totals: true, KeepDays: 9, RecordBlocked: 5,
 		},
 	} {
@@ -43,7 +45,8 @@ func FuzzSettingsOf(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := Read(ChangedValues(service.Zone{ID: 1}, settings), service.Zone{ID: 1}); err != nil || again != settings {
+		if again, err := Read(ChangedValues(service.Zone{ID: 1}, settings), service.Zone{ID: 1}); err != nil ||
+			again != settings {
 			t.Errorf("%+v became %+v, %v", settings, again, err)
 		}
 	})

@@ -108,7 +108,8 @@ func Escaped(json string) string {
 
 // isBlank reports whether a character counts as printable and shows nothing.
 func isBlank(r rune) bool {
-	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) || r == '\u2800'
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) ||
+		r == '\u2800'
 }
 
 // moment is a time.Time or a service.Instant.

@@ -28,11 +28,13 @@ func FuzzVisible(f *testing.F) {
 	f.Add("<script>\u202e")
 	f.Fuzz(func(t *testing.T, text string) {
 		shown := string(Visible(text))
-		if strings.ContainsFunc(shown, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) || unicode.IsControl(r) }) {
+		if strings.ContainsFunc(
+			shown, func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) || unicode.IsControl(r) }) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
 		inner := strings.TrimSuffix(strings.TrimPrefix(shown, `<bdi class="key">`), "</bdi>")
-		inner = strings.ReplaceAll(strings.ReplaceAll(inner, `<span class="hidden" title="a character that is not seen">`, ""), "</span>", "")
+		inner = strings.ReplaceAll(
+			strings.ReplaceAll(inner, `<span class="hidden" title="a character that is not seen">`, ""), "</span>", "")
 		if strings.ContainsAny(inner, "<>\"'") {
 			t.Errorf("%q has markup: %s", text, inner)
 		}
@@ -46,7 +48,8 @@ func TestNumbersAndLengthsReadEasily(t *testing.T) {
 			t.Errorf("%d is %q", n, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{time.Minute: "1 min", 90 * time.Second: "90 s", time.Hour: "1 h", 48 * time.Hour: "2 d", 1500 * time.Millisecond: "1.5 s"} {
+	for d, want := range map[time.Duration]string{time.Minute: "1 min", 90 * time.Second: "90 s", time.Hour: "1 h",
+		48 * time.Hour: "2 d", 1500 * time.Millisecond: "1.5 s"} {
 		if got := Length(d); got != want {
 			t.Errorf("%s is %q", d, got)
 		}

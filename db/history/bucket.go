@@ -35,7 +35,9 @@ func (g bucketGround) part(from, width uint64) (to uint64) {
 	return to - to%day
 }
 
-func (g bucketGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
+func (g bucketGround) read(
+	ctx context.Context, low, high uint64, most int,
+) (txns []service.Txn, rest uint64, isCut bool, err error) {
 	for _, key := range g.keys {
 		rows, err := g.readKey(ctx, key, low, high, most+1)
 		if err != nil {
@@ -68,6 +70,7 @@ func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64,
 	}
 	rows, err := g.reader.rows(ctx, p.SQL(newest).Int(int64(most)))
 	// vtgate may merge the two in another way than the engine.
-	slices.SortFunc(rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt.Time), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(
+		rows, func(x, y Row) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt.Time), cmp.Compare(x.ID, y.ID)) })
 	return rows, err
 }

@@ -83,7 +83,8 @@ func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, 
 			for _, t := range found {
 				of[t.check()] = append(of[t.check()], t)
 			}
-			maps.DeleteFunc(lacking, func(key checkKey, _ uint64) bool { return len(of[key]) > 0 && len(of[key]) >= of[key][0].Buckets })
+			maps.DeleteFunc(
+				lacking, func(key checkKey, _ uint64) bool { return len(of[key]) > 0 && len(of[key]) >= of[key][0].Buckets })
 		}
 	}
 	return of, nil

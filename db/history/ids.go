@@ -49,7 +49,9 @@ func (g idGround) statement(low, high uint64, within times, most int) *session.P
 	return p.SQL(" ORDER BY id LIMIT ").Int(int64(most))
 }
 
-func (g idGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
+func (g idGround) read(
+	ctx context.Context, low, high uint64, most int,
+) (txns []service.Txn, rest uint64, isCut bool, err error) {
 	rows, err := g.reader.rows(ctx, g.statement(low, high, g.reader.timesOf(ctx, low, high).and(g.within), most+1))
 	if err != nil {
 		return nil, 0, false, fmt.Errorf("read txns %d to %d: %w", low, high, session.LookupError(err))

@@ -68,7 +68,9 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 }
 
 // over returns the txns of a query's ground behind its cursor.
-func (r *Reader) over(ctx context.Context, q service.HistoryQuery, end time.Time) (iter.Seq2[service.Txn, error], error) {
+func (r *Reader) over(
+	ctx context.Context, q service.HistoryQuery, end time.Time,
+) (iter.Seq2[service.Txn, error], error) {
 	if q.AttemptID != "" {
 		if txns, isRemembered, err := r.ofAttempt(ctx, q); err != nil || isRemembered {
 			return txns, err
@@ -118,8 +120,11 @@ func (r *Reader) ofAttempt(ctx context.Context, q service.HistoryQuery) (iter.Se
 }
 
 // overBucket walks over one bucket.
-func (r *Reader) overBucket(ctx context.Context, q service.HistoryQuery, end time.Time) (iter.Seq2[service.Txn, error], error) {
-	w := walk{low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst, most: firstRows(q)}
+func (r *Reader) overBucket(
+	ctx context.Context, q service.HistoryQuery, end time.Time,
+) (iter.Seq2[service.Txn, error], error) {
+	w := walk{low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst,
+		most: firstRows(q)}
 	w.over = bucketGround{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
 	if !q.Until.IsZero() {
 		w.high = microseconds(q.Until) - 1

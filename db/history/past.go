@@ -43,10 +43,13 @@ type Span struct {
 // Newest returns the newest txns of a span, at most the given number, and the instant of the one behind them, or the
 // zero time if there is none. Of txns with later instants than a txn it returns those with lower ids alone: a clock was
 // set back after them.
-func (r *Reader) Newest(ctx context.Context, of Span, upTo service.Txn, most int) (txns []service.Txn, cut time.Time, err error) {
+func (r *Reader) Newest(
+	ctx context.Context, of Span, upTo service.Txn, most int,
+) (txns []service.Txn, cut time.Time, err error) {
 	p := new(session.Packet)
 	p.SQL("SELECT " + Columns + " FROM zone_txn FORCE INDEX (zone_txn_window)").WhereBucket(of.Bucket).
-		SQL(" AND counted = ").Bool(of.IsCounted).SQL(" AND created_at BETWEEN ").Instant(of.Since).SQL(" AND ").Instant(of.Until).
+		SQL(" AND counted = ").Bool(of.IsCounted).SQL(" AND created_at BETWEEN ").Instant(of.Since).SQL(" AND ").Instant(
+		of.Until).
 		SQL(" AND (created_at <= ").Instant(upTo.CreatedAt.Time).SQL(" OR id < ").Uint(upTo.ID)
 	rows, err := r.rows(ctx, p.SQL(") ORDER BY created_at DESC, id DESC LIMIT ").Int(int64(most+1)))
 	if err != nil {
@@ -66,7 +69,8 @@ func (r *Reader) Lockout(ctx context.Context, bucket service.Bucket) (lockout se
 		return err
 	})
 	if err != nil {
-		return service.Lockout{}, fmt.Errorf("read the lockout of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
+		return service.Lockout{},
+			fmt.Errorf("read the lockout of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
 	}
 	return lockout, nil
 }

@@ -18,7 +18,8 @@ func (r *Reader) Replay(ctx context.Context, since, until time.Time, take func(s
 		return err
 	}
 	over := idGround{reader: r, within: times{since, until}, isUp: true}
-	for txn, err := range (walk{over: over, low: low, high: high, isUp: true, width: replayRows, most: replayRows}).txns(ctx) {
+	for txn, err := range (walk{over: over, low: low, high: high, isUp: true, width: replayRows, most: replayRows}).txns(
+		ctx) {
 		if err != nil {
 			return err
 		}

@@ -21,8 +21,8 @@ type Row struct {
 }
 
 // Columns are those of a Row, which RowOf reads.
-const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
-	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at, " +
+const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, " +
+	"override_id, 1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at, uncounted_at, " +
 	"COALESCE(check_id, 0) AS check_id, COALESCE(check_buckets, 0) AS check_buckets"
 
 // NumColumns is how many they are.
@@ -42,8 +42,9 @@ func RowOf(row []driver.Value) (r Row, err error) {
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
 		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
 		Outcome: service.Outcome(session.Text(row[7])), AttemptID: session.Text(row[8]),
-		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
-		CheckID: uint64(session.AsInt(row[14])),
+		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])),
+		Attempts: int(session.AsInt(row[11])),
+		CheckID:  uint64(session.AsInt(row[14])),
 	}
 	r.Buckets = int(session.AsInt(row[15]))
 	for place, instant := range map[int]*time.Time{1: &r.CreatedAt.Time, 12: &r.LastAt.Time, 13: &r.UncountedAt.Time} {

@@ -13,7 +13,9 @@ var _ service.ZoneReportStore = (*Reader)(nil)
 
 // ZoneReport implements service.ZoneReportStore. It walks the primary key in parts of some thousand ids, from the
 // newest of the query's time on, and holds one part at a time.
-func (r *Reader) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (r *Reader) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	reporter, err := service.NewZoneReporter(zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err

@@ -26,8 +26,9 @@ PARTITION later VALUES LESS THAN (MAXVALUE))`)
 			at := begin.Add(time.Duration(n) * 24 * time.Hour / 1000).Format(session.InstantFormat)
 			values = append(values, fmt.Sprintf("(%d, '%s', 1, 'k%d', 0, 0, 1)", n+1, at, n))
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
-			strings.Join(values, ", "))
+		enginetest.Exec(
+			t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+				strings.Join(values, ", "))
 		conn, err := d.SQL.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,8 @@ PARTITION later VALUES LESS THAN (MAXVALUE))`)
 		}
 		within := times{begin.AddDate(0, 0, 1), begin.AddDate(0, 0, 2)}
 		before, keys, all := read("Handler_read_next"), read("Handler_read_key"), read("Handler_read_rnd_next")
-		rows, err := conn.QueryContext(t.Context(), string(idGround{zones: []int64{1}}.statement(1501, 1600, within, reportRows+1).Text))
+		rows, err := conn.QueryContext(
+			t.Context(), string(idGround{zones: []int64{1}}.statement(1501, 1600, within, reportRows+1).Text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +57,8 @@ PARTITION later VALUES LESS THAN (MAXVALUE))`)
 		}
 		_ = rows.Close()
 		// SHOW itself reads some rows of a temporary table. The end of the time touches a second partition.
-		next, looked, scanned := read("Handler_read_next")-before, read("Handler_read_key")-keys, read("Handler_read_rnd_next")-all
+		next, looked, scanned := read("Handler_read_next")-before, read("Handler_read_key")-keys,
+			read("Handler_read_rnd_next")-all
 		if next < 99 || next > 110 || looked > 10 || scanned > 3000 {
 			t.Errorf("for 100 txns the engine went on %d times, after %d look-ups, and scanned %d rows", next, looked, scanned)
 		}

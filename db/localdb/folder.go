@@ -76,7 +76,8 @@ func (f *folder) refuseForeign() error {
 		return fmt.Errorf("read data folder: %w", err)
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("data folder %s holds other files (such as %s): name an empty or new one", f.path, entries[0].Name())
+		return fmt.Errorf("data folder %s holds other files (such as %s): name an empty or new one", f.path,
+			entries[0].Name())
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ func TestFolderOfAnotherEngineIsRefused(t *testing.T) {
 			t.Parallel()
 			dir := newFolder(t)
 			madeFolder(t, dir, c.folder)
-			b := localdb.Binary{Engine: localdb.Engine(c.binary), Version: c.version, Path: script(t, "server", "echo was run; exit 1")}
+			b := localdb.Binary{Engine: localdb.Engine(c.binary), Version: c.version,
+				Path: script(t, "server", "echo was run; exit 1")}
 			_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: b})
 			if c.refused {
 				wantErr(t, err, localdb.ErrWrongEngine, dir, c.folder)
@@ -47,7 +48,8 @@ func TestFolderWithForeignFilesIsRefusedUntouched(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: localdb.Binary{Engine: localdb.MySQL, Path: "/bin/false"}})
+	_, err := localdb.Start(
+		t.Context(), localdb.Options{Dir: dir, Binary: localdb.Binary{Engine: localdb.MySQL, Path: "/bin/false"}})
 	wantErr(t, err, nil, dir, "letter.txt")
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o755 {

@@ -108,7 +108,8 @@ func systemTables(ctx context.Context, b Binary) (string, error) {
 	}
 	text := bootstrapBegin
 	for _, name := range []string{
-		prefix + "system_tables.sql", prefix + "performance_tables.sql", prefix + "system_tables_data.sql", "fill_help_tables.sql",
+		prefix + "system_tables.sql", prefix + "performance_tables.sql", prefix + "system_tables_data.sql",
+		"fill_help_tables.sql",
 	} {
 		script, err := os.ReadFile(filepath.Join(share, name))
 		if err != nil {

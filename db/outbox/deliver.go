@@ -154,7 +154,8 @@ func (r *round) read(ctx context.Context, on *sqlx.Conn) error {
 		return err
 	}
 	query := event.Query{
-		Types: r.Webhook.Types, Zones: r.Webhook.Zones, Order: service.OldestFirst, Cursor: r.position, Limit: webhook.MostWaiting,
+		Types: r.Webhook.Types, Zones: r.Webhook.Zones, Order: service.OldestFirst, Cursor: r.position,
+		Limit: webhook.MostWaiting,
 	}
 	statement, args, err := statementOf(query)
 	if err != nil {
@@ -232,7 +233,8 @@ func (r *round) recordOne(ctx context.Context, tx *sqlx.Tx, result webhook.Resul
 	next := sql.Null[time.Time]{V: result.NextAt.Time, Valid: !result.NextAt.IsZero()}
 	switch {
 	case result.Sent && result.WasWaiting:
-		_, err = tx.ExecContext(ctx, "DELETE FROM webhook_delivery WHERE webhook_id = ? AND event_id = ?", r.Webhook.ID, result.EventID)
+		_, err = tx.ExecContext(ctx, "DELETE FROM webhook_delivery WHERE webhook_id = ? AND event_id = ?", r.Webhook.ID,
+			result.EventID)
 	case result.Sent:
 	case result.WasWaiting:
 		_, err = tx.ExecContext(ctx, `

@@ -37,7 +37,8 @@ type row struct {
 
 func (r row) event() event.Event {
 	return event.Event{
-		ID: r.ID, Type: r.Type, At: service.At(r.At), Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, TxnID: r.TxnID, Data: r.Data,
+		ID: r.ID, Type: r.Type, At: service.At(r.At), Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, TxnID: r.TxnID,
+		Data: r.Data,
 	}
 }
 

@@ -42,7 +42,8 @@ SELECT id, url, types, zones, description, secret, created_at, created_by, posit
 func (r webhookRow) webhook() (webhook.Webhook, error) {
 	w := webhook.Webhook{
 		ID: r.ID, URL: r.URL, Description: r.Description, CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
-		State: webhook.State{Position: r.Position, SucceededAt: service.At(r.SucceededAt.V), FailedAt: service.At(r.FailedAt.V), Error: r.Error},
+		State: webhook.State{Position: r.Position, SucceededAt: service.At(r.SucceededAt.V),
+			FailedAt: service.At(r.FailedAt.V), Error: r.Error},
 	}
 	for text := range listed(r.Types) {
 		w.Types = append(w.Types, event.Type(text))
@@ -171,7 +172,9 @@ func exists(ctx context.Context, from session.Reader, id uint64) error {
 }
 
 // withEvents returns deliveries with what their events say, and the events that are still kept.
-func withEvents(ctx context.Context, from session.Reader, rows []deliveryRow) ([]webhook.Delivery, map[uint64]event.Event, error) {
+func withEvents(
+	ctx context.Context, from session.Reader, rows []deliveryRow,
+) ([]webhook.Delivery, map[uint64]event.Event, error) {
 	list, kept := make([]webhook.Delivery, len(rows)), map[uint64]event.Event{}
 	if len(rows) == 0 {
 		return list, kept, nil

@@ -129,7 +129,8 @@ func (d Database) Prepare(ctx context.Context) error {
 func (d Database) migrate(ctx context.Context) error {
 	done, err := migrations.Up(ctx, migrations.MySQL, d.DSN())
 	if err == nil && done.To > migrations.Latest() {
-		err = fmt.Errorf("%w: it is at version %d, and this program knows versions up to %d", migrations.ErrForeign, done.To, migrations.Latest())
+		err = fmt.Errorf("%w: it is at version %d, and this program knows versions up to %d", migrations.ErrForeign, done.To,
+			migrations.Latest())
 	}
 	switch {
 	case errors.Is(err, migrations.ErrForeign):
@@ -222,7 +223,9 @@ func (d Database) password() (string, error) {
 		if password := strings.TrimSpace(string(text)); isPlain(password) {
 			return password, nil
 		}
-		return "", fmt.Errorf("read password of private database: %s does not hold a password that velocityd has made; remove the file", path)
+		return "",
+			fmt.Errorf("read password of private database: %s does not hold a password that velocityd has made; remove the file",
+				path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read password of private database: %w", err)

@@ -57,10 +57,11 @@ func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := Database{Folder: t.TempDir(), Socket: engine.Private(t, t.TempDir()).Socket()}
 		for change, says := range map[string]string{
-			"UPDATE velocityd.schema_migrations SET version = 116":                                    "it is at version 116",
-			fmt.Sprintf("UPDATE velocityd.schema_migrations SET version = %d", migrations.Latest()+1): "this program knows versions up to",
-			"ALTER TABLE velocityd.zone_txn DROP COLUMN repeated_at":                                  "no column repeated_at in a table zone_txn",
-			"DROP TABLE velocityd.access_token":                                                       "in a table access_token",
+			"UPDATE velocityd.schema_migrations SET version = 116": "it is at version 116",
+			fmt.Sprintf("UPDATE velocityd.schema_migrations SET version = %d",
+				migrations.Latest()+1): "this program knows versions up to",
+			"ALTER TABLE velocityd.zone_txn DROP COLUMN repeated_at": "no column repeated_at in a table zone_txn",
+			"DROP TABLE velocityd.access_token":                      "in a table access_token",
 		} {
 			if err := d.Prepare(t.Context()); err != nil {
 				t.Fatal(err)

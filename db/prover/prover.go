@@ -139,8 +139,10 @@ func (p *prover) readClock(ctx context.Context) error {
 		}
 		return now.AddDate(0, 0, -int(days))
 	}
-	const days = "COALESCE((SELECT MAX(CASE WHEN %[1]s = 0 THEN 0 ELSE GREATEST(%[1]s, minimum_days) END) FROM retention_policy), 0)"
-	err := each(ctx, p.on, "SELECT "+microseconds("UTC_TIMESTAMP(6)")+", "+fmt.Sprintf(days, "keep_days")+", "+fmt.Sprintf(days, "audit_days"),
+	const days = "COALESCE((SELECT MAX(CASE WHEN %[1]s = 0 THEN 0 ELSE GREATEST(%[1]s, minimum_days) END) FROM " +
+		"retention_policy), 0)"
+	err := each(ctx, p.on, "SELECT "+microseconds("UTC_TIMESTAMP(6)")+", "+fmt.Sprintf(days, "keep_days")+", "+
+		fmt.Sprintf(days, "audit_days"),
 		func(row reading) {
 			now = row.instant(0)
 			p.kept, p.audited = daysAgo(row.int(1)), daysAgo(row.int(2))

@@ -39,7 +39,8 @@ func (r reading) row() proof.Row {
 // proveRows judges all txns from an id on; more than once, if the windows of all buckets need too much memory at once.
 func (p *prover) proveRows(ctx context.Context, first uint64) error {
 	windows := proof.NewWindows(p.Rules, p.Places)
-	whole := proof.New(p.Rules, p.Since, windows, p.found, func(rows []proof.Row) { p.suspects = append(p.suspects, rows) })
+	whole := proof.New(p.Rules, p.Since, windows, p.found,
+		func(rows []proof.Row) { p.suspects = append(p.suspects, rows) })
 	last, err := p.highestID(ctx)
 	if err != nil {
 		return err

@@ -98,7 +98,8 @@ func (c *auditComparer) readAudit(ctx context.Context, tx *sqlx.Tx) error {
 func (c *auditComparer) compare(ctx context.Context, tx *sqlx.Tx, rows auditedRows) error {
 	lowest := int64(math.MaxInt64)
 	zoneID, overrideID, _ := strings.Cut(rows.ids, ", ")
-	columns := "'" + rows.subject + "' AS subject, " + zoneID + " AS zone_id, " + overrideID + " AS override_id, " + rows.state + " AS state_after"
+	columns := "'" + rows.subject + "' AS subject, " + zoneID + " AS zone_id, " + overrideID + " AS override_id, " +
+		rows.state + " AS state_after"
 	all, err := eachNewest(ctx, tx, columns, rows.table, func(r stateRow) {
 		a, is := audited{r.Subject, r.ID}, r.auditState()
 		lowest = a.id

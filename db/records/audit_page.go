@@ -34,8 +34,8 @@ SELECT id, changed_at, changed_by, principal, reason, subject, action, zone_id, 
 
 func (r auditRow) entry() service.AuditEntry {
 	return service.AuditEntry{
-		ID: r.ID, At: service.At(r.At), Account: r.Account, Principal: r.Principal.V, Reason: r.Reason.V, Subject: r.Subject, Action: r.Action,
-		ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: r.Before, After: r.After,
+		ID: r.ID, At: service.At(r.At), Account: r.Account, Principal: r.Principal.V, Reason: r.Reason.V, Subject: r.Subject,
+		Action: r.Action, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: r.Before, After: r.After,
 	}
 }
 

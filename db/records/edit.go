@@ -28,7 +28,8 @@ type edit struct {
 func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
-			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(), principal: orNull(principal), reason: orNull(service.StatedReason(ctx)),
+			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(), principal: orNull(principal),
+			reason: orNull(service.StatedReason(ctx)),
 		}
 		if err := e.identify(ctx); err != nil {
 			return err
@@ -90,12 +91,14 @@ func zoneRows(id int64) auditedRows {
 
 // credentialRows leave out the digest, and the note of the last use.
 func credentialRows(id uint64) auditedRows {
-	state := jsonObject("id", "kind", "name", "shown", "subject", "scopes", "zones", "expires_at", "created_by", "revoked_at", "revoked_by")
+	state := jsonObject("id", "kind", "name", "shown", "subject", "scopes", "zones", "expires_at", "created_by",
+		"revoked_at", "revoked_by")
 	return auditedRows{"token", "access_token", "0, NULL", state, "id = ?", []any{id}}
 }
 
 func overrideRows(where string, args ...any) auditedRows {
-	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "period_anchor", "expires_at", "reason", "created_by")
+	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "period_anchor", "expires_at",
+		"reason", "created_by")
 	return auditedRows{"override", "zone_override", "zone_id, id", state, where, args}
 }
 
@@ -136,7 +139,8 @@ SELECT `+rows.state+`
 	}
 	// A DECIMAL in JSON is written with its two digits, and loses them as text.
 	return e.record(ctx, action, rows,
-		"JSON_REPLACE(?, '$.lockout_factor', CAST(JSON_EXTRACT(?, '$.lockout_factor') AS DECIMAL(5,2)))", rows.state, before, before)
+		"JSON_REPLACE(?, '$.lockout_factor', CAST(JSON_EXTRACT(?, '$.lockout_factor') AS DECIMAL(5,2)))", rows.state, before,
+		before)
 }
 
 // remove deletes rows, and returns how many there were.
@@ -155,7 +159,9 @@ DELETE FROM `+rows.table+`
 
 // record writes a row of zone_audit, and an event unless they are webhooks, for each of rows as they are now. before
 // and after are the SQL of their states, and states the values of the placeholders in it.
-func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
+func (e *edit) record(
+	ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any,
+) error {
 	args := append([]any{e.account, e.principal, e.reason, rows.subject, string(action)}, states...)
 	_, err := e.ExecContext(ctx, `
 INSERT INTO zone_audit (changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after)

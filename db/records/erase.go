@@ -10,7 +10,9 @@ import (
 
 // EraseOverride gives the override of a bucket, if there is one, a pseudonym in the place of its key and a text in the
 // place of its reason, and returns how many it was. zone_audit records that, with the pseudonym in both states.
-func (s *Tables) EraseOverride(ctx context.Context, bucket service.Bucket, pseudonym, text, principal string) (n int64, err error) {
+func (s *Tables) EraseOverride(
+	ctx context.Context, bucket service.Bucket, pseudonym, text, principal string,
+) (n int64, err error) {
 	err = s.edit(ctx, principal, func(e *edit) error {
 		result, err := e.ExecContext(ctx, `
 UPDATE zone_override

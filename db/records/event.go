@@ -19,7 +19,9 @@ type edited struct {
 
 // tell writes an event for each of rows as they are now. before and after are the SQL of their states, and states the
 // values of the placeholders in it.
-func (e *edit) tell(ctx context.Context, action auditAction, rows auditedRows, before, after string, states []any) error {
+func (e *edit) tell(
+	ctx context.Context, action auditAction, rows auditedRows, before, after string, states []any,
+) error {
 	events, err := e.eventsOf(ctx, action, rows, before, after, states)
 	if err != nil {
 		return err

@@ -148,7 +148,8 @@ UPDATE zone_backtest
 // OldJobs returns the task of retention that forgets old back-tests.
 func OldJobs() retention.Task {
 	old := retention.OldRows{
-		What: "back-tests", From: "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND", Args: []any{int64(backtest.JobKept.Seconds())},
+		What: "back-tests", From: "zone_backtest WHERE began_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND",
+		Args: []any{int64(backtest.JobKept.Seconds())},
 	}
 	return retention.Old("old_backtests", func(context.Context, *sqlx.Conn) ([]retention.OldRows, error) {
 		return []retention.OldRows{old}, nil

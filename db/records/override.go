@@ -36,8 +36,8 @@ SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, period
 func (r overrideRow) override() (o service.Override, err error) {
 	o = service.Override{
 		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
-		Rate: r.Rate.V, Window: service.Lasting(service.Seconds(r.Window.V)), PeriodAnchor: r.Anchor.V, ExpiresAt: service.At(r.ExpiresAt.V),
-		Reason: r.Reason, CreatedBy: r.CreatedBy,
+		Rate: r.Rate.V, Window: service.Lasting(service.Seconds(r.Window.V)), PeriodAnchor: r.Anchor.V,
+		ExpiresAt: service.At(r.ExpiresAt.V), Reason: r.Reason, CreatedBy: r.CreatedBy,
 	}
 	if !r.Prefix.Valid {
 		return o, nil
@@ -130,7 +130,8 @@ func oneOverride(ctx context.Context, from session.Reader, clauses string, args 
 // The lock of the zone's row is the first step of every edit of overrides. The foreign key and the triggers lock that
 // row too; without this step two edits could lock rows in different orders and deadlock.
 func (s *Tables) writeOverride(
-	ctx context.Context, action string, o service.Override, principal string, change func(*edit, service.Zone) (id uint64, err error),
+	ctx context.Context, action string, o service.Override, principal string,
+	change func(*edit, service.Zone) (id uint64, err error),
 ) (stored service.Override, err error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
@@ -335,7 +336,8 @@ UPDATE zone_override
 // EndOverride removes an override as DeleteOverride does, if the context states the reason for which it was made:
 // see service.Override.MayEnd.
 func (s *Tables) EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
-	return s.dropOverride(ctx, zoneID, id, principal, func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
+	return s.dropOverride(ctx, zoneID, id, principal,
+		func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
 }
 
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
@@ -345,7 +347,9 @@ func (s *Tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, pr
 }
 
 // dropOverride removes an override, unless may returns an error about it.
-func (s *Tables) dropOverride(ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error) error {
+func (s *Tables) dropOverride(
+	ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error,
+) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err

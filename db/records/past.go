@@ -20,7 +20,9 @@ import (
 // Past returns the zones of some buckets and the overrides that may hold for them as they are now, their edits
 // since an instant, and the engine's clock. It takes no lock and sees everything as it was at one instant. Errors are
 // those of look-ups: service.ErrForbidden without the right to read zone_audit.
-func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.Time) (r explain.Records, now time.Time, err error) {
+func (s *Tables) Past(
+	ctx context.Context, buckets []service.Bucket, since time.Time,
+) (r explain.Records, now time.Time, err error) {
 	p := past{buckets: buckets, Records: explain.Records{Since: since}}
 	for _, b := range buckets {
 		if !slices.Contains(p.zones, b.ZoneID) {
@@ -41,7 +43,8 @@ func (s *Tables) Past(ctx context.Context, buckets []service.Bucket, since time.
 		return nil
 	})
 	if err != nil {
-		return explain.Records{}, time.Time{}, fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
+		return explain.Records{}, time.Time{},
+			fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
 	}
 	slices.SortStableFunc(p.Edits, func(a, b service.Edit) int { return b.At.Compare(a.At) })
 	return p.Records, p.now, nil

@@ -108,7 +108,9 @@ func (s *Tables) Credentials(ctx context.Context) (all []access.Credential, at t
 }
 
 // ListCredentials implements access.Registry.
-func (s *Tables) ListCredentials(ctx context.Context, l access.Listing) (page []access.Credential, at time.Time, err error) {
+func (s *Tables) ListCredentials(
+	ctx context.Context, l access.Listing,
+) (page []access.Credential, at time.Time, err error) {
 	live := ""
 	if l.OnlyLive {
 		live = isLive
@@ -120,7 +122,9 @@ func (s *Tables) ListCredentials(ctx context.Context, l access.Listing) (page []
 }
 
 // listCredentials is readCredentials outside of an edit.
-func (s *Tables) listCredentials(ctx context.Context, condition string, args ...any) ([]access.Credential, time.Time, error) {
+func (s *Tables) listCredentials(
+	ctx context.Context, condition string, args ...any,
+) ([]access.Credential, time.Time, error) {
 	list, at, err := readCredentials(ctx, s.pool, condition, args...)
 	if err != nil {
 		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
@@ -218,7 +222,8 @@ func roomFor(c access.Credential, live []access.Credential) error {
 	case sameName >= access.MaxLiveOfName:
 		return fmt.Errorf("%w: %d live credentials have this name; revoke one first", service.ErrConflict, sameName)
 	case len(live) >= access.MaxLiveCredentials:
-		return fmt.Errorf("%w: there are %d live credentials, which is the most; revoke some first", service.ErrConflict, len(live))
+		return fmt.Errorf("%w: there are %d live credentials, which is the most; revoke some first", service.ErrConflict,
+			len(live))
 	}
 	return nil
 }

@@ -117,7 +117,9 @@ func (s *Tables) PutZone(
 
 // lockMatching locks the zone's row, and returns the zone and whether there is one. The error
 // wraps service.ErrPrecondition if the condition of match does not hold.
-func lockMatching(ctx context.Context, e *edit, id int64, match service.Match) (zone service.Zone, exists bool, err error) {
+func lockMatching(
+	ctx context.Context, e *edit, id int64, match service.Match,
+) (zone service.Zone, exists bool, err error) {
 	zone, err = readZone(ctx, e, id, `
    FOR UPDATE`)
 	exists = err == nil

@@ -50,7 +50,8 @@ func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 // count returns what would leave of the rows that a clause behind FROM chooses: nothing if there are none.
 func count(ctx context.Context, on *sqlx.Conn, what, from string, args ...any) ([]Leaving, error) {
 	l := Leaving{What: what}
-	err := on.GetContext(ctx, &l.Rows, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS leaving", from, mostExpected), args...)
+	err := on.GetContext(
+		ctx, &l.Rows, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS leaving", from, mostExpected), args...)
 	if err != nil || l.Rows == 0 {
 		return nil, err
 	}
@@ -85,7 +86,8 @@ SELECT partition_name AS name, partition_description AS ends, table_rows AS numb
  WHERE `+isPartition+`
  ORDER BY partition_ordinal_position`)
 	for _, p := range partitions {
-		end, unread := time.Parse(time.DateOnly, strings.Trim(p.End, "'")[:min(len(time.DateOnly), len(strings.Trim(p.End, "'")))])
+		end, unread := time.Parse(
+			time.DateOnly, strings.Trim(p.End, "'")[:min(len(time.DateOnly), len(strings.Trim(p.End, "'")))])
 		if unread == nil && b.longest > 0 && !end.After(b.cut(b.longest)) {
 			list = append(list, Leaving{What: "partition " + p.Name, Rows: p.Rows.Int64})
 		}
@@ -103,7 +105,8 @@ const isPartition = `table_schema = DATABASE()
 // zones that are kept for less long than others.
 func expectTxns(ctx context.Context, on *sqlx.Conn, b *bounds) (list []Leaving, err error) {
 	var partitions int
-	if err := on.GetContext(ctx, &partitions, "SELECT COUNT(*) FROM information_schema.partitions WHERE "+isPartition); err != nil {
+	if err := on.GetContext(ctx, &partitions, "SELECT COUNT(*) FROM information_schema.partitions WHERE "+
+		isPartition); err != nil {
 		return nil, err
 	}
 	for _, days := range b.days() {
@@ -128,7 +131,8 @@ func expectOld(what, column, table string, days func(*bounds) int) forecast {
 		if days(b) == 0 {
 			return nil, nil
 		}
-		from := fmt.Sprintf("(SELECT %s AS at FROM %s ORDER BY id LIMIT %d) AS oldest WHERE at < ?", column, table, mostExpected)
+		from := fmt.Sprintf("(SELECT %s AS at FROM %s ORDER BY id LIMIT %d) AS oldest WHERE at < ?", column, table,
+			mostExpected)
 		return count(ctx, on, what, from, b.now.AddDate(0, 0, -days(b)))
 	}
 }

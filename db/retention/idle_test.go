@@ -51,14 +51,16 @@ func TestLockRowsLeaveOnceTheySayNothing(t *testing.T) {
 			(1, 'locked', UTC_TIMESTAMP() + INTERVAL 1 HOUR), (1, 'grown', UTC_TIMESTAMP() - INTERVAL 1 DAY),
 			(1, 'decayed', UTC_TIMESTAMP() - INTERVAL 3 DAY),
 			(2, 'in its window', NULL), (2, 'idle', NULL), (7, 'of no zone', NULL)`)
-		enginetest.Exec(t, d.SQL, `INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES
+		enginetest.Exec(
+			t, d.SQL, `INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES
 			(UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'asked', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 1 HOUR, 1, 'blocked', 1, 1, 0),
 			(UTC_TIMESTAMP() - INTERVAL 2 DAY, 1, 'asked long ago', 0, 0, 1), (UTC_TIMESTAMP() - INTERVAL 9 DAY, 2, 'in its window', 0, 0, 1)`)
 		enginetest.Exec(t, d.SQL, `UPDATE zone_bucket_lock
 			SET imprint_key = REPEAT('k', 16), imprint_until = UTC_TIMESTAMP() + INTERVAL IF(bucket_key = 'asked', -1, 1) HOUR
 			WHERE bucket_key IN ('asked', 'blocked')`)
 		finish(t, d, of)
-		kept := texts(t, d, "SELECT bucket_key FROM zone_bucket_lock WHERE imprint_key IS NOT NULL OR imprint_until IS NOT NULL")
+		kept := texts(
+			t, d, "SELECT bucket_key FROM zone_bucket_lock WHERE imprint_key IS NOT NULL OR imprint_until IS NOT NULL")
 		if !slices.Equal(kept, []string{"blocked"}) {
 			t.Errorf("keys of imprints are kept of %q, want those that still count", kept)
 		}
@@ -132,28 +134,35 @@ func TestExpiredAttemptsOverridesAuditsAndEventsLeave(t *testing.T) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 		d.LeaveUnaudited()
 		for name, ago := range map[string]string{"old": "2 HOUR", "fresh": "1 MINUTE"} {
-			enginetest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES (?, UTC_TIMESTAMP(), UTC_TIMESTAMP() - INTERVAL "+
-				ago+", '[]')", name)
+			enginetest.Exec(
+				t, d.SQL,
+				"INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES (?, UTC_TIMESTAMP(), "+
+					"UTC_TIMESTAMP() - INTERVAL "+
+					ago+", '[]')", name)
 		}
 		enginetest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES
 			(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY), (1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR), (1, 'for ever', 'deny', NULL)`)
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 2 WHERE id = 1")
 		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 50 DAY")
-		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 50 DAY WHERE type <> 'zone.updated'")
+		enginetest.Exec(
+			t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 50 DAY WHERE type <> 'zone.updated'")
 		enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET audit_days = 40, event_days = 40")
 		finish(t, d, "")
-		if got := texts(t, d, "SELECT type FROM zone_event ORDER BY id"); !slices.Equal(got, []string{"zone.updated", "override.deleted"}) {
+		if got := texts(t, d, "SELECT type FROM zone_event ORDER BY id"); !slices.Equal(
+			got, []string{"zone.updated", "override.deleted"}) {
 			t.Errorf("left events are %q, want the young one and that of the override that leaves", got)
 		}
 		if got := texts(t, d, "SELECT attempt_id FROM zone_attempt"); !slices.Equal(got, []string{"fresh"}) {
 			t.Errorf("left attempts are %q", got)
 		}
-		if got := texts(t, d, "SELECT bucket_key FROM zone_override ORDER BY id"); !slices.Equal(got, []string{"fresh", "for ever"}) {
+		if got := texts(t, d, "SELECT bucket_key FROM zone_override ORDER BY id"); !slices.Equal(
+			got, []string{"fresh", "for ever"}) {
 			t.Errorf("left overrides are %q", got)
 		}
 		// The newest change of each zone and override is left, however old.
 		got := texts(t, d, "SELECT subject, action, zone_id, COALESCE(principal, '') FROM zone_audit ORDER BY id")
-		want := []string{"zone insert 2 ", "override insert 1 ", "override insert 1 ", "zone update 1 ", "override delete 1 velocityd retention"}
+		want := []string{"zone insert 2 ", "override insert 1 ", "override insert 1 ", "zone update 1 ",
+			"override delete 1 velocityd retention"}
 		if !slices.Equal(got, want) {
 			t.Errorf("left changes are %q, want %q", got, want)
 		}
@@ -165,13 +174,15 @@ func TestPartitionsAheadHaveTheWidthOfThePolicy(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		at := func(keep string) []string {
-			enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
+			enginetest.Exec(t, d.SQL,
+				"ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
 			enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET minimum_days = 1, keep_days = "+keep)
 			for range 2 { // the second finds nothing to do
 				enginetest.Exec(t, d.SQL, "CALL retain_task('partitions_ahead', '')")
 			}
-			return texts(t, d, "SELECT partition_name, REPLACE(SUBSTRING(partition_description, 1, 11), '''', '') FROM information_schema.partitions "+
-				"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' ORDER BY partition_ordinal_position")
+			return texts(t, d, "SELECT partition_name, REPLACE(SUBSTRING(partition_description, 1, 11), '''', '') FROM "+
+				"information_schema.partitions WHERE table_schema = DATABASE() AND table_name = 'zone_txn' ORDER BY "+
+				"partition_ordinal_position")
 		}
 		now := time.Now().UTC()
 		today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
@@ -201,9 +212,12 @@ func TestPartitionChangeGivesUpAfterOneSecond(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.LeaveUnaudited()
-		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION p20200101 VALUES LESS THAN ('2020-01-02'), "+
-			"PARTITION later VALUES LESS THAN (MAXVALUE))")
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2020-01-01', 1, 'old', 0, 0, 1)")
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION p20200101 "+
+			"VALUES LESS THAN ('2020-01-02'), PARTITION later VALUES LESS THAN (MAXVALUE))")
+		enginetest.Exec(
+			t, d.SQL,
+			"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2020-01-01', 1, "+
+				"'old', 0, 0, 1)")
 		reader, err := d.SQL.Begin()
 		if err != nil {
 			t.Fatal(err)
@@ -228,7 +242,8 @@ func TestPartitionChangeGivesUpAfterOneSecond(t *testing.T) {
 		if _, err := conn.ExecContext(t.Context(), "CALL retain_task('old_partitions', '')"); err == nil {
 			t.Error("the change went by the reader")
 		}
-		if err := conn.QueryRowContext(t.Context(), "SELECT @@SESSION.lock_wait_timeout").Scan(&patience); err != nil || patience != "77" {
+		if err := conn.QueryRowContext(t.Context(), "SELECT @@SESSION.lock_wait_timeout").Scan(&patience); err != nil ||
+			patience != "77" {
 			t.Errorf("the session's own patience is %s afterwards, %v", patience, err)
 		}
 		if err := reader.Rollback(); err != nil {
@@ -254,13 +269,16 @@ func TestCrowdedLastPartitionIsLeftToPerson(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, e *enginetest.Engine) {
 		d := e.Database(t)
 		d.LeaveUnaudited()
-		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
+		enginetest.Exec(t, d.SQL,
+			"ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE))")
 		row := "(UTC_TIMESTAMP(), 1, 'k', 0, 0, 1)"
 		for _, n := range []int{10_000, 1} {
-			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
-				strings.TrimSuffix(strings.Repeat(row+",", n), ","))
+			enginetest.Exec(
+				t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+					strings.TrimSuffix(strings.Repeat(row+",", n), ","))
 		}
-		if _, err := d.SQL.Exec("CALL retain_task('partitions_ahead', '')"); err == nil || !strings.Contains(err.Error(), "has many rows") {
+		if _, err := d.SQL.Exec("CALL retain_task('partitions_ahead', '')"); err == nil ||
+			!strings.Contains(err.Error(), "has many rows") {
 			t.Errorf("split it: %v", err)
 		}
 		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn LIMIT 1")

@@ -31,8 +31,10 @@ func randomPolicy(r *rand.Rand) policy {
 	p := policy{keep: pick(0, 1, 20, 60, 100, 400), minimum: pick(1, 10, 30), audit: pick(0, 5, 50)}
 	for id := range int64(4) {
 		p.zones = append(p.zones, service.Zone{
-			ID: id + 1, Rate: 5, Window: time.Duration(pick(60, 86_400, 40*86_400)) * time.Second, KeepDays: pick(0, 0, 10, 90, 300, 700),
-			Lockout: time.Duration(pick(0, 0, 60)) * time.Second, LockoutDecay: time.Duration(pick(86_400, 50*86_400)) * time.Second,
+			ID: id + 1, Rate: 5, Window: time.Duration(pick(60, 86_400, 40*86_400)) * time.Second,
+			KeepDays:     pick(0, 0, 10, 90, 300, 700),
+			Lockout:      time.Duration(pick(0, 0, 60)) * time.Second,
+			LockoutDecay: time.Duration(pick(86_400, 50*86_400)) * time.Second,
 		})
 	}
 	return p
@@ -77,15 +79,19 @@ func (p policy) made(t *testing.T, r *rand.Rand, d *enginetest.Database, now tim
 	for _, zone := range p.zones {
 		d.SetZone(t, zone)
 	}
-	enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?, minimum_days = ?, audit_days = ?", p.keep, p.minimum, p.audit)
+	enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?, minimum_days = ?, audit_days = ?", p.keep,
+		p.minimum, p.audit)
 	var values []string
 	for age := 800 * day; age > 0; age -= time.Duration(r.Int64N(int64(day))) {
 		zone := p.zones[r.IntN(len(p.zones))]
 		rows = append(rows, kept{uint64(len(rows) + 1), age, zone})
-		values = append(values, fmt.Sprintf("(%d, '%s', %d, 'k%d', 0, 0, 0)", len(rows), now.Add(-age).Format("2006-01-02 15:04:05.000000"),
-			zone.ID, len(rows)))
+		values = append(
+			values, fmt.Sprintf("(%d, '%s', %d, 'k%d', 0, 0, 0)", len(rows), now.Add(-age).Format("2006-01-02 15:04:05.000000"),
+				zone.ID, len(rows)))
 	}
-	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(values, ","))
+	enginetest.Exec(
+		t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+			strings.Join(values, ","))
 	return rows
 }
 
@@ -95,7 +101,8 @@ func split(t *testing.T, r *rand.Rand, d *enginetest.Database, now time.Time) (e
 	var parts []string
 	for at := now.Add(-800 * day).Truncate(day); at.Before(now.Add(-day)); at = at.Add(time.Duration(1+r.IntN(40)) * day) {
 		ends = append(ends, at)
-		parts = append(parts, fmt.Sprintf("PARTITION p%s VALUES LESS THAN ('%s')", at.Format("20060102"), at.Format(time.DateOnly)))
+		parts = append(
+			parts, fmt.Sprintf("PARTITION p%s VALUES LESS THAN ('%s')", at.Format("20060102"), at.Format(time.DateOnly)))
 	}
 	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+strings.Join(parts, ", ")+
 		", PARTITION later VALUES LESS THAN (MAXVALUE))")
@@ -112,7 +119,8 @@ func (p policy) leaves(row kept, ends []time.Time, now time.Time) bool {
 		return true
 	}
 	at := now.Add(-row.age)
-	return slices.ContainsFunc(ends, func(end time.Time) bool { return at.Before(end) && !end.After(now.Add(-time.Duration(days)*day)) })
+	return slices.ContainsFunc(
+		ends, func(end time.Time) bool { return at.Before(end) && !end.After(now.Add(-time.Duration(days)*day)) })
 }
 
 // TestWhatLeavesIsWhatThePolicySays makes a history and random policies, and lets all leave that may: by the procedure,
@@ -161,7 +169,9 @@ func holdsPolicy(t *testing.T, seed uint64, d *enginetest.Database, isPartitione
 	var ends []time.Time
 	if isPartitioned {
 		ends = split(t, r, d, now)
-	} else if d.Count(t, "SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND partition_name = 'later'") > 0 {
+	} else if d.Count(
+		t,
+		"SELECT COUNT(*) FROM information_schema.partitions WHERE table_schema = DATABASE() AND partition_name = 'later'") > 0 {
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING")
 	}
 	// Another policy comes second, so that walks begin anew.
@@ -172,7 +182,8 @@ func holdsPolicy(t *testing.T, seed uint64, d *enginetest.Database, isPartitione
 		for _, row := range rows {
 			gone[row.id] = gone[row.id] || p.leaves(row, ends, now)
 			if _, isThere := slices.BinarySearch(left, row.id); isThere == gone[row.id] {
-				t.Fatalf("seed %d, partitioned %t: a txn of zone %d that is %.2f days old is there: %t. Policy: %+v", seed, isPartitioned, row.in.ID,
+				t.Fatalf("seed %d, partitioned %t: a txn of zone %d that is %.2f days old is there: %t. Policy: %+v", seed,
+					isPartitioned, row.in.ID,
 					row.age.Hours()/24, isThere, p)
 			}
 		}

@@ -164,7 +164,9 @@ func readBucketWalk(text string) (w bucketWalk, err error) {
 }
 
 // forgetBucketsFrom looks at some rows of one shard. until is nil behind the last of them.
-func (b *bounds) forgetBucketsFrom(ctx context.Context, on *sqlx.Conn, from bucketWalk) (removed int64, until *bucketWalk, err error) {
+func (b *bounds) forgetBucketsFrom(
+	ctx context.Context, on *sqlx.Conn, from bucketWalk,
+) (removed int64, until *bucketWalk, err error) {
 	var keys []string
 	if err := on.SelectContext(ctx, &keys, `
 SELECT bucket_key

@@ -85,7 +85,8 @@ func TestFailedTaskIsNotedAndStopsNoOther(t *testing.T) {
 			t.Errorf("the state is shown as %+v, %v", shown, err)
 		}
 		first, second := states[0], states[1]
-		if first.Error == "" || len([]rune(first.Error)) > 512 || first.Removed != 3 || !first.SucceededAt.IsZero() || first.EndedAt.IsZero() ||
+		if first.Error == "" || len([]rune(first.Error)) > 512 || first.Removed != 3 || !first.SucceededAt.IsZero() ||
+			first.EndedAt.IsZero() ||
 			first.Position != "" {
 			t.Errorf("first: %+v", first)
 		}
@@ -191,7 +192,8 @@ func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 		d := engine.Database(t)
 		marks := func() (n, highest int64) {
 			t.Helper()
-			if err := d.SQL.QueryRow("SELECT COUNT(*), COALESCE(MAX(txn_id), 0) FROM zone_txn_mark").Scan(&n, &highest); err != nil {
+			if err := d.SQL.QueryRow("SELECT COUNT(*), COALESCE(MAX(txn_id), 0) FROM zone_txn_mark").Scan(
+				&n, &highest); err != nil {
 				t.Fatal(err)
 			}
 			return n, highest
@@ -207,11 +209,12 @@ func TestMarksKeepHighestIDAndFewOldOnes(t *testing.T) {
 		if again(); countOf(marks()) != 0 {
 			t.Error("an empty history has a mark")
 		}
-		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-			"VALUES (7000, UTC_TIMESTAMP(6), 9, 'x', FALSE, FALSE, FALSE)")
+		enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, "+
+			"counted) VALUES (7000, UTC_TIMESTAMP(6), 9, 'x', FALSE, FALSE, FALSE)")
 		for minute := range 180 {
-			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, DATE(UTC_TIMESTAMP()) - INTERVAL 3 DAY + INTERVAL ? MINUTE), "+
-				"(?, UTC_TIMESTAMP(6) - INTERVAL 46 HOUR + INTERVAL ? MINUTE)", minute, minute, 1000+minute, minute)
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, DATE(UTC_TIMESTAMP()) - "+
+				"INTERVAL 3 DAY + INTERVAL ? MINUTE), (?, UTC_TIMESTAMP(6) - INTERVAL 46 HOUR + INTERVAL ? MINUTE)", minute, minute,
+				1000+minute, minute)
 		}
 		for range 2 { // a second mark of an id leaves the first one
 			again()

@@ -55,7 +55,8 @@ func NewConnector(o Options, database *Database, use Use) (*Connector, error) {
 	database.Shards.Keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &Connector{
 		login: login, database: database, observe: o.Observe, timeout: timeout,
-		lockWait: o.LockWait, session: use.settings(seconds), wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
+		lockWait: o.LockWait, session: use.settings(seconds), wanted: wantedSettings(seconds),
+		late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
 

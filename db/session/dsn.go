@@ -29,7 +29,8 @@ func ParseDSN(dsn string) ([]*mysql.Config, error) {
 	configs, fault := parseForms(dsn)
 	switch {
 	case fault != "":
-		return nil, fmt.Errorf("%w: dsn cannot be read%s; write user:password@tcp(host:3306)/database", service.ErrInvalid, fault)
+		return nil,
+			fmt.Errorf("%w: dsn cannot be read%s; write user:password@tcp(host:3306)/database", service.ErrInvalid, fault)
 	case configs[0].DBName == "":
 		return nil, fmt.Errorf("%w: dsn names no database; end it in /database", service.ErrInvalid)
 	}
@@ -127,7 +128,8 @@ type parameter struct {
 func parameters() map[string]parameter {
 	free := func(form string) parameter { return parameter{func(string) bool { return true }, form} }
 	fixed := func(values ...string) parameter {
-		return parameter{func(value string) bool { return slices.Contains(values, strings.ToLower(value)) }, values[0] + ", or be left out"}
+		return parameter{func(value string) bool { return slices.Contains(values, strings.ToLower(value)) },
+			values[0] + ", or be left out"}
 	}
 	yes, no := fixed("true", "1"), fixed("false", "0")
 	absent := func(reason string) parameter { return parameter{nil, "left out: " + reason} }

@@ -37,14 +37,15 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 		"velocity:hunter2@carrier/velocityd":                        "before its last /",
 		"velocity:hunter2@carrier(pigeon)/velocityd":                "neither tcp nor unix",
 		"mysql://velocity:hunter2@db.example/velocityd":             "before its last /",
-		address + "/velocityd?tls=hunter2":                          "tls must be true, verify-ca, false, skip-verify or preferred",
-		address + "/velocityd?parsetime=true":                       "parseTime is written with other capitals",
-		address + "/velocityd?TLS=true":                             "tls is written with other capitals",
-		address + "/velocityd?hunter2":                              "no name=value",
-		address + "/velocityd?tls":                                  "tls has no value",
-		address + "/velocityd?timeout=5s&&tls=hunter2":              "tls must be",
-		address + "/velocityd?tls=true&timeout=5s&tls=false":        "tls stands there twice",
-		address + "/%zz":                                            "cannot be read",
+		address +
+			"/velocityd?tls=hunter2": "tls must be true, verify-ca, false, skip-verify or preferred",
+		address + "/velocityd?parsetime=true":                "parseTime is written with other capitals",
+		address + "/velocityd?TLS=true":                      "tls is written with other capitals",
+		address + "/velocityd?hunter2":                       "no name=value",
+		address + "/velocityd?tls":                           "tls has no value",
+		address + "/velocityd?timeout=5s&&tls=hunter2":       "tls must be",
+		address + "/velocityd?tls=true&timeout=5s&tls=false": "tls stands there twice",
+		address + "/%zz":                                     "cannot be read",
 	} {
 		err := CheckDSN(dsn)
 		switch {
@@ -60,7 +61,8 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 	t.Parallel()
 	const boolean, yes, no, absent = "true or false", "true, or be left out", "false, or be left out", "be left out: "
-	const duration, variable = "a length of time such as 5s", "none that velocityd takes: variables of the engine are set on the server"
+	const duration, variable = "a length of time such as 5s",
+		"none that velocityd takes: variables of the engine are set on the server"
 	for name, c := range map[string]struct {
 		taken, refused []string // values
 		says           string
@@ -68,8 +70,9 @@ func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 		"allowCleartextPasswords": {[]string{"true", "false"}, []string{"hunter2", ""}, boolean},
 		"allowNativePasswords":    {[]string{"1", "0"}, []string{"hunter2"}, boolean},
 		"compress":                {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
-		"connectionAttributes":    {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"}, "a list such as"},
-		"timeout":                 {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
+		"connectionAttributes": {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"},
+			"a list such as"},
+		"timeout": {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
 		"tls": {
 			[]string{"true", "false", "skip-verify", "preferred", "verify-ca"},
 			[]string{"hunter2", "VERIFY-CA"},
@@ -85,18 +88,20 @@ func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 		"interpolateParams":        {[]string{"true"}, []string{"false"}, yes},
 		"parseTime":                {[]string{"true", "TRUE", "1"}, []string{"false", "0", "tRUE", "hunter2"}, yes},
 		"rejectReadOnly":           {[]string{"true"}, []string{"false"}, yes},
-		"charset":                  {[]string{"utf8mb4"}, []string{"latin1", "latin1,utf8mb4", "hunter2"}, "utf8mb4, or be left out"},
-		"loc":                      {[]string{"UTC"}, []string{"Local", "Europe%2FBerlin", "hunter2"}, "UTC, or be left out"},
-		"collation":                {nil, []string{"utf8mb4_bin", "latin1_swedish_ci", "hunter2%"}, absent},
-		"maxAllowedPacket":         {nil, []string{"0", "512", "hunter2"}, absent},
-		"readTimeout":              {nil, []string{"5s", "-5s", "hunter2"}, absent},
-		"writeTimeout":             {nil, []string{"5s", "hunter2"}, absent},
-		"serverPubKey":             {nil, []string{"hunter2"}, absent},
-		"strict":                   {nil, []string{"true", "false"}, absent},
-		"timeTruncate":             {nil, []string{"1s", "0s"}, absent},
+		"charset": {[]string{"utf8mb4"}, []string{"latin1", "latin1,utf8mb4", "hunter2"},
+			"utf8mb4, or be left out"},
+		"loc":              {[]string{"UTC"}, []string{"Local", "Europe%2FBerlin", "hunter2"}, "UTC, or be left out"},
+		"collation":        {nil, []string{"utf8mb4_bin", "latin1_swedish_ci", "hunter2%"}, absent},
+		"maxAllowedPacket": {nil, []string{"0", "512", "hunter2"}, absent},
+		"readTimeout":      {nil, []string{"5s", "-5s", "hunter2"}, absent},
+		"writeTimeout":     {nil, []string{"5s", "hunter2"}, absent},
+		"serverPubKey":     {nil, []string{"hunter2"}, absent},
+		"strict":           {nil, []string{"true", "false"}, absent},
+		"timeTruncate":     {nil, []string{"1s", "0s"}, absent},
 
 		"sql_mode": {nil, []string{"%27%27", "%hunter2"}, variable}, "SQL_MODE": {nil, []string{"%27%27"}, variable},
-		"time_zone": {nil, []string{"%27%2B05:00%27"}, variable}, "transaction_isolation": {nil, []string{"%27SERIALIZABLE%27"}, variable},
+		"time_zone":                {nil, []string{"%27%2B05:00%27"}, variable},
+		"transaction_isolation":    {nil, []string{"%27SERIALIZABLE%27"}, variable},
 		"innodb_lock_wait_timeout": {nil, []string{"50"}, variable}, "autocommit": {nil, []string{"0"}, variable},
 		"wait_timeout": {nil, []string{"1"}, variable}, "character_set_results": {nil, []string{"latin1"}, variable},
 		"timestamp": {nil, []string{"1000000000"}, variable}, "insert_id": {nil, []string{"7"}, variable},
@@ -110,7 +115,8 @@ func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 		}
 		for _, value := range c.refused {
 			err := CheckDSN("u:p@tcp(h:1)/d?" + name + "=" + value)
-			if !errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
+			if !errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.says) ||
+				strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s=%s: got %v, want %q", name, value, err, c.says)
 			}
 		}
@@ -179,8 +185,8 @@ func TestTLSVerifiesTheNameOfEachAddress(t *testing.T) {
 // one that the driver reads.
 func FuzzCheckDSN(f *testing.F) {
 	for _, dsn := range []string{
-		"", "/", "a:b@tcp(h:1)/d?tls=x", "a@unix(/s)/d?strict=true", "@/?=&=", "((/))", "a:b@tcp(h:1,i:2)/d", "a@tcp(,)/d", "/d?%",
-		"a:b@tcp([::1]:1)/d?timeout=5s&charset=,",
+		"", "/", "a:b@tcp(h:1)/d?tls=x", "a@unix(/s)/d?strict=true", "@/?=&=", "((/))", "a:b@tcp(h:1,i:2)/d", "a@tcp(,)/d",
+		"/d?%", "a:b@tcp([::1]:1)/d?timeout=5s&charset=,",
 	} {
 		f.Add(dsn)
 	}

@@ -67,7 +67,8 @@ func TestSessionIsEndedOnItsOwnServer(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		ports := [2]int{enginetest.FreePort(t), enginetest.FreePort(t)}
 		start := func(port int) func() {
-			server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1")
+			server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port),
+				"--bind-address=127.0.0.1")
 			d := enginetest.Empty(t, enginetest.AdminDSN(server, ""))
 			enginetest.Exec(t, d.SQL, "CREATE DATABASE several")
 			enginetest.Exec(t, d.SQL, "CREATE USER several@'127.0.0.1'")

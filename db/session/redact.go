@@ -172,7 +172,8 @@ func plainText(engine *mysql.MySQLError) string {
 // triggers of package migrations hold no values.
 func namesThings(number uint16) bool {
 	names := slices.Concat(LackingRight(), RefusedAccount(), ReadOnly(), []uint16{
-		NumberCheck, 4025, NumberNoSuchTable, NumberNoSuchProcedure, NumberAmbiguous, 1048, 1049, 1054, 1176, 1193, 1231, 1318, 1364, 1406, 1449,
+		NumberCheck, 4025, NumberNoSuchTable, NumberNoSuchProcedure, NumberAmbiguous, 1048, 1049, 1054, 1176, 1193, 1231,
+		1318, 1364, 1406, 1449,
 	})
 	return number >= NumberBadArgument || slices.Contains(names, number)
 }

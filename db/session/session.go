@@ -124,8 +124,8 @@ func (s *Conn) set(
 
 // errStaleCounts says that a TiDB server would count txns by an older state than that under the
 // locks, so that buckets admit more than their rate.
-var errStaleCounts = errors.New("tidb_rc_read_check_ts is ON on this TiDB server, by which it would count too few txns: " +
-	"SET GLOBAL tidb_rc_read_check_ts = OFF, and take it out of the server's configuration")
+var errStaleCounts = errors.New("tidb_rc_read_check_ts is ON on this TiDB server, by which it would count too few " +
+	"txns: SET GLOBAL tidb_rc_read_check_ts = OFF, and take it out of the server's configuration")
 
 // read looks whether the variables of a session are as they are wanted, and takes what the
 // session is to know of the engine.

@@ -58,7 +58,8 @@ func TestPortableSessionsRefuseToCountByOlderState(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
 		s := &Conn{Engine: engine.TiDB}
-		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
+		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(
+			err, want) {
 			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
 		}
 	}
@@ -68,7 +69,8 @@ func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		dsn, g := enginetest.Gated(t, engine.Database(t))
-		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database),
+		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute},
+			new(Database),
 			ForLanes)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +99,8 @@ func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
 		for _, n := range f.numbers {
-			if kind := FaultOf(fmt.Errorf("%w: no connection: %w", ErrUnsent, &mysql.MySQLError{Number: n})).Kind; errors.Is(kind,
+			if kind := FaultOf(fmt.Errorf("%w: no connection: %w", ErrUnsent, &mysql.MySQLError{Number: n})).Kind; errors.Is(
+				kind,
 				service.ErrUndecided) {
 				t.Errorf("%d while connecting: %v", n, kind)
 			}

@@ -31,7 +31,8 @@ func TestShardOfAKeyFollowsTheRanges(t *testing.T) {
 		}
 		for _, b := range buckets {
 			id, place := KeyspaceID(b.Key), m.Of(b)
-			if place > 0 && slices.Compare(m.ends[place-1], id[:]) > 0 || place < len(m.ends) && slices.Compare(id[:], m.ends[place]) >= 0 {
+			if place > 0 && slices.Compare(m.ends[place-1], id[:]) > 0 || place < len(m.ends) &&
+				slices.Compare(id[:], m.ends[place]) >= 0 {
 				t.Errorf("%v: %x is on shard %d", names, id, place)
 			}
 		}

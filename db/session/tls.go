@@ -75,12 +75,14 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	dsn, anyHost := cutVerifyCA(dsn)
 	switch {
 	case files == (TLSFiles{}) && anyHost:
-		return "", fmt.Errorf("%w: %s in the dsn needs the file of the authorities (--db-tls-ca)", service.ErrInvalid, verifyCA)
+		return "",
+			fmt.Errorf("%w: %s in the dsn needs the file of the authorities (--db-tls-ca)", service.ErrInvalid, verifyCA)
 	case files == (TLSFiles{}):
 		return dsn, nil
 	case anyHost && files.CA == "":
-		return "", fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)",
-			service.ErrInvalid, verifyCA)
+		return "",
+			fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)",
+				service.ErrInvalid, verifyCA)
 	}
 	configs, err := ParseDSN(dsn)
 	if err != nil {
@@ -88,7 +90,8 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	}
 	switch cfg := configs[0]; {
 	case cfg.TLSConfig != "":
-		return "", fmt.Errorf("%w: dsn has a parameter tls, and files of TLS are named besides: leave one out", service.ErrInvalid)
+		return "",
+			fmt.Errorf("%w: dsn has a parameter tls, and files of TLS are named besides: leave one out", service.ErrInvalid)
 	case cfg.Net == "unix":
 		return "", fmt.Errorf("%w: files of TLS are named, but the dsn leads to a socket", service.ErrInvalid)
 	}

@@ -56,7 +56,9 @@ func (r *Rows) Erase(ctx context.Context, order Order) (done []Erasure, err erro
 		return nil, err
 	}
 	if r.database.Engine() == engine.Vitess {
-		return nil, fmt.Errorf("%w: Vitess cannot change the key by which it finds a row: delete the rows there, once they are exported", service.ErrInvalid)
+		return nil,
+			fmt.Errorf("%w: Vitess cannot change the key by which it finds a row: delete the rows there, once they are exported",
+				service.ErrInvalid)
 	}
 	e := erasing{Rows: r, Order: order, begun: make([]*Erasure, len(order.Targets))}
 	err = e.run(ctx)
@@ -264,7 +266,9 @@ type statements interface {
 
 // moveBatch gives the newest most txns of a stretch their pseudonym, and returns where the next batch ends. It finds
 // them without a lock, and changes them by their ids: a range of the index would lock a txn of the next bucket, too.
-func (o *Erasure) moveBatch(ctx context.Context, on statements, s stretch, most int) (to time.Time, more bool, err error) {
+func (o *Erasure) moveBatch(
+	ctx context.Context, on statements, s stretch, most int,
+) (to time.Time, more bool, err error) {
 	var found []struct {
 		ID uint64    `db:"id"`
 		At time.Time `db:"created_at"`

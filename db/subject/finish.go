@@ -104,7 +104,8 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 			text, args = text+", "+l.note+" = IF("+l.note+" IS NULL, NULL, ?)", append(args, Erased)
 		}
 		if err := e.again(ctx, func(ctx context.Context) error {
-			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+"\n WHERE "+l.id+" = ?", append(args, m.id)...)
+			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+"\n WHERE "+l.id+" = ?",
+				append(args, m.id)...)
 		}); err != nil {
 			return err
 		}

@@ -12,7 +12,9 @@ import (
 )
 
 // ZoneTotals implements service.TotalsStore.
-func (s *Book) ZoneTotals(ctx context.Context, zoneID int64, query service.TotalsQuery) (t service.ZoneTotals, err error) {
+func (s *Book) ZoneTotals(
+	ctx context.Context, zoneID int64, query service.TotalsQuery,
+) (t service.ZoneTotals, err error) {
 	if _, err := s.keeps(ctx, zoneID); err != nil {
 		return t, err
 	}
@@ -108,7 +110,9 @@ SELECT MIN(created_at) AS begins_at, `+sums+`
 }
 
 // BucketTotals implements service.TotalsStore.
-func (s *Book) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (t service.BucketTotals, err error) {
+func (s *Book) BucketTotals(
+	ctx context.Context, bucket service.Bucket, query service.TotalsQuery,
+) (t service.BucketTotals, err error) {
 	if err := bucket.Validate(); err != nil {
 		return t, err
 	}

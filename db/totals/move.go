@@ -12,7 +12,9 @@ import (
 // Move gives the totals of a bucket another key, which must be new, in one transaction with its txns: move gets the
 // transaction, and moves all txns of the bucket from since on, whose hours are counted once more. No roll-up counts
 // meanwhile, and one that has read already gives up.
-func Move(ctx context.Context, on *sqlx.Conn, bucket service.Bucket, to string, move func(tx *sqlx.Tx, since time.Time) error) error {
+func Move(
+	ctx context.Context, on *sqlx.Conn, bucket service.Bucket, to string, move func(tx *sqlx.Tx, since time.Time) error,
+) error {
 	if _, err := start(ctx, on); err != nil {
 		return err
 	}

@@ -203,7 +203,9 @@ const writtenAtOnce = 500
 
 // writeBuckets writes the totals of buckets in an hour, as they are or added to those that are there, and adds the
 // differences to the day, the month and all that hold the hour.
-func (r *run) writeBuckets(ctx context.Context, tx *sqlx.Tx, hour time.Time, now []row, isSum bool, differences []row) error {
+func (r *run) writeBuckets(
+	ctx context.Context, tx *sqlx.Tx, hour time.Time, now []row, isSum bool, differences []row,
+) error {
 	for _, of := range []struct {
 		span  string
 		begin time.Time

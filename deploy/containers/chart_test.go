@@ -172,7 +172,8 @@ func TestTheChartsExamplesServe(t *testing.T) {
 	t.Parallel()
 	alone(t)
 	authority := handlerstest.NewAuthority(t)
-	served, database := authority.Issue(t, "velocityd.default.svc"), handlerstest.NewMount(t, authority.Issue(t, "mariadb"))
+	served, database := authority.Issue(t, "velocityd.default.svc"),
+		handlerstest.NewMount(t, authority.Issue(t, "mariadb"))
 	d := startDatabase(t, localdb.MariaDB1011, "--ssl-cert="+database.Cert(), "--ssl-key="+database.Key())
 	r := release{image: unpackImage(t), client: &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
@@ -183,9 +184,10 @@ func TestTheChartsExamplesServe(t *testing.T) {
 		"velocityd-database": {"dsn": dsn, "owner-dsn": owner, "service": dsn},
 		"velocityd-owner":    {"owner-dsn": owner},
 		"velocityd-tokens":   {"dsn": owner},
-		"velocityd-tls":      {"tls.crt": string(served.Cert), "tls.key": string(served.Key), "ca.crt": string(authority.PEM)},
-		"database-ca":        {"ca.pem": string(authority.PEM)},
-		"velocityd-keys":     {"1": strings.Repeat("0123456789abcdef", 4) + "\n"},
+		"velocityd-tls": {"tls.crt": string(served.Cert), "tls.key": string(served.Key),
+			"ca.crt": string(authority.PEM)},
+		"database-ca":    {"ca.pem": string(authority.PEM)},
+		"velocityd-keys": {"1": strings.Repeat("0123456789abcdef", 4) + "\n"},
 	}
 	r.startAPI(t, authority)
 	examples, err := filepath.Glob("../helm/examples/*.yaml")
@@ -237,7 +239,8 @@ func (r release) serve(t *testing.T, made map[string]manifest) {
 			return status == http.StatusOK
 		})
 	}
-	if status, body := ask(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", token, firstCheck); status != http.StatusOK {
+	if status, body := ask(t, r.client, base+"/v1/check", "velocityd.default.svc:8080", token,
+		firstCheck); status != http.StatusOK {
 		t.Errorf("a check: got %d %s", status, body)
 	}
 	if made["ConfigMap"].Data["gates.yaml"] != "" {

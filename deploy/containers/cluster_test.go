@@ -43,7 +43,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPatch:
 		var change struct{ Data map[string][]byte }
 		text, err := io.ReadAll(r.Body)
-		if err != nil || json.Unmarshal(text, &change) != nil || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+		if err != nil || json.Unmarshal(text, &change) != nil ||
+			r.Header.Get("Content-Type") != "application/merge-patch+json" {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -58,7 +59,8 @@ func (r *release) startAPI(t *testing.T, authority *handlerstest.Authority) {
 	t.Helper()
 	r.api = &api{secrets: map[string]map[string][]byte{}}
 	server := httptest.NewUnstartedServer(r.api)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "localhost").Loaded(t)}, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "localhost").Loaded(t)},
+		MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	r.apiAddress = server.Listener.Addr().String()
@@ -82,7 +84,8 @@ func (r release) makeToken(t *testing.T, made map[string]manifest) string {
 		c := job.container(t, r.image, r.cluster)
 		account := volume{Name: "account"}
 		account.Secret = &secretVolume{SecretName: "account"}
-		c.mounts = append(c.mounts, mount{r.cluster.mount(t, account), "/var/run/secrets/kubernetes.io/serviceaccount", false})
+		c.mounts = append(
+			c.mounts, mount{r.cluster.mount(t, account), "/var/run/secrets/kubernetes.io/serviceaccount", false})
 		c.env = append(c.env, "KUBERNETES_SERVICE_HOST=127.0.0.1", "KUBERNETES_SERVICE_PORT="+port)
 		printed := c.must(t, slices.Concat(r.image.Config.Entrypoint, job.Containers[0].Args)...)
 		token = string(r.api.secrets[name]["token"])

@@ -105,7 +105,8 @@ func unpackLayer(t *testing.T, root, layer string) {
 		default:
 			t.Fatalf("%s is neither a file nor a folder", header.Name)
 		}
-		if err = errors.Join(err, os.Chown(path, header.Uid, header.Gid), os.Chmod(path, header.FileInfo().Mode())); err != nil {
+		if err = errors.Join(err, os.Chown(path, header.Uid, header.Gid),
+			os.Chmod(path, header.FileInfo().Mode())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,7 +147,8 @@ func holdsTheConfinement(t *testing.T, p *process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n", "CapEff:\t0000000000000000\n"} {
+	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n",
+		"CapEff:\t0000000000000000\n"} {
 		if !strings.Contains(string(status), want) {
 			t.Errorf("the process lacks %q:\n%s", want, status)
 		}

@@ -34,7 +34,8 @@ func enterNetwork() {
 	if err != nil {
 		return
 	}
-	args := append([]string{"unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", enter, "sh"}, os.Args...)
+	args := append([]string{"unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", enter, "sh"},
+		os.Args...)
 	_ = syscall.Exec(unshare, args, append(os.Environ(), inside+"=1"))
 }
 

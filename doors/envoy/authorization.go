@@ -75,8 +75,9 @@ func (a *authorization) question(ctx context.Context, c *call, of *auth.Attribut
 		named, ok = a.options.Gates.Gate(of.GetContextExtensions()[gateExtension])
 	}
 	if !ok {
-		return gate.Question{}, fmt.Errorf("%w: the context extension %s of the route must name a gate in the file of --gates",
-			service.ErrNotFound, gateExtension)
+		return gate.Question{},
+			fmt.Errorf("%w: the context extension %s of the route must name a gate in the file of --gates",
+				service.ErrNotFound, gateExtension)
 	}
 	question, err := named.Question(a.request(of), true)
 	if err != nil {
@@ -96,7 +97,8 @@ func (a *authorization) request(of *auth.AttributeContext) *gate.Request {
 			peer, _ := netip.ParseAddr(of.GetSource().GetAddress().GetSocketAddress().GetAddress()) // the zero value is not valid
 			client, ok := a.options.Proxies.Client(peer, header["X-Forwarded-For"], header["Forwarded"])
 			if !ok {
-				return client, invalid("the source of the request has no address of IP, or X-Forwarded-For and Forwarded lead to different ones")
+				return client,
+					invalid("the source of the request has no address of IP, or X-Forwarded-For and Forwarded lead to different ones")
 			}
 			return client, nil
 		},
@@ -127,7 +129,10 @@ func headerOf(sent *auth.AttributeContext_HttpRequest) http.Header {
 func bodyOf(sent *auth.AttributeContext_HttpRequest) ([]byte, error) {
 	switch {
 	case sent.GetBody() != "":
-		return nil, invalid("the body is sent as text, which can not hold each byte that users send: set pack_as_bytes: true in with_request_body")
+		return nil,
+			invalid(
+				"the body is sent as text, which can not hold each byte that users send: set pack_as_bytes: true in " +
+					"with_request_body")
 	case len(sent.GetRawBody()) > gate.MaxBody:
 		return nil, invalid("the body must be at most %d bytes", gate.MaxBody)
 	}
@@ -145,7 +150,8 @@ func unanswered(answer gate.Answer, err error) *auth.CheckResponse {
 		return allowed(service.Decision{}, "")
 	case answer.Busy == gate.BusyDenies:
 		seconds := service.WholeSeconds(service.RetryAfter(err))
-		return denied(told.Code(), told.Message(), answer.Deny, admission.Denial(seconds), "retry-after", strconv.FormatInt(seconds, 10))
+		return denied(told.Code(), told.Message(), answer.Deny, admission.Denial(seconds), "retry-after",
+			strconv.FormatInt(seconds, 10))
 	}
 	return nil
 }
@@ -172,7 +178,8 @@ func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 // denied returns the answer that lets nobody pass. fields are names and values of the header; those without a value are
 // left out.
 func denied(code codes.Code, text string, httpStatus int, body []byte, fields ...string) *auth.CheckResponse {
-	answer := &auth.DeniedHttpResponse{Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(httpStatus)}, Body: string(body)}
+	answer := &auth.DeniedHttpResponse{Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(httpStatus)},
+		Body: string(body)}
 	fields = append(fields, "content-type", "text/plain; charset=utf-8", "cache-control", "no-store")
 	for pair := range slices.Chunk(fields, 2) {
 		if pair[1] != "" {

@@ -42,12 +42,14 @@ func gates(tb testing.TB, text string) gate.File {
 
 // asked returns a login at a gate, from 192.0.2.7. headers are as Envoy sends them with encode_raw_headers.
 func asked(name, path, body string, headers ...string) *auth.CheckRequest {
-	sent := &auth.AttributeContext_HttpRequest{Method: "POST", Path: path, RawBody: []byte(body), HeaderMap: &core.HeaderMap{}}
+	sent := &auth.AttributeContext_HttpRequest{Method: "POST", Path: path, RawBody: []byte(body),
+		HeaderMap: &core.HeaderMap{}}
 	for pair := range slices.Chunk(headers, 2) {
 		sent.HeaderMap.Headers = append(sent.HeaderMap.Headers, &core.HeaderValue{Key: pair[0], RawValue: []byte(pair[1])})
 	}
 	return &auth.CheckRequest{Attributes: &auth.AttributeContext{
-		Source: from("192.0.2.7"), Request: &auth.AttributeContext_Request{Http: sent}, ContextExtensions: map[string]string{"gate": name},
+		Source: from("192.0.2.7"), Request: &auth.AttributeContext_Request{Http: sent},
+		ContextExtensions: map[string]string{"gate": name},
 	}}
 }
 
@@ -73,7 +75,8 @@ func joined(r *auth.CheckRequest) *auth.CheckRequest {
 
 const (
 	ofForm = "application/x-www-form-urlencoded"
-	form   = "form: {buckets: [{zone: 1, key: {form: user}}, {zone: 2, key: {client: address}}], attempt: {header: x-request-id}}"
+	form   = "form: {buckets: [{zone: 1, key: {form: user}}, {zone: 2, key: {client: address}}], attempt: {header: " +
+		"x-request-id}}"
 	others = "json: {buckets: [{zone: 1, key: {json: /user}}]}, basic: {buckets: [{zone: 1, key: {basic: user}}]}, " +
 		"header: {buckets: [{zone: 1, key: {header: x-user}}]}, query: {buckets: [{zone: 1, key: {query: user}}]}"
 )
@@ -91,7 +94,8 @@ func TestGateReadsTheRequestEnvoyDescribes(t *testing.T) {
 		want    string
 	}{
 		"a form": {
-			asked("form", "/login?next=%2F", "user=al%69ce&password=x", "content-type", ofForm, "x-request-id", "one", "x-forwarded-for", "203.0.113.9"),
+			asked("form", "/login?next=%2F", "user=al%69ce&password=x", "content-type", ofForm, "x-request-id", "one",
+				"x-forwarded-for", "203.0.113.9"),
 			"[{1 alice} {2 192.0.2.7}] one",
 		},
 		"behind a proxy": {behind, "[{1 alice} {2 198.51.100.4}] "},
@@ -174,20 +178,25 @@ func TestWrongQuestionIsDeniedWithoutError(t *testing.T) {
 		token   string
 		want    codes.Code
 	}{
-		"nothing":             {&auth.CheckRequest{}, right, codes.NotFound},
-		"no gate":             {changed(func(a *auth.AttributeContext) { a.ContextExtensions = nil }), right, codes.NotFound},
-		"another gate":        {asked("other", "/", ""), right, codes.NotFound},
-		"no such zone":        {asked("nowhere", "/", ""), right, codes.NotFound},
-		"no key":              {asked("form", "/", "password=x"), right, codes.InvalidArgument},
-		"two keys":            {asked("form", "/", "user=alice&user=bob"), right, codes.InvalidArgument},
-		"two headers":         {asked("header", "/", "", "x-user", "alice", "x-user", "bob"), right, codes.InvalidArgument},
-		"two joined":          {joined(asked("header", "/", "", "x-user", "alice", "x-user", "bob")), right, codes.InvalidArgument},
-		"a key in the query":  {asked("form", "/?user=bob", "user=alice"), right, codes.InvalidArgument},
-		"a part of the body":  {asked("form", "/", "user=alice", "x-envoy-auth-partial-body", "true"), right, codes.InvalidArgument},
-		"a long body":         {asked("form", "/", "user=alice&x="+strings.Repeat("x", gate.MaxBody)), right, codes.InvalidArgument},
-		"long headers":        {asked("form", "/", "user=alice", "x", long, "x-request-id", long), right, codes.InvalidArgument},
-		"no source":           {changed(func(a *auth.AttributeContext) { a.Source = nil }), right, codes.InvalidArgument},
-		"a source of no IP":   {changed(func(a *auth.AttributeContext) { a.Source = from("@internal") }), right, codes.InvalidArgument},
+		"nothing":      {&auth.CheckRequest{}, right, codes.NotFound},
+		"no gate":      {changed(func(a *auth.AttributeContext) { a.ContextExtensions = nil }), right, codes.NotFound},
+		"another gate": {asked("other", "/", ""), right, codes.NotFound},
+		"no such zone": {asked("nowhere", "/", ""), right, codes.NotFound},
+		"no key":       {asked("form", "/", "password=x"), right, codes.InvalidArgument},
+		"two keys":     {asked("form", "/", "user=alice&user=bob"), right, codes.InvalidArgument},
+		"two headers":  {asked("header", "/", "", "x-user", "alice", "x-user", "bob"), right, codes.InvalidArgument},
+		"two joined": {joined(asked("header", "/", "", "x-user", "alice", "x-user", "bob")), right,
+			codes.InvalidArgument},
+		"a key in the query": {asked("form", "/?user=bob", "user=alice"), right, codes.InvalidArgument},
+		"a part of the body": {asked("form", "/", "user=alice", "x-envoy-auth-partial-body", "true"), right,
+			codes.InvalidArgument},
+		"a long body": {asked("form", "/", "user=alice&x="+strings.Repeat("x", gate.MaxBody)), right,
+			codes.InvalidArgument},
+		"long headers": {asked("form", "/", "user=alice", "x", long, "x-request-id", long), right,
+			codes.InvalidArgument},
+		"no source": {changed(func(a *auth.AttributeContext) { a.Source = nil }), right, codes.InvalidArgument},
+		"a source of no IP": {changed(func(a *auth.AttributeContext) { a.Source = from("@internal") }), right,
+			codes.InvalidArgument},
 		"no token":            {asked("form", "/", "user=alice"), "", codes.Unauthenticated},
 		"a token that is old": {asked("form", "/", "user=alice"), access.NewToken().Reveal(), codes.Unauthenticated},
 		"another scope":       {asked("form", "/", "user=alice"), token(access.ScopeReport), codes.PermissionDenied},
@@ -205,7 +214,8 @@ func TestWrongQuestionIsDeniedWithoutError(t *testing.T) {
 	if err != nil || got.GetOkResponse() != nil || !strings.Contains(got.GetStatus().GetMessage(), "pack_as_bytes: true") {
 		t.Errorf("the body as text: %v %v", got, err)
 	}
-	if got, err := auth.NewAuthorizationClient(conn).Check(ctx, asked("form", "/", "user=alice")); err != nil || got.GetOkResponse() == nil {
+	if got, err := auth.NewAuthorizationClient(conn).Check(ctx, asked("form", "/", "user=alice")); err != nil ||
+		got.GetOkResponse() == nil {
 		t.Errorf("the right question: %v %v", got, err)
 	}
 }
@@ -218,7 +228,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 		err  error
 		want codes.Code
 	}{
-		{service.NewBusyError(3e9, "queue"), codes.Unavailable}, {service.ErrUndecided, codes.DeadlineExceeded}, {service.ErrForbidden, codes.Internal},
+		{service.NewBusyError(3e9, "queue"), codes.Unavailable}, {service.ErrUndecided, codes.DeadlineExceeded},
+		{service.ErrForbidden, codes.Internal},
 	} {
 		conn, _ := dial(t, envoy.Options{Limiter: failing{cause.err}, Gates: file})
 		ask := func(name string) (*auth.CheckResponse, error) {
@@ -229,7 +240,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 		}
 		got, err := ask("lets")
 		removed := got.GetOkResponse().GetHeadersToRemove()
-		if err != nil || got.GetOkResponse() == nil || !slices.Equal(removed, []string{"x-velocity-txn-id", "x-velocity-attempt-id"}) {
+		if err != nil || got.GetOkResponse() == nil ||
+			!slices.Equal(removed, []string{"x-velocity-txn-id", "x-velocity-attempt-id"}) {
 			t.Errorf("%v, busy: allow: %v %v", cause.err, got, err)
 		}
 		got, err = ask("denies")
@@ -241,7 +253,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 	}
 	_, admission := closed(t)
 	conn, _ := dial(t, envoy.Options{Limiter: make(noting, 1), Gates: file, Admission: admission})
-	if got, err := auth.NewAuthorizationClient(conn).Check(t.Context(), asked("lets", "/", "")); err != nil || got.GetDeniedResponse() == nil {
+	if got, err := auth.NewAuthorizationClient(conn).Check(t.Context(), asked("lets", "/", "")); err != nil ||
+		got.GetDeniedResponse() == nil {
 		t.Errorf("busy: allow, for somebody who is not known: %v %v", got, err)
 	}
 }
@@ -250,7 +263,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 // bucket.
 func FuzzCheck(f *testing.F) {
 	for _, r := range []*auth.CheckRequest{
-		asked("form", "/?a=b", "user=alice", "x-request-id", "1"), joined(asked("basic", "/", "", "authorization", "Basic YTpi")), {}, asked("json", "", "{}"),
+		asked("form", "/?a=b", "user=alice", "x-request-id", "1"),
+		joined(asked("basic", "/", "", "authorization", "Basic YTpi")), {}, asked("json", "", "{}"),
 	} {
 		text, err := proto.Marshal(r)
 		if err != nil {

@@ -73,7 +73,8 @@ type call struct {
 // attrs returns the call and how it ended. No attribute holds a bucket key.
 func (c *call) attrs(status string) []slog.Attr {
 	attrs := []slog.Attr{
-		slog.String("method", protocol), slog.String("route", c.route), slog.String("status", status), slog.Duration("duration", time.Since(c.began)),
+		slog.String("method", protocol), slog.String("route", c.route), slog.String("status", status),
+		slog.Duration("duration", time.Since(c.began)),
 	}
 	if c.caller.Name != "" {
 		attrs = append(attrs, slog.String("caller", c.caller.Name))
@@ -92,7 +93,8 @@ func (d *door) warnOfHaste(ctx context.Context, c *call) {
 	if d.options.Logger == nil || !isBound || until.Sub(c.began) >= leastPatience || d.hasty.Swap(minute) == minute {
 		return
 	}
-	d.options.Logger.LogAttrs(ctx, slog.LevelWarn, "a caller waits so briefly that it may miss the answer, and Envoy may then let the request pass",
+	d.options.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"a caller waits so briefly that it may miss the answer, and Envoy may then let the request pass",
 		slog.String("route", c.route), slog.Duration("waits", until.Sub(c.began)), slog.String("let_it_have", "timeout: 1s"))
 }
 
@@ -137,15 +139,19 @@ func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, erro
 }
 
 // recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.
-func (d *door) recovered(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
+func (d *door) recovered(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (answer any, err error) {
 	defer func() {
 		value := recover()
 		if value == nil {
 			return
 		}
-		fault := admission.Fault{Kind: admission.Failed, Method: protocol, Route: info.FullMethod, Code: "internal", Text: fmt.Sprintf("panic: a value of type %T", value)}
+		fault := admission.Fault{Kind: admission.Failed, Method: protocol, Route: info.FullMethod, Code: "internal",
+			Text: fmt.Sprintf("panic: a value of type %T", value)}
 		stack := slog.String("stack", string(debug.Stack()))
-		d.faults.Report(ctx, fault, nil, func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })
+		d.faults.Report(ctx, fault, nil,
+			func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })
 		err = statusOf(api.ErrInternal)
 	}()
 	return handle(ctx, request)

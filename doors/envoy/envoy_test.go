@@ -80,7 +80,8 @@ func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 func dialInside(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
 	t.Helper()
 	listener := bufconn.Listen(64 << 10)
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	dialer := grpc.WithContextDialer(
+		func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	return dialOn(t, o, listener, "passthrough:inside", dialer)
 }
 
@@ -143,7 +144,8 @@ func TestOneRequestIsOneCheckOfAllDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := got.GetStatuses()
-		if len(s) != 3 || got.GetOverallCode() != want.code || s[0].GetCode() != want.code || s[0].GetLimitRemaining() != want.first ||
+		if len(s) != 3 || got.GetOverallCode() != want.code || s[0].GetCode() != want.code ||
+			s[0].GetLimitRemaining() != want.first ||
 			s[1].GetCode() != ratelimit.RateLimitResponse_OK || s[1].GetCurrentLimit() != nil ||
 			s[2].GetCode() != ratelimit.RateLimitResponse_OK || s[2].GetLimitRemaining() != want.second {
 			t.Fatalf("request %d: %v", i+1, got)
@@ -207,7 +209,10 @@ func TestPeekChargesNothingAndFullnessBlocksAllCharges(t *testing.T) {
 func TestGatesFileMapsDomainToBuckets(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	file, err := gate.Parse([]byte("domains: {login: [{zone: 1, entries: [{key: user}]}, {zone: 2, entries: [{key: user}, {key: path, value: /a}]}]}"))
+	file,
+		err := gate.Parse(
+		[]byte(
+			"domains: {login: [{zone: 1, entries: [{key: user}]}, {zone: 2, entries: [{key: user}, {key: path, value: /a}]}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +235,8 @@ func TestGatesFileMapsDomainToBuckets(t *testing.T) {
 		asked := request(of(c.entries...))
 		asked.Domain = c.domain
 		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), asked)
-		if s := got.GetStatuses(); err != nil || got.GetOverallCode() != ratelimit.RateLimitResponse_OK || s[0].GetLimitRemaining() != c.want ||
+		if s := got.GetStatuses(); err != nil || got.GetOverallCode() != ratelimit.RateLimitResponse_OK ||
+			s[0].GetLimitRemaining() != c.want ||
 			(s[0].GetCurrentLimit() == nil) != (c.want == 0) {
 			t.Errorf("request %d: %v %v", i+1, got, err)
 		}
@@ -254,23 +260,31 @@ func TestAQuestionThatIsNoCheckIsRefused(t *testing.T) {
 		request *ratelimit.RateLimitRequest
 		want    codes.Code
 	}{
-		"no domain":       {&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
-		"no descriptor":   {request(), codes.InvalidArgument},
-		"two hits":        {&ratelimit.RateLimitRequest{Domain: "x", HitsAddend: 2, Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
-		"two in one":      {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(2) }), codes.InvalidArgument},
-		"nine buckets":    {request(slices.Repeat([]*common.RateLimitDescriptor{good(), peek("zone_2", "x"), good()}, 3)...), codes.InvalidArgument},
-		"a peek nowhere":  {request(peek("zone_7", "x"), good()), codes.NotFound},
-		"a peek at none":  {request(peek("zone_1", ""), good()), codes.InvalidArgument},
-		"negative":        {with(func(d *common.RateLimitDescriptor) { d.IsNegativeHits = true }), codes.InvalidArgument},
-		"a limit":         {with(func(d *common.RateLimitDescriptor) { d.Limit = &common.RateLimitDescriptor_RateLimitOverride{} }), codes.InvalidArgument},
+		"no domain": {&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}},
+			codes.InvalidArgument},
+		"no descriptor": {request(), codes.InvalidArgument},
+		"two hits": {&ratelimit.RateLimitRequest{Domain: "x", HitsAddend: 2,
+			Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
+		"two in one": {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(2) }),
+			codes.InvalidArgument},
+		"nine buckets": {request(slices.Repeat([]*common.RateLimitDescriptor{good(), peek("zone_2", "x"), good()}, 3)...),
+			codes.InvalidArgument},
+		"a peek nowhere": {request(peek("zone_7", "x"), good()), codes.NotFound},
+		"a peek at none": {request(peek("zone_1", ""), good()), codes.InvalidArgument},
+		"negative":       {with(func(d *common.RateLimitDescriptor) { d.IsNegativeHits = true }), codes.InvalidArgument},
+		"a limit": {
+			with(func(d *common.RateLimitDescriptor) { d.Limit = &common.RateLimitDescriptor_RateLimitOverride{} }),
+			codes.InvalidArgument},
 		"zone 0":          {request(of("zone_0", "alice")), codes.InvalidArgument},
 		"zone x":          {request(of("zone_x", "alice")), codes.InvalidArgument},
 		"an entry beside": {request(of("zone_1", "alice", "path", "/")), codes.InvalidArgument},
-		"two attempt ids": {request(of("zone_1", "a", "attempt_id", "1"), of("zone_2", "b", "attempt_id", "2")), codes.InvalidArgument},
-		"an empty key":    {request(of("zone_1", "")), codes.InvalidArgument},
-		"no such zone":    {request(of("zone_7", "alice")), codes.NotFound},
+		"two attempt ids": {request(of("zone_1", "a", "attempt_id", "1"), of("zone_2", "b", "attempt_id", "2")),
+			codes.InvalidArgument},
+		"an empty key": {request(of("zone_1", "")), codes.InvalidArgument},
+		"no such zone": {request(of("zone_7", "alice")), codes.NotFound},
 	} {
-		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), c.request); status.Code(err) != c.want {
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), c.request); status.Code(
+			err) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -289,7 +303,8 @@ func TestEachKindOfErrorHasItsCode(t *testing.T) {
 		{service.ErrConflict, codes.FailedPrecondition},
 	} {
 		conn, _ := dial(t, envoy.Options{Limiter: failing{c.err}})
-		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice"))); status.Code(err) != c.want {
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(
+			t.Context(), request(of("zone_1", "alice"))); status.Code(err) != c.want {
 			t.Errorf("%v: %v", c.err, err)
 		}
 	}
@@ -344,8 +359,10 @@ func TestHealthIsReadinessAndWatchersLeaveAtStop(t *testing.T) {
 		ask := grpc_health_v1.NewHealthClient(conn)
 		is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 			t.Helper()
-			for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"} {
-				if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil || got.GetStatus() != want {
+			for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService",
+				"envoy.service.auth.v3.Authorization"} {
+				if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil ||
+					got.GetStatus() != want {
 					t.Errorf("%q: %v %v", name, got, err)
 				}
 			}
@@ -367,7 +384,8 @@ func TestHealthIsReadinessAndWatchersLeaveAtStop(t *testing.T) {
 		if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the watcher is told %v", err)
 		}
-		if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(err) != codes.NotFound {
+		if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(
+			err) != codes.NotFound {
 			t.Errorf("another service: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -405,7 +423,8 @@ func TestCallsWithoutMessageEndAndFreeTheirPlaces(t *testing.T) {
 			grpc_health_v1.Health_Check_FullMethodName, grpc_reflection_v1.ServerReflection_ServerReflectionInfo_FullMethodName,
 		}
 		for i := range envoy.Streams - 1 {
-			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, methods[i%len(methods)])
+			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+				methods[i%len(methods)])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -440,7 +459,8 @@ func FuzzJSON(f *testing.F) {
 		noted, asked := make(noting, 1), admission.Asked{}
 		door := envoy.NewJSON(envoy.Options{Limiter: noted, Buckets: memory.New()})
 		answer, _, err := door.AnswerJSON(t.Context(), text, admission.Asker{}, &asked)
-		if (err == nil) != json.Valid(answer) || err != nil && !errors.Is(err, service.ErrInvalid) && !errors.Is(err, service.ErrNotFound) {
+		if (err == nil) != json.Valid(answer) || err != nil && !errors.Is(err, service.ErrInvalid) &&
+			!errors.Is(err, service.ErrNotFound) {
 			t.Fatalf("%q: %q %v", text, answer, err)
 		}
 		if err != nil && len(text) > 50 && strings.Contains(err.Error(), string(text)) {

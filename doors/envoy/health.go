@@ -32,7 +32,9 @@ func knows(service string) bool {
 }
 
 // Check implements grpc_health_v1.HealthServer.
-func (h *health) Check(ctx context.Context, request *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *health) Check(
+	ctx context.Context, request *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	if !knows(request.GetService()) {
 		return nil, status.Error(codes.NotFound, "there is no such service")
 	}

@@ -40,7 +40,8 @@ func TestEachCallIsInAccessLogAndCounted(t *testing.T) {
 	_, _ = limits.ShouldRateLimit(t.Context(), request(peek("zone_1", "alice")))
 	_, _ = gate.Check(t.Context(), asked("form", "/", "user=alice"))
 	_, _ = gate.Check(t.Context(), asked("nobody", "/", "user=alice"))
-	limit, check := "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "/envoy.service.auth.v3.Authorization/Check"
+	limit, check := "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+		"/envoy.service.auth.v3.Authorization/Check"
 	want := []envoy.Observed{
 		{Route: limit, Status: "OK"},
 		{Route: limit, Status: "InvalidArgument", Refused: "invalid_request"},
@@ -75,7 +76,8 @@ func TestEachCallIsInAccessLogAndCounted(t *testing.T) {
 	for i := range want {
 		want[i].Refused = ""
 	}
-	if !slices.Equal(calls, want) || strings.Contains(log.String(), "alice") || strings.Count(log.String(), "request refused") != 3 {
+	if !slices.Equal(calls, want) || strings.Contains(log.String(), "alice") ||
+		strings.Count(log.String(), "request refused") != 3 {
 		t.Errorf("the log is %s", log.String())
 	}
 }
@@ -92,12 +94,14 @@ func TestPanickingCallIsErrorAndServerGoesOn(t *testing.T) {
 	log := &handlerstest.Log{}
 	conn, _ := dial(t, envoy.Options{Limiter: panicking{}, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	for range 2 {
-		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), request(of("zone_1", "alice"))); status.Code(err) != codes.Internal {
+		if _, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(
+			t.Context(), request(of("zone_1", "alice"))); status.Code(err) != codes.Internal {
 			t.Errorf("%v", err)
 		}
 	}
 	text := log.String()
-	if !strings.Contains(text, "panic: a value of type string") || !strings.Contains(text, "CheckAll") || strings.Contains(text, "alice") {
+	if !strings.Contains(text, "panic: a value of type string") || !strings.Contains(text, "CheckAll") ||
+		strings.Contains(text, "alice") {
 		t.Errorf("the log is %s", log.String())
 	}
 }

@@ -24,7 +24,9 @@ type limits struct {
 
 // ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the
 // buckets of those with hits_addend 0. It never answers UNKNOWN. Its errors are statuses of gRPC.
-func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (l *limits) ShouldRateLimit(
+	ctx context.Context, request *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	c := &call{route: ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, began: time.Now()}
 	var response *ratelimit.RateLimitResponse
 	err := l.identify(ctx, c)
@@ -35,7 +37,9 @@ func (l *limits) ShouldRateLimit(ctx context.Context, request *ratelimit.RateLim
 	return response, statusOf(err)
 }
 
-func (l *limits) answer(ctx context.Context, c *call, request *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (l *limits) answer(
+	ctx context.Context, c *call, request *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	names := naming(byZone)
 	if l.options.Gates != nil {
 		if domain, ok := l.options.Gates.Domain(request.GetDomain()); ok {

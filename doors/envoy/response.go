@@ -31,7 +31,8 @@ func (q *question) response(d service.Decision) *ratelimit.RateLimitResponse {
 		response.ResponseHeadersToAdd = []*core.HeaderValue{{Key: "retry-after", Value: strconv.FormatInt(seconds, 10)}}
 		response.RawBody = admission.Denial(seconds)
 	case d.TxnID() != 0:
-		response.RequestHeadersToAdd = []*core.HeaderValue{{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)}}
+		response.RequestHeadersToAdd = []*core.HeaderValue{
+			{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)}}
 	}
 	return response
 }

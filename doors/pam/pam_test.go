@@ -20,8 +20,10 @@ const rate = 3
 func newDoor(t *testing.T) (Door, *fake.Service, string) {
 	t.Helper()
 	asked := fake.New(t,
-		service.Zone{ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername}},
-		service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
+		service.Zone{ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername}},
+		service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyIP}})
 	path := filepath.Join(t.TempDir(), "run")
 	folder, err := OpenFolder(path)
 	if err != nil {
@@ -131,7 +133,8 @@ func TestOtherProgramsAndUsersHaveOtherTries(t *testing.T) {
 	holds(t, "of both", outcomes(asked), "", "success")
 	d.try(t, false)
 	names, err := os.ReadDir(path)
-	if err != nil || len(names) != 1 || names[0].Name() != d.Program.stateOf(login(StepAuth)) || strings.Contains(names[0].Name(), "alice") {
+	if err != nil || len(names) != 1 || names[0].Name() != d.Program.stateOf(login(StepAuth)) ||
+		strings.Contains(names[0].Name(), "alice") {
 		t.Errorf("the folder has %v (%v), want the tries of the living program alone", names, err)
 	}
 }
@@ -139,7 +142,8 @@ func TestOtherProgramsAndUsersHaveOtherTries(t *testing.T) {
 func TestAddressesAreLimitedWhereTheyAreKnown(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
-		"203.0.113.9": "203.0.113.9", "::ffff:203.0.113.9": "203.0.113.9", "fe80::1%eth0": "fe80::", "": "", "host.example": "",
+		"203.0.113.9": "203.0.113.9", "::ffff:203.0.113.9": "203.0.113.9", "fe80::1%eth0": "fe80::", "": "",
+		"host.example": "",
 	} {
 		d, asked, _ := newDoor(t)
 		l := login(StepAuth)
@@ -209,7 +213,8 @@ func TestFolderWritableByOthersIsRefused(t *testing.T) {
 
 // FuzzTries holds that no file breaks its reader, and that only a try that ends the file is marked.
 func FuzzTries(f *testing.F) {
-	for _, text := range []string{"", "A\n", "A\nright\n", "A\nright\nB\n", "right\n", "\nright\n", "A\nright\nright\n", "A\nright"} {
+	for _, text := range []string{"", "A\n", "A\nright\n", "A\nright\nB\n", "right\n", "\nright\n", "A\nright\nright\n",
+		"A\nright"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -226,7 +231,8 @@ func FuzzStart(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if got, err := parseStart("1 (" + name + ") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"); err != nil || got != 4711 {
+		if got, err := parseStart("1 (" + name + ") S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20"); err != nil ||
+			got != 4711 {
 			t.Errorf("%q: got %d, %v", name, got, err)
 		}
 		if got, err := parseStart(name); err == nil && len(strings.Fields(name)) < 20 {

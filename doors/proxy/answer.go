@@ -194,7 +194,8 @@ func (a answer) cookie(name, value, attributes string) (path string, is seen) {
 	}
 	lower := strings.ToLower(name)
 	isKept := (!strings.HasPrefix(lower, "__secure-") || c.Secure) &&
-		(!strings.HasPrefix(lower, "__host-") || c.Secure && c.Domain == "" && c.Path == "/") && len(name)+len(value) <= mostOfCookie &&
+		(!strings.HasPrefix(lower, "__host-") || c.Secure && c.Domain == "" && c.Path == "/") &&
+		len(name)+len(value) <= mostOfCookie &&
 		!strings.ContainsFunc(name+value, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' })
 	if value == "" || strings.EqualFold(value, "deleted") {
 		return path, plainly(false)

@@ -37,15 +37,20 @@ func outcomeOf(tb testing.TB, success, failure, asked string, a answer, header .
 func TestALocationLeadsWhereABrowserGoes(t *testing.T) {
 	t.Parallel()
 	for _, location := range []string{
-		"/login", "login", "login?error=1", "./login", "../login", "../../login", "/a/../login", "/a/b/../../login", "/%6cogin", "/%6Cogin", "?error=1",
-		"", "#top", ".", "/.//login", "/a/%2e%2e/login", "/a/.%2E/login", "/a/..%2flogin", "/%256cogin", "//login", "//app.example/login", "///app.example/login",
-		`\login`, `/\app.example\login`, `..\login`, " /login", "\t/login", "/lo\tgin", "\t//app.example/login ", "HTTPS://APP.example/login", "https:/login",
-		"http:login", "https:\\\\app.example/login", "https://user:x@app.example:8443/login", "/Login", "/login;jsessionid=1", "//app.example/a/../login#x",
+		"/login", "login", "login?error=1", "./login", "../login", "../../login", "/a/../login", "/a/b/../../login",
+		"/%6cogin", "/%6Cogin", "?error=1",
+		"", "#top", ".", "/.//login", "/a/%2e%2e/login", "/a/.%2E/login", "/a/..%2flogin", "/%256cogin", "//login",
+		"//app.example/login", "///app.example/login",
+		`\login`, `/\app.example\login`, `..\login`, " /login", "\t/login", "/lo\tgin", "\t//app.example/login ",
+		"HTTPS://APP.example/login", "https:/login",
+		"http:login", "https:\\\\app.example/login", "https://user:x@app.example:8443/login", "/Login", "/login;jsessionid=1",
+		"//app.example/a/../login#x",
 	} {
 		a := answer{status: http.StatusSeeOther}
 		asked := "/login"
 		if location == "//login" { // it is a host for a browser, and the path is its root
-			if got := outcomeOf(t, "status:303 location:/", "location:/login", asked, a, "Location", location); got != service.OutcomeSuccess {
+			if got := outcomeOf(t, "status:303 location:/", "location:/login", asked, a, "Location",
+				location); got != service.OutcomeSuccess {
 				t.Errorf("%q: %q", location, got)
 			}
 			continue
@@ -53,7 +58,8 @@ func TestALocationLeadsWhereABrowserGoes(t *testing.T) {
 		if location == "." || location == "../login" || location == "../../login" || location == `..\login` {
 			asked = "/login/"
 		}
-		if got := outcomeOf(t, "status:303 !location:/login", "", asked, a, "Location", location); got == service.OutcomeSuccess {
+		if got := outcomeOf(t, "status:303 !location:/login", "", asked, a, "Location",
+			location); got == service.OutcomeSuccess {
 			t.Errorf("%q counts as a success", location)
 		}
 		if got := outcomeOf(t, "", "location:/login", asked, a, "Location", location); got != service.OutcomeFailure {
@@ -65,11 +71,14 @@ func TestALocationLeadsWhereABrowserGoes(t *testing.T) {
 func TestALocationThatLeadsOnIsASuccess(t *testing.T) {
 	t.Parallel()
 	for location, prefix := range map[string]string{
-		"/": "/", "/home": "/home", "/home/": "/home/", "home": "/home", "./": "/", "/a/../home?x=/login": "/home", "https://app.example": "/",
-		"https://app.example/home": "/home", "/%68ome": "/home", "//app.example/home#login": "/home", "/home?code=a%20b": "/home?code=a%20b",
-		"com.app:/home": "/home",
+		"/": "/", "/home": "/home", "/home/": "/home/", "home": "/home", "./": "/", "/a/../home?x=/login": "/home",
+		"https://app.example":      "/",
+		"https://app.example/home": "/home", "/%68ome": "/home", "//app.example/home#login": "/home",
+		"/home?code=a%20b": "/home?code=a%20b",
+		"com.app:/home":    "/home",
 	} {
-		got := outcomeOf(t, "status:303 !location:/login location:"+strings.ReplaceAll(prefix, "%", "%25"), "location:/login", "/login",
+		got := outcomeOf(t, "status:303 !location:/login location:"+strings.ReplaceAll(prefix, "%", "%25"), "location:/login",
+			"/login",
 			answer{status: http.StatusSeeOther}, "Location", location)
 		if got != service.OutcomeSuccess {
 			t.Errorf("%q: %q", location, got)
@@ -90,11 +99,13 @@ func TestUnclearLocationIsNoSuccess(t *testing.T) {
 		if name == "by a path asked" { // an application that decodes it answers at /login
 			asked = "/x/..%2flogin"
 		}
-		if got := outcomeOf(t, "status:303 !location:/login", "", asked, answer{status: http.StatusSeeOther}, header...); got != "" {
+		if got := outcomeOf(t, "status:303 !location:/login", "", asked, answer{status: http.StatusSeeOther},
+			header...); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := outcomeOf(t, "location:/home", "location:/login", "/login", answer{status: http.StatusSeeOther}, "Location", "/home", "Location", "/login"); got !=
+	if got := outcomeOf(t, "location:/home", "location:/login", "/login", answer{status: http.StatusSeeOther}, "Location",
+		"/home", "Location", "/login"); got !=
 		service.OutcomeFailure {
 		t.Errorf("one of two is the place of a failure: %q", got)
 	}
@@ -143,9 +154,11 @@ func TestCookieCountsAsSetIfBrowserKeepsIt(t *testing.T) {
 		}
 	}
 	for cookie, want := range map[string]service.Outcome{
-		"__Host-s=x; Path=/; Secure": success, "__Host-s=x; Path=/": failure, "__Host-s=x; Secure": failure, "__Host-s=x; Path=/; Secure; Domain=a.b": failure,
+		"__Host-s=x; Path=/; Secure": success, "__Host-s=x; Path=/": failure, "__Host-s=x; Secure": failure,
+		"__Host-s=x; Path=/; Secure; Domain=a.b": failure,
 	} {
-		if got := outcomeOf(t, "cookie:__Host-s", "!cookie:__Host-s", "/login", answer{status: 200}, "Set-Cookie", cookie); got != want {
+		if got := outcomeOf(t, "cookie:__Host-s", "!cookie:__Host-s", "/login", answer{status: 200}, "Set-Cookie",
+			cookie); got != want {
 			t.Errorf("%s: %q, want %q", cookie, got, want)
 		}
 	}
@@ -157,15 +170,18 @@ func TestABodyThatCannotBeReadTellsNothing(t *testing.T) {
 		success, failure, body string
 		header                 []string
 	}{
-		"a coding":                  {"!body:wrong", "body:wrong", "\x1f\x8b", []string{"Content-Encoding", "gzip"}},
-		"a charset of two bytes":    {"!body:wrong", "body:wrong", "w\x00", []string{"Content-Type", "text/html; charset=UTF-16LE"}},
-		"no JSON":                   {"!json:/error", "json:/error", "<p>", nil},
-		"a member twice":            {"json:/ok=true", "json:/ok=false", `{"ok":false,"ok":true}`, nil},
-		"JSON with more behind it":  {"json:/ok=true", "json:/ok=false", `{"ok":true} {"ok":false}`, nil},
-		"a coding behind identity":  {"!json:/error", "json:/error", `{}`, []string{"Content-Encoding", "identity", "Content-Encoding", "br"}},
+		"a coding": {"!body:wrong", "body:wrong", "\x1f\x8b", []string{"Content-Encoding", "gzip"}},
+		"a charset of two bytes": {"!body:wrong", "body:wrong", "w\x00",
+			[]string{"Content-Type", "text/html; charset=UTF-16LE"}},
+		"no JSON":                  {"!json:/error", "json:/error", "<p>", nil},
+		"a member twice":           {"json:/ok=true", "json:/ok=false", `{"ok":false,"ok":true}`, nil},
+		"JSON with more behind it": {"json:/ok=true", "json:/ok=false", `{"ok":true} {"ok":false}`, nil},
+		"a coding behind identity": {"!json:/error", "json:/error", `{}`,
+			[]string{"Content-Encoding", "identity", "Content-Encoding", "br"}},
 		"nothing where JSON was to": {"!json:/error", "json:/error", "", nil},
 	} {
-		if got := outcomeOf(t, c.success, c.failure, "/login", answer{status: 200, body: []byte(c.body)}, c.header...); got != "" {
+		if got := outcomeOf(t, c.success, c.failure, "/login", answer{status: 200, body: []byte(c.body)},
+			c.header...); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -193,7 +209,8 @@ func TestARuleReadsStatusTextAndMembers(t *testing.T) {
 		"a truth":                {"json:/ok=true", "json:/ok=false", 200, `{"ok":false}`, failure},
 		"a number":               {"json:/code=0", "json:/code=1", 200, `{"code":0}`, success},
 	} {
-		if got := outcomeOf(t, c.success, c.failure, "/login", answer{status: c.status, body: []byte(c.body)}); got != c.want {
+		if got := outcomeOf(t, c.success, c.failure, "/login",
+			answer{status: c.status, body: []byte(c.body)}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -202,12 +219,14 @@ func TestARuleReadsStatusTextAndMembers(t *testing.T) {
 // FuzzNoSpellingOfFailurePlaceIsSuccess holds that a Location that net/url resolves to /login is none for a success
 // elsewhere, and that no answer breaks a rule.
 func FuzzNoSpellingOfFailurePlaceIsSuccess(f *testing.F) {
-	for _, seed := range []string{"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin", "//h/login", "HTTP://h/login", "a/..//login", ""} {
+	for _, seed := range []string{"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin",
+		"//h/login", "HTTP://h/login", "a/..//login", ""} {
 		f.Add(seed, "session=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT")
 	}
 	f.Fuzz(func(t *testing.T, location, cookie string) {
 		asked := &url.URL{Path: "/login"}
-		a := answer{asked: asked, status: http.StatusSeeOther, header: http.Header{"Location": {location}, "Set-Cookie": {cookie}}}
+		a := answer{asked: asked, status: http.StatusSeeOther,
+			header: http.Header{"Location": {location}, "Set-Cookie": {cookie}}}
 		to, err := asked.Parse(location)
 		success, _ := ParseRule("!location:/login")
 		isSuccess := success.holds(a, func(s seen) bool { return s.yes && !s.no })

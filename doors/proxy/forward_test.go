@@ -47,7 +47,8 @@ func TestAnotherProtocolThanWebsocketDoesNotPass(t *testing.T) {
 	f := stand(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%q %q %q", r.Header["Upgrade"], r.Header["Connection"], r.Header["Http2-Settings"]) //nolint:gosec // for this test alone
 	}))
-	r := f.send(t, http.MethodGet, "/", "", "Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA")
+	r := f.send(t, http.MethodGet, "/", "", "Upgrade", "h2c", "Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings",
+		"AAMAAABkAARAAAAAAAIAAAAA")
 	if r.body != "[] [] []" {
 		t.Errorf("the application got %s", r.body)
 	}
@@ -118,7 +119,8 @@ func TestApplicationAsksForHeldBackBody(t *testing.T) {
 		_, _ = io.Copy(w, r.Body)
 	}))
 	for path, want := range map[string]string{"/take": "HTTP/1.1 100 Continue", "/refuse": "HTTP/1.1 403 Forbidden"} {
-		line, err := f.raw(t, "PUT "+path+" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n").ReadString('\n')
+		line, err := f.raw(
+			t, "PUT "+path+" HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n").ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != want {
 			t.Errorf("%s: got %q (%v), want %q", path, line, err, want)
 		}
@@ -147,7 +149,8 @@ func TestAnAddressWithoutAPathIsRefused(t *testing.T) {
 	app := &application{}
 	f := stand(t, app)
 	for _, target := range []string{"CONNECT x:80", "POST http:login", "POST x:y"} {
-		if line, _ := f.raw(t, target+" HTTP/1.1\r\nHost: x\r\n\r\n").ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 400 ") {
+		if line, _ := f.raw(t, target+" HTTP/1.1\r\nHost: x\r\n\r\n").ReadString('\n'); !strings.HasPrefix(
+			line, "HTTP/1.1 400 ") {
 			t.Errorf("%s: %q", target, line)
 		}
 	}
@@ -161,9 +164,11 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 	var got http.Header
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	plain := stand(t, app)
-	behind := stand(t, app, func(o *proxy.Options) { o.Proxies = velocityfront.Proxies{netip.MustParsePrefix("127.0.0.0/8")} })
+	behind := stand(
+		t, app, func(o *proxy.Options) { o.Proxies = velocityfront.Proxies{netip.MustParsePrefix("127.0.0.0/8")} })
 	said := []string{
-		"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example", "X-Forwarded-Port", "443", "X_Forwarded_For", "192.0.2.9",
+		"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "app.example", "X-Forwarded-Port",
+		"443", "X_Forwarded_For", "192.0.2.9",
 		"X-Real-Ip", "192.0.2.1", "X-Original-Url", "/login", "X_Rewrite_URL", "/login", "X-Other", "kept",
 	}
 	host := strings.TrimPrefix(plain.url, "http://")
@@ -176,12 +181,13 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 			"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {host}, "X-Other": {"kept"},
 		}},
 		"what a proxy says is kept": {behind, said, http.Header{
-			"X-Forwarded-For": {"192.0.2.1, 127.0.0.1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"app.example"}, "X-Forwarded-Port": {"443"},
-			"X-Real-Ip": {"192.0.2.1"}, "X-Other": {"kept"},
+			"X-Forwarded-For": {"192.0.2.1, 127.0.0.1"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Host": {"app.example"},
+			"X-Forwarded-Port": {"443"}, "X-Real-Ip": {"192.0.2.1"}, "X-Other": {"kept"},
 		}},
-		"Forwarded becomes X-Forwarded-For": {behind, []string{"Forwarded", "for=192.0.2.1", "X-Forwarded-Host", "app.example"}, http.Header{
-			"X-Forwarded-For": {"192.0.2.1, 127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"app.example"},
-		}},
+		"Forwarded becomes X-Forwarded-For": {
+			behind, []string{"Forwarded", "for=192.0.2.1", "X-Forwarded-Host", "app.example"}, http.Header{
+				"X-Forwarded-For": {"192.0.2.1, 127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"app.example"},
+			}},
 	} {
 		c.f.send(t, http.MethodGet, "/", "", c.headers...)
 		delete(got, "User-Agent")
@@ -189,7 +195,8 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 			t.Errorf("%s: the application got\n%q, want\n%q", name, got, c.want)
 		}
 	}
-	if r := behind.try(t, "alice", "right", "X-Forwarded-For", "192.0.2.1", "Forwarded", "for=192.0.2.2"); r.status != http.StatusBadRequest {
+	if r := behind.try(t, "alice", "right", "X-Forwarded-For", "192.0.2.1", "Forwarded",
+		"for=192.0.2.2"); r.status != http.StatusBadRequest {
 		t.Errorf("a login of two addresses: %d", r.status)
 	}
 	behind.try(t, "alice", "right", "X-Forwarded-For", "198.51.100.1, 192.0.2.1")

@@ -146,7 +146,8 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	kind, _ := api.KindOf(err)
 	status, fault, text := kind.Status, admission.Refused, "This log-in cannot be read."
 	switch kind.Status {
-	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType:
 	default:
 		status, fault, text = http.StatusServiceUnavailable, admission.Failed, "Nobody can log in at the moment."
 	}
@@ -157,9 +158,10 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // report writes a fault to the log, the same at most once a second.
 func (p *Proxy) report(r *http.Request, kind admission.Kind, code, text string, attrs ...slog.Attr) {
-	p.faults.Report(r.Context(), admission.Fault{Kind: kind, Method: r.Method, Code: code, Text: text}, nil, func() []slog.Attr {
-		return append([]slog.Attr{slog.String("method", r.Method)}, attrs...)
-	})
+	p.faults.Report(r.Context(), admission.Fault{Kind: kind, Method: r.Method, Code: code, Text: text}, nil,
+		func() []slog.Attr {
+			return append([]slog.Attr{slog.String("method", r.Method)}, attrs...)
+		})
 }
 
 // end notes how a login ended, and reports it. It waits for nobody.
@@ -170,7 +172,8 @@ func (p *Proxy) end(r *http.Request, a *attempt, outcome service.Outcome) {
 	}
 	holder := p.holder(r)
 	if err := p.reporting.Take(holder, 1); err != nil {
-		p.report(r, admission.Busy, "not_reported", "too many outcomes are being reported, and this one was not: "+err.Error())
+		p.report(r, admission.Busy, "not_reported", "too many outcomes are being reported, and this one was not: "+
+			err.Error())
 		return
 	}
 	report := service.Report{AttemptID: a.id, Outcome: outcome}

@@ -29,10 +29,12 @@ func TestUserAtLimitIsBlockedOthersGoOn(t *testing.T) {
 	}
 	r := f.try(t, "alice", "right", "Accept", "text/html,*/*;q=0.8")
 	wait, err := strconv.Atoi(r.header.Get("Retry-After"))
-	if r.status != http.StatusTooManyRequests || err != nil || wait < 1 || !strings.Contains(r.body, "in "+strconv.Itoa(wait)+"\nseconds") {
+	if r.status != http.StatusTooManyRequests || err != nil || wait < 1 ||
+		!strings.Contains(r.body, "in "+strconv.Itoa(wait)+"\nseconds") {
 		t.Errorf("a guess beyond the limit: %d, Retry-After %q, %s", r.status, r.header.Get("Retry-After"), r.body)
 	}
-	if got := r.header.Get("Content-Type"); got != "text/html; charset=utf-8" || r.header.Get("Cache-Control") != "no-store" {
+	if got := r.header.Get("Content-Type"); got != "text/html; charset=utf-8" ||
+		r.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("a browser gets %s", got)
 	}
 	if n := len(app.seen()); n != userRate {
@@ -41,7 +43,8 @@ func TestUserAtLimitIsBlockedOthersGoOn(t *testing.T) {
 	if r := f.try(t, "bob", "right"); r.status != http.StatusOK {
 		t.Errorf("somebody else: %d", r.status)
 	}
-	if text := f.awaitLog(t, `"verdict":"blocked"`); strings.Contains(strings.ToLower(text), "alice") || strings.Contains(text, "127.0.0.1") {
+	if text := f.awaitLog(t, `"verdict":"blocked"`); strings.Contains(strings.ToLower(text), "alice") ||
+		strings.Contains(text, "127.0.0.1") {
 		t.Errorf("the log names a key:\n%s", text)
 	}
 }
@@ -57,7 +60,8 @@ func TestAProgramIsBlockedByJSON(t *testing.T) {
 		Status     int
 		RetryAfter int `json:"retry_after"`
 	}
-	if err := json.Unmarshal([]byte(r.body), &said); err != nil || said.Status != http.StatusTooManyRequests || said.RetryAfter < 1 ||
+	if err := json.Unmarshal([]byte(r.body), &said); err != nil || said.Status != http.StatusTooManyRequests ||
+		said.RetryAfter < 1 ||
 		r.header.Get("Content-Type") != "application/json" || r.header.Get("Retry-After") != strconv.Itoa(said.RetryAfter) {
 		t.Errorf("%d %s (%v)", r.status, r.body, err)
 	}
@@ -74,13 +78,15 @@ func TestTheOperatorsPagesAreTriedAndShown(t *testing.T) {
 	for range userRate {
 		f.try(t, "alice", "wrong")
 	}
-	if r := f.try(t, "alice", "wrong"); !strings.HasPrefix(r.body, "<b title='") || !strings.HasSuffix(r.body, ">429</b>") {
+	if r := f.try(t, "alice", "wrong"); !strings.HasPrefix(r.body, "<b title='") ||
+		!strings.HasSuffix(r.body, ">429</b>") {
 		t.Errorf("HTML: %s", r.body)
 	}
 	if r := f.try(t, "alice", "wrong", "Accept", "application/json"); r.body != `{"status":"KO"}` {
 		t.Errorf("JSON: %s", r.body)
 	}
-	for _, texts := range [][2]string{{"{{.Nothing}}", ""}, {"{{", ""}, {"", "{"}, {"", `{"x": {{.User}}}`}, {"", "{{if eq .Status 429}}1{{end}}"}} {
+	for _, texts := range [][2]string{{"{{.Nothing}}", ""}, {"{{", ""}, {"", "{"}, {"", `{"x": {{.User}}}`},
+		{"", "{{if eq .Status 429}}1{{end}}"}} {
 		if _, err := proxy.ParsePages(texts[0], texts[1]); err == nil {
 			t.Errorf("%q makes pages", texts)
 		}
@@ -92,13 +98,15 @@ func TestTheApplicationGetsTheVeryBody(t *testing.T) {
 	app := &application{}
 	f := stand(t, app)
 	const body = "password=right&user=%61lice&x=%C3%A9+"
-	if r := f.send(t, http.MethodPost, "/login?a=%41", body, "Content-Type", ofForm, "Expect", "100-continue", "Accept-Encoding", "gzip"); r.status != http.StatusOK {
+	if r := f.send(t, http.MethodPost, "/login?a=%41", body, "Content-Type", ofForm, "Expect", "100-continue",
+		"Accept-Encoding", "gzip"); r.status != http.StatusOK {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
 	if got := app.seen()[0]; got != body {
 		t.Errorf("the application got %q", got)
 	}
-	if head := app.heads[0]; head["Expect"] != nil || head.Get("Accept-Encoding") != "gzip" || head.Get("Content-Length") != strconv.Itoa(len(body)) {
+	if head := app.heads[0]; head["Expect"] != nil || head.Get("Accept-Encoding") != "gzip" ||
+		head.Get("Content-Length") != strconv.Itoa(len(body)) {
 		t.Errorf("the application got the head %q", head)
 	}
 }
@@ -114,9 +122,10 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 		got  reply
 		want int
 	}{
-		"no user":             {form("password=right"), http.StatusBadRequest},
-		"two users":           {form("user=a&user=b&password=right"), http.StatusBadRequest},
-		"a user in the query": {f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm), http.StatusBadRequest},
+		"no user":   {form("password=right"), http.StatusBadRequest},
+		"two users": {form("user=a&user=b&password=right"), http.StatusBadRequest},
+		"a user in the query": {f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm),
+			http.StatusBadRequest},
 		"gzip":                {form("user=a", "Content-Encoding", "gzip"), http.StatusUnsupportedMediaType},
 		"a field for one hop": {form("user=a", "Connection", "close, Content-Type"), http.StatusBadRequest},
 		"too long a body":     {form("user=a&x=" + strings.Repeat("x", 1<<10)), http.StatusRequestEntityTooLarge},
@@ -129,7 +138,8 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 	if n := len(app.seen()); n > 0 {
 		t.Errorf("the application has seen %d of them: %q", n, app.seen())
 	}
-	for _, told := range []string{"given several times", `"code":"invalid_request"`, `"code":"unsupported_media_type"`, `"code":"payload_too_large"`} {
+	for _, told := range []string{"given several times", `"code":"invalid_request"`, `"code":"unsupported_media_type"`,
+		`"code":"payload_too_large"`} {
 		f.awaitLog(t, told)
 	}
 }
@@ -141,7 +151,8 @@ func TestABodyOfTwoLengthsIsOneRequest(t *testing.T) {
 	f := stand(t, app)
 	text, _ := io.ReadAll(f.raw(t, "POST /login HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: "+ofForm+
 		"\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n5\r\nuser=\r\n10\r\na&password=right\r\n0\r\n\r\n"))
-	if got := app.seen(); len(got) != 1 || got[0] != "user=a&password=right" || strings.Count(string(text), "HTTP/1.1 ") != 1 {
+	if got := app.seen(); len(got) != 1 || got[0] != "user=a&password=right" ||
+		strings.Count(string(text), "HTTP/1.1 ") != 1 {
 		t.Errorf("the application has seen %q, the client got\n%s", got, text)
 	}
 }
@@ -155,7 +166,8 @@ func TestLoginWithoutUserMayCountForAddress(t *testing.T) {
 	if n := len(f.service.Txns(service.Bucket{ZoneID: addressZone, Key: "127.0.0.1"})); n != 1 {
 		t.Errorf("%d attempts of the address, want 1", n)
 	}
-	if r := f.send(t, http.MethodPost, "/login", "user=a&user=b", "Content-Type", ofForm); r.status != http.StatusBadRequest {
+	if r := f.send(t, http.MethodPost, "/login", "user=a&user=b", "Content-Type",
+		ofForm); r.status != http.StatusBadRequest {
 		t.Errorf("two users: %d", r.status)
 	}
 }
@@ -178,7 +190,8 @@ func TestBasicLoginIgnoresRequestsWithoutBasic(t *testing.T) {
 	for range userRate {
 		f.send(t, http.MethodGet, "/api/x", "", "Authorization", "bAsIc YWxpY2U6eA==")
 	}
-	if r := f.send(t, http.MethodGet, "/api/y", "", "Authorization", "Basic YWxpY2U6eA=="); r.status != http.StatusTooManyRequests {
+	if r := f.send(t, http.MethodGet, "/api/y", "", "Authorization",
+		"Basic YWxpY2U6eA=="); r.status != http.StatusTooManyRequests {
 		t.Errorf("beyond the limit: %d", r.status)
 	}
 }
@@ -205,7 +218,8 @@ func TestPolicyDecidesWithoutServiceAndReportsNothing(t *testing.T) {
 	}
 	allows.awaitLog(t, `"verdict":"degraded"`)
 	denies := stand(t, &application{}, func(o *proxy.Options) { o.Service = policy(false) })
-	if r := denies.try(t, "alice", "right"); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" ||
+	if r := denies.try(t, "alice", "right"); r.status != http.StatusServiceUnavailable ||
+		r.header.Get("Retry-After") != "1" ||
 		strings.Contains(r.body, "Too many") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
@@ -260,7 +274,8 @@ func TestOutcomeSurvivesDepartedClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: "+ofForm+"\r\nContent-Length: 7\r\n\r\nuser=al")
+			_, _ = io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: "+ofForm+
+				"\r\nContent-Length: 7\r\n\r\nuser=al")
 			<-asked
 			_ = conn.Close()
 			if got := o.Service.(*direct).next(t); got != service.OutcomeFailure { //nolint:forcetypeassert // newOptions has made it

@@ -19,10 +19,14 @@ func TestLoginIsSeenInEverySpellingApplicationsTake(t *testing.T) {
 		o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth", "POST /all/**", "POST /old/login.php")
 	})
 	for _, path := range []string{
-		"/login", "/login?next=/", "//login", "///login//", "/login/", "/Login", "/LOGIN", "/%6Cogin", "/%256cogin", "/%2Flogin", "/login;x=1", "/;x/login",
-		"/./login", "/x/../login", "/x/%2e%2e/login", "/x/..;/login", "/login.json", "/login%20", "/login%00", "/login%0a", "/login.", "/%5clogin",
-		"/login%3Fx", "/login%23x", "/lo%67in%2f", "/%E2%80%82login", "/realms/master/auth", "/realms/a%2520b/auth/", "/all", "/all/x/y", "/all/../x",
-		"/old/login.php", "/old/login.php/x/y", "/old/login.php.", "/old/login.php%20.%20", "/realms/ſ/auth", "/%25%36%63ogin",
+		"/login", "/login?next=/", "//login", "///login//", "/login/", "/Login", "/LOGIN", "/%6Cogin", "/%256cogin",
+		"/%2Flogin", "/login;x=1", "/;x/login",
+		"/./login", "/x/../login", "/x/%2e%2e/login", "/x/..;/login", "/login.json", "/login%20", "/login%00", "/login%0a",
+		"/login.", "/%5clogin",
+		"/login%3Fx", "/login%23x", "/lo%67in%2f", "/%E2%80%82login", "/realms/master/auth", "/realms/a%2520b/auth/", "/all",
+		"/all/x/y", "/all/../x",
+		"/old/login.php", "/old/login.php/x/y", "/old/login.php.", "/old/login.php%20.%20", "/realms/ſ/auth",
+		"/%25%36%63ogin",
 	} {
 		if !isStopped(t, f, http.MethodPost, path) {
 			t.Errorf("POST %s reached the application without a check", path)
@@ -47,7 +51,8 @@ func TestLoginIsSeenInEverySpellingApplicationsTake(t *testing.T) {
 
 func TestOtherPathsAndReadingMethodsPass(t *testing.T) {
 	t.Parallel()
-	f := stand(t, &application{}, func(o *proxy.Options) { o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth") })
+	f := stand(t, &application{},
+		func(o *proxy.Options) { o.Logins = all(t, proxy.ParseLogin, "POST /login", "POST /realms/*/auth") })
 	for _, c := range [][2]string{
 		{http.MethodGet, "/login"},
 		{http.MethodHead, "/login"},
@@ -69,7 +74,8 @@ func TestOtherPathsAndReadingMethodsPass(t *testing.T) {
 
 func TestALoginIsAMethodAndAPath(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "POST", "/login", "POST login", "post /login", "POST /login?x", "POST /a%2f", "POST /**/login", "POST /a b", "POST /a;b"} {
+	for _, text := range []string{"", "POST", "/login", "POST login", "post /login", "POST /login?x", "POST /a%2f",
+		"POST /**/login", "POST /a b", "POST /a;b"} {
 		if l, err := proxy.ParseLogin(text); err == nil {
 			t.Errorf("%q became %v", text, l)
 		}

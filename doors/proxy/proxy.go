@@ -84,7 +84,8 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		Options: o, faults: admission.FaultLog{Logger: o.Logger},
-		logins: service.NewHalves[netip.Prefix](MostLogins, "logins"), others: service.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
+		logins:    service.NewHalves[netip.Prefix](MostLogins, "logins"),
+		others:    service.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
 		reporting: service.NewHalves[netip.Prefix](mostReports, "reports"),
 	}
 	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
@@ -94,7 +95,8 @@ func New(o Options) *Proxy {
 		}
 	}
 	if o.AddressZone != 0 {
-		p.gate.Buckets = append(p.gate.Buckets, gate.Bucket{Zone: o.AddressZone, Key: gate.Source{Kind: gate.Client, Name: "address"}})
+		p.gate.Buckets = append(p.gate.Buckets,
+			gate.Bucket{Zone: o.AddressZone, Key: gate.Source{Kind: gate.Client, Name: "address"}})
 	}
 	p.forwarder = p.newForwarder()
 	return p
@@ -200,7 +202,9 @@ func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, 
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has written it
 	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))
 	if !ok {
-		err = fmt.Errorf("%w: X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them", service.ErrInvalid)
+		err = fmt.Errorf(
+			"%w: X-Forwarded-For and Forwarded name different clients: let the proxy in front remove one of them",
+			service.ErrInvalid)
 	}
 	return client, p.Proxies.Trust(peer.Addr()), err
 }

@@ -50,7 +50,8 @@ func parseCondition(word string) (condition, error) {
 	kind, encoded, _ := strings.Cut(word, ":")
 	value, err := url.PathUnescape(encoded)
 	if err != nil || value == "" {
-		return condition{}, errors.New("a condition is a kind and a value, such as status:302; a % in the value is written as %25")
+		return condition{},
+			errors.New("a condition is a kind and a value, such as status:302; a % in the value is written as %25")
 	}
 	c := condition{kind: kind, value: value, negated: isNegated}
 	switch kind {
@@ -95,7 +96,8 @@ func (r Rules) outcome(a answer) service.Outcome {
 // looksAtBody reports whether a rule needs the body of an answer.
 func (r Rules) looksAtBody() bool {
 	needsBody := func(c condition) bool { return c.kind == "body" || c.kind == "json" }
-	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(rule Rule) bool { return slices.ContainsFunc(rule, needsBody) })
+	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure),
+		func(rule Rule) bool { return slices.ContainsFunc(rule, needsBody) })
 }
 
 // holds reports whether all conditions are met by what is seen of them.

@@ -87,7 +87,8 @@ func (p *Proxy) logRequest(r *http.Request, a *attempt, w *watchedWriter, began 
 		slog.Duration("duration", time.Since(began)),
 	}
 	if a.id != "" {
-		attrs = append(attrs, slog.String("attempt_id", a.id), slog.String("verdict", a.verdict), slog.String("outcome", string(a.outcome)))
+		attrs = append(attrs, slog.String("attempt_id", a.id), slog.String("verdict", a.verdict),
+			slog.String("outcome", string(a.outcome)))
 	}
 	p.Logger.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "request", attrs...)
 }

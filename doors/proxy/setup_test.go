@@ -43,7 +43,8 @@ func newDirect(tb testing.TB) *direct {
 	tb.Helper()
 	return &direct{reported: make(chan service.Report, 100), Service: fake.New(tb,
 		service.Zone{
-			ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
+			ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
 		},
 		service.Zone{ID: addressZone, Rate: addressRate, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})}
 }
@@ -111,9 +112,12 @@ func newOptions(tb testing.TB, app string) proxy.Options {
 		tb.Fatal(err)
 	}
 	return proxy.Options{
-		Service: newDirect(tb), Upstream: upstream, Logins: all(tb, proxy.ParseLogin, "POST /login"), Users: []gate.Source{place(tb, gate.Form, "user")},
-		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience, AnswerTimeout: patience,
-		Rules:     proxy.Rules{Success: all(tb, proxy.ParseRule, "status:200"), Failure: all(tb, proxy.ParseRule, "status:401")},
+		Service: newDirect(tb), Upstream: upstream, Logins: all(tb, proxy.ParseLogin, "POST /login"),
+		Users:    []gate.Source{place(tb, gate.Form, "user")},
+		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience,
+		AnswerTimeout: patience,
+		Rules: proxy.Rules{Success: all(tb, proxy.ParseRule, "status:200"),
+			Failure: all(tb, proxy.ParseRule, "status:401")},
 		AccessLog: true, MaxRequests: 100,
 	}
 }

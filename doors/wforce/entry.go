@@ -117,7 +117,8 @@ func addsEntry(action service.OverrideAction) command {
 }
 
 // errOtherList is the error of an entry for what is on the other list. One bucket has one override.
-var errOtherList = fmt.Errorf("%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
+var errOtherList = fmt.Errorf(
+	"%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
 	service.ErrConflict)
 
 // dropsEntry returns the command that ends an override which was made under the same name. If there is none, nothing is

@@ -82,7 +82,8 @@ func TestGuessesAtOnceTakeAPlaceForTwo(t *testing.T) {
 		allowed += status + 1
 	}
 	if _, counted := p.of("mallory"); allowed > 2*userRate || counted != userRate {
-		t.Errorf("%d of %d guesses passed, %d count; want at most %d, and %d", allowed, guesses, counted, 2*userRate, userRate)
+		t.Errorf("%d of %d guesses passed, %d count; want at most %d, and %d", allowed, guesses, counted, 2*userRate,
+			userRate)
 	}
 }
 
@@ -143,7 +144,8 @@ func TestAnApplicationThatOnlyReportsIsCounted(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for range userRate + 1 {
-		if a := p.say(t, "report", login("", "mallory", "0f24").ended(false)); a.status != http.StatusOK || a.body["status"] != "ok" {
+		if a := p.say(t, "report", login("", "mallory", "0f24").ended(false)); a.status != http.StatusOK ||
+			a.body["status"] != "ok" {
 			t.Errorf("report: %d %v", a.status, a.body)
 		}
 	}
@@ -198,11 +200,14 @@ func TestLoginThatIsNoKeyCountsForAddress(t *testing.T) {
 func TestALostReportLetsNobodyGuessAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := openInside(t, answering("/outcome", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+		p := openInside(
+			t, answering(
+				"/outcome", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 		asked := login("bmCefdRgVJl", "mallory", "041c")
 		for range 2 {
 			p.say(t, "allow", asked)
-			if a := p.say(t, "report", asked.ended(false)); a.status < http.StatusInternalServerError || a.body["status"] != "failure" {
+			if a := p.say(t, "report", asked.ended(false)); a.status < http.StatusInternalServerError ||
+				a.body["status"] != "failure" {
 				t.Errorf("the report: %d %v, want 503 or 504", a.status, a.body)
 			}
 		}
@@ -234,7 +239,8 @@ func TestAnAnswerThatDoesNotComeIs503(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := openInside(t, answering("/v1/check", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-		if a := p.say(t, "allow", login("s", "alice", "0f24")); a.status != http.StatusServiceUnavailable || a.body["status"] != "failure" {
+		if a := p.say(t, "allow", login("s", "alice", "0f24")); a.status != http.StatusServiceUnavailable ||
+			a.body["status"] != "failure" {
 			t.Errorf("%d %v, want 503", a.status, a.body)
 		}
 	})
@@ -245,7 +251,8 @@ func TestCallersWithOtherTokensHaveOtherAttempts(t *testing.T) {
 	p := guarded(t, access.ScopeCheck, access.ScopeReport)
 	asked := login("bmCefdRgVJl", "alice", "0f24")
 	p.say(t, "allow", asked)
-	other := p.credentials.AddToken(access.Caller{Name: "other", Scopes: []access.Scope{access.ScopeCheck, access.ScopeReport}})
+	other := p.credentials.AddToken(
+		access.Caller{Name: "other", Scopes: []access.Scope{access.ScopeCheck, access.ScopeReport}})
 	second := p.instance(t)
 	second.token = other.Reveal()
 	second.say(t, "allow", asked)

@@ -60,8 +60,10 @@ func newStore(t *testing.T, credentials *servicetest.Credentials) *place {
 	t.Helper()
 	p := &place{Store: memory.New(), credentials: credentials}
 	for _, zone := range []service.Zone{
-		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername}},
-		{ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}},
+		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
 		p.SetZone(t, zone)
 	}
@@ -131,7 +133,8 @@ type tuple map[string]any
 // login is the request of Dovecot for a login of a connection.
 func login(session, user, password string) tuple {
 	return tuple{
-		"device_id": "", "login": user, "protocol": "imap", "pwhash": password, "remote": "203.0.113.9", "session_id": session, "tls": false,
+		"device_id": "", "login": user, "protocol": "imap", "pwhash": password, "remote": "203.0.113.9",
+		"session_id": session, "tls": false,
 	}
 }
 

@@ -24,7 +24,8 @@ func TestOneTokensSlowBodiesKeepNoOtherOut(t *testing.T) {
 		p := newStore(t, credentials)
 		p.door = p.newDoor(t)
 		ask := func(name string, body io.Reader) *httptest.ResponseRecorder {
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, fmt.Sprintf("/wforce/%d/%d/?command=allow", userZone, addressZone), body)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost,
+				fmt.Sprintf("/wforce/%d/%d/?command=allow", userZone, addressZone), body)
 			r.Header.Set("X-Api-Key", tokens[name])
 			w := httptest.NewRecorder()
 			p.door.ServeHTTP(w, r)
@@ -37,7 +38,8 @@ func TestOneTokensSlowBodiesKeepNoOtherOut(t *testing.T) {
 		}
 		synctest.Wait()
 		long := `{"login":"alice","remote":"203.0.113.9"}` + strings.Repeat(" ", 8<<10)
-		if w := ask("mallory", strings.NewReader(long)); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "its share, 8") {
+		if w := ask("mallory", strings.NewReader(long)); w.Code != http.StatusServiceUnavailable ||
+			!strings.Contains(w.Body.String(), "its share, 8") {
 			t.Errorf("one more is answered %d %s", w.Code, w.Body)
 		}
 		if w := ask("mail", strings.NewReader(long)); w.Code != http.StatusOK {

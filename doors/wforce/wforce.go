@@ -50,7 +50,8 @@ type Options struct {
 func New(o Options) http.Handler {
 	d := &door{
 		Options: o, commands: commands(),
-		large: service.NewHalves[string](mostLarge, "large bodies"), late: service.NewHalves[string](mostLate, "late reports"),
+		large: service.NewHalves[string](mostLarge, "large bodies"),
+		late:  service.NewHalves[string](mostLate, "late reports"),
 	}
 	mux := http.NewServeMux()
 	for _, below := range []string{"{user}/{address}", "{user}/{address}/{$}", "{user}/{address}/command/{command}", ""} {
@@ -114,7 +115,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.answer(w, r)
 		isAnswered.Store(true)
 	})
-	http.TimeoutHandler(inTime, deadline, `{"status":"failure","reason":"The answer did not come in time."}`).ServeHTTP(w, r)
+	http.TimeoutHandler(inTime, deadline, `{"status":"failure","reason":"The answer did not come in time."}`).ServeHTTP(
+		w, r)
 	if !isAnswered.Load() && r.Context().Err() == nil {
 		admission.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
 	}

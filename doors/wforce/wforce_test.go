@@ -16,7 +16,8 @@ func TestBothPathFormsAndEveryCredentialAreTaken(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, access.ScopeCheck, access.ScopeReport)
 	body := []byte(`{"login":"alice","remote":"::ffff:203.0.113.9","attrs":{"a":[1]}}`)
-	for _, path := range []string{"/1/2/?command=allow", "/1/2?command=allow", "/1/2/command/allow", "/0/2/?command=allow", "/1/0/?command=allow"} {
+	for _, path := range []string{"/1/2/?command=allow", "/1/2?command=allow", "/1/2/command/allow", "/0/2/?command=allow",
+		"/1/0/?command=allow"} {
 		if a := p.send(t, http.MethodPost, "/wforce"+path, body); a.verdict(t) != 0 {
 			t.Errorf("%s: %v", path, a.body)
 		}
@@ -62,7 +63,8 @@ func TestFailedRequestsSayWhyInProtocolsForm(t *testing.T) {
 		if a.status != asked.status || a.body["status"] != "failure" || a.body["reason"] == "" {
 			t.Errorf("%s %s: %d %v, want %d", asked.method, asked.path, a.status, a.body, asked.status)
 		}
-		if a.status == http.StatusUnauthorized && (a.body["reason"] != "Unauthorized" || a.header.Get("WWW-Authenticate") == "") {
+		if a.status == http.StatusUnauthorized &&
+			(a.body["reason"] != "Unauthorized" || a.header.Get("WWW-Authenticate") == "") {
 			t.Errorf("a stranger: %v %v", a.header, a.body)
 		}
 	}
@@ -72,10 +74,12 @@ func TestAWebPageOfAnotherOriginChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	for command, body := range map[string]string{
-		"allow": `{"login":"alice","remote":"203.0.113.9"}`, "report": `{"login":"alice","remote":"203.0.113.9","success":false}`,
-		"reset": `{"login":"alice"}`, "addBLEntry": `{"login":"alice","expire_secs":60}`,
+		"allow":  `{"login":"alice","remote":"203.0.113.9"}`,
+		"report": `{"login":"alice","remote":"203.0.113.9","success":false}`,
+		"reset":  `{"login":"alice"}`, "addBLEntry": `{"login":"alice","expire_secs":60}`,
 	} {
-		if a := p.send(t, http.MethodPost, "/wforce/1/2/?command="+command, []byte(body), "Sec-Fetch-Site", "cross-site"); a.status != http.StatusForbidden {
+		if a := p.send(t, http.MethodPost, "/wforce/1/2/?command="+command, []byte(body), "Sec-Fetch-Site",
+			"cross-site"); a.status != http.StatusForbidden {
 			t.Errorf("%s: status %d, want 403", command, a.status)
 		}
 	}
@@ -96,7 +100,8 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 		t.Errorf("a login of the black list: %v", a.body)
 	}
 	lists := map[string]string{
-		"getBL": "map[bl_entries:[map[expiration:T login:mallory reason:again] map[expiration:T netmask:203.0.113.0/24 reason:net]]]",
+		"getBL": "map[bl_entries:[map[expiration:T login:mallory reason:again] map[expiration:T netmask:203.0.113.0/24 " +
+			"reason:net]]]",
 		"getWL": "map[wl_entries:[map[expiration:T ip:203.0.113.9 reason:office]]]",
 	}
 	for command, want := range lists {
@@ -133,12 +138,14 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 func TestNetworkEntriesAreTakenBackByAddress(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]string{
-		"IPv6": {"2001:DB8::1", "2001:db8::2"}, "IPv4": {"203.0.113.1", "203.0.113.2"}, "a network and an address": {"2001:db8::/64", "2001:db8::2"},
+		"IPv6": {"2001:DB8::1", "2001:db8::2"}, "IPv4": {"203.0.113.1", "203.0.113.2"},
+		"a network and an address": {"2001:db8::/64", "2001:db8::2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t)
-			p.SetZone(t, service.Zone{ID: addressZone, Rate: 100, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+			p.SetZone(t, service.Zone{ID: addressZone, Rate: 100, Window: time.Hour,
+				Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
 			about := func(name string, expire int) tuple {
 				member := "ip"
 				if strings.Contains(name, "/") {
@@ -165,7 +172,8 @@ func TestNetworkEntriesAreTakenBackByAddress(t *testing.T) {
 			}
 			p.done(t, "addBLEntry", long)
 			a := p.send(t, http.MethodGet, "/wforce/1/2/command/getBL", nil)
-			if said := strings.ToLower(fmt.Sprint(a.body)); !strings.Contains(said, strings.ToLower(pair[0])+" reason:guesses: many") {
+			if said := strings.ToLower(fmt.Sprint(a.body)); !strings.Contains(
+				said, strings.ToLower(pair[0])+" reason:guesses: many") {
 				t.Errorf("listed as %s", said)
 			}
 		})
@@ -186,7 +194,8 @@ func TestAnEntryLeavesTheOtherListAlone(t *testing.T) {
 			if a := p.say(t, "add"+first+"Entry", about); a.status != http.StatusOK {
 				t.Fatalf("%v: %d %v", about, a.status, a.body)
 			}
-			if a := p.say(t, "add"+other+"Entry", about); a.status != http.StatusConflict || !strings.Contains(fmt.Sprint(a.body["reason"]), "other list") {
+			if a := p.say(t, "add"+other+"Entry", about); a.status != http.StatusConflict ||
+				!strings.Contains(fmt.Sprint(a.body["reason"]), "other list") {
 				t.Errorf("%v, on the other list: %d %v, want 409", about, a.status, a.body)
 			}
 			if a := p.say(t, "del"+other+"Entry", about); a.status != http.StatusOK {
@@ -206,7 +215,8 @@ func TestAnEntryLeavesTheOtherListAlone(t *testing.T) {
 func TestAnEntryLeavesTheOverridesOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	ban := service.Override{ZoneID: addressZone, Key: "203.0.113.78", Action: service.OverrideDeny, Reason: "fail2ban sshd"}
+	ban := service.Override{ZoneID: addressZone, Key: "203.0.113.78", Action: service.OverrideDeny,
+		Reason: "fail2ban sshd"}
 	if _, err := p.AddOverride(t.Context(), ban, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +248,8 @@ func TestResetReleasesAndStatsPeek(t *testing.T) {
 		p.say(t, "report", login("", "alice", "0f24").ended(false))
 	}
 	who := tuple{"login": "Alice", "ip": "203.0.113.9"}
-	const full = "map[blacklisted:false ip:203.0.113.9 login:alice stats:map[ip:map[rate:100 retry_after:0 velocity:3 window:3600] " +
-		"login:map[rate:3 retry_after:3600 velocity:3 window:3600]] whitelisted:false]"
+	const full = "map[blacklisted:false ip:203.0.113.9 login:alice stats:map[ip:map[rate:100 retry_after:0 velocity:3 " +
+		"window:3600] login:map[rate:3 retry_after:3600 velocity:3 window:3600]] whitelisted:false]"
 	if got := fmt.Sprint(p.say(t, "getDBStats", who).body); got != full {
 		t.Errorf("stats %s, want %s", got, full)
 	}
@@ -256,7 +266,8 @@ func TestResetReleasesAndStatsPeek(t *testing.T) {
 		t.Errorf("reset of nothing: %d %v, want 400", a.status, a.body)
 	}
 	p.say(t, "addWLEntry", tuple{"login": "alice", "expire_secs": 60, "reason": "trusted"})
-	if a := p.say(t, "getDBStats", tuple{"login": "alice"}); a.body["whitelisted"] != true || a.body["wl_reason"] != "trusted" {
+	if a := p.say(t, "getDBStats", tuple{"login": "alice"}); a.body["whitelisted"] != true ||
+		a.body["wl_reason"] != "trusted" {
 		t.Errorf("stats of a login of the white list: %v", a.body)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 func TestALoginAsksForUserAndAddress(t *testing.T) {
 	t.Parallel()
-	velocity := fake.New(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute}, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
+	velocity := fake.New(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute},
+		service.Zone{ID: 2, Rate: 9, Window: time.Minute})
 	address := netip.MustParseAddr("203.0.113.9")
 	for attempt, wanted := range []bool{true, false} {
 		if allowed, txn := mayTry(velocity, "alice", address); allowed != wanted || txn == 0 {

@@ -36,7 +36,8 @@ func connect() (*client.Client, error) {
 // isName says whether an account can have this name: whether it is a key of zone 1.
 func isName(user string) bool {
 	key, err := service.KeyRule{Kind: service.KeyUsername}.Normalize(user)
-	return cmp.Or(err, service.Bucket{ZoneID: 1, Key: user}.Validate(), service.Bucket{ZoneID: 1, Key: key}.Validate()) == nil
+	return cmp.Or(err, service.Bucket{ZoneID: 1, Key: user}.Validate(),
+		service.Bucket{ZoneID: 1, Key: key}.Validate()) == nil
 }
 
 // mayTry says whether a login attempt may go ahead. The txn is for the report; 0 means that there is

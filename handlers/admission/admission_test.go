@@ -26,7 +26,8 @@ func TestBoundCallerReachesTxnsOfItsZonesAlone(t *testing.T) {
 		{{ZoneID: 2, Key: "a"}},
 		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}},
 	} {
-		decisions, err := memory.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets, AttemptID: fmt.Sprint(i)}}})
+		decisions, err := memory.CheckAll(
+			t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets, AttemptID: fmt.Sprint(i)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,8 @@ func TestBoundCallerReachesTxnsOfItsZonesAlone(t *testing.T) {
 		"[true true false false false false false false]": {Zones: []int64{1}},
 		"[true true true true true true false false]":     {Zones: []int64{1, 2}},
 	} {
-		reached, err := admission.Reachable(t.Context(), caller, append(checks, service.Report{TxnID: 1000}, service.Report{AttemptID: "x"})...)
+		reached, err := admission.Reachable(t.Context(), caller,
+			append(checks, service.Report{TxnID: 1000}, service.Report{AttemptID: "x"})...)
 		if err != nil || fmt.Sprint(reached) != want {
 			t.Errorf("zones %v: %v, %v, want %s", caller.Zones, reached, err, want)
 		}
@@ -69,7 +71,8 @@ func TestAskerIsToldMissingScopesAndZones(t *testing.T) {
 		{asker([]int64{1}, check, check).MayAsk(twoZones), "The credential shop lacks the scope check in zone 2."},
 	} {
 		var lack *admission.LackError
-		if (c.err == nil) != (c.want == "") || c.err != nil && (c.err.Error() != c.want || !errors.Is(c.err, access.ErrMissingScope)) {
+		if (c.err == nil) != (c.want == "") || c.err != nil &&
+			(c.err.Error() != c.want || !errors.Is(c.err, access.ErrMissingScope)) {
 			t.Errorf("%d: %v, want %q", i, c.err, c.want)
 		}
 		if errors.As(c.err, &lack) && i == 10 && lack.Bucket != 1 {
@@ -83,8 +86,10 @@ func TestTokenIsFoundInSchemeCredentialsAlone(t *testing.T) {
 	token := access.NewToken().Reveal()
 	basic := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	for text, want := range map[string]bool{
-		"Bearer " + token: true, "bearer   " + token: true, "Basic " + basic("anybody:"+token): true, "BASIC " + basic(":"+token): true,
-		token: false, "": false, "Bearer": false, "Bearer " + token[1:]: false, "Basic " + basic(token): false, "Digest " + token: false,
+		"Bearer " + token: true, "bearer   " + token: true, "Basic " + basic("anybody:"+token): true,
+		"BASIC " + basic(":"+token): true,
+		token:                       false, "": false, "Bearer": false, "Bearer " + token[1:]: false,
+		"Basic " + basic(token): false, "Digest " + token: false,
 		"Basic " + basic("a:"+token+"ab") + "=": false, "Basic " + basic("anyone:"+token) + "*": false,
 		"Basic " + basic(strings.Repeat("a", 600)+":"+token): false,
 	} {

@@ -62,11 +62,13 @@ func TestRepeatedFaultLogsOneCountedLinePerSecond(t *testing.T) {
 		for second := range 3 {
 			for range 1000 {
 				zone++
-				log.tell(Fault{Kind: Busy, Method: "POST", Route: "/v1/check", Code: "busy", Text: fmt.Sprintf("check zone %d: away", zone)}, zone)
+				log.tell(Fault{Kind: Busy, Method: "POST", Route: "/v1/check", Code: "busy",
+					Text: fmt.Sprintf("check zone %d: away", zone)}, zone)
 			}
 			lines := log.lines(t)
 			if second == 0 {
-				if len(lines) != 1 || lines[0]["msg"] != "request failed" || lines[0]["level"] != "WARN" || lines[0]["code"] != "busy" ||
+				if len(lines) != 1 || lines[0]["msg"] != "request failed" || lines[0]["level"] != "WARN" ||
+					lines[0]["code"] != "busy" ||
 					lines[0]["error"] != "check zone 1: away" || lines[0]["request_id"] != "7" {
 					t.Errorf("at once: %v", lines)
 				}
@@ -106,7 +108,8 @@ func TestFaultsDifferByRouteKindAndText(t *testing.T) {
 					for range 2 {
 						log.tell(Fault{Kind: kind, Route: route, Text: text})
 					}
-					if lines := log.lines(t); len(lines) != 1 || lines[0]["error"] != text || (lines[0]["level"] == "ERROR") != (kind == Failed) {
+					if lines := log.lines(t); len(lines) != 1 || lines[0]["error"] != text ||
+						(lines[0]["level"] == "ERROR") != (kind == Failed) {
 						t.Errorf("%s, %d, %s: %v", route, kind, text, lines)
 					}
 				}
@@ -169,17 +172,22 @@ func TestCallReportsWorstFaultAndAbsentDatabase(t *testing.T) {
 		err   error
 		kinds []Kind
 	}{
-		"none":                          {asked: Asked{Decisions: []service.Decision{{}}}},
-		"a part is refused":             {asked: Asked{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
-		"one is busy as well":           {asked: Asked{Decisions: []service.Decision{refused, busy, refused}}, kinds: []Kind{Busy}},
-		"two are busy":                  {asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}}, kinds: []Kind{Busy}},
-		"a report is refused":           {asked: Asked{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
-		"its caller has left":           {asked: Asked{Decisions: []service.Decision{left}}},
-		"the account may not":           {asked: Asked{Decisions: []service.Decision{busy, lockedOut}}, kinds: []Kind{Failed}},
-		"without the database":          {asked: Asked{Decisions: []service.Decision{away, away}}, kinds: []Kind{Degraded}},
-		"refused, without the database": {asked: Asked{Decisions: []service.Decision{away, refused}}, kinds: []Kind{Refused, Degraded}},
-		"failed as a whole":             {asked: Asked{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided, kinds: []Kind{Failed}},
-		"left as a whole":               {err: context.Canceled},
+		"none":              {asked: Asked{Decisions: []service.Decision{{}}}},
+		"a part is refused": {asked: Asked{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
+		"one is busy as well": {asked: Asked{Decisions: []service.Decision{refused, busy, refused}},
+			kinds: []Kind{Busy}},
+		"two are busy": {asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}},
+			kinds: []Kind{Busy}},
+		"a report is refused": {asked: Asked{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
+		"its caller has left": {asked: Asked{Decisions: []service.Decision{left}}},
+		"the account may not": {asked: Asked{Decisions: []service.Decision{busy, lockedOut}},
+			kinds: []Kind{Failed}},
+		"without the database": {asked: Asked{Decisions: []service.Decision{away, away}}, kinds: []Kind{Degraded}},
+		"refused, without the database": {asked: Asked{Decisions: []service.Decision{away, refused}},
+			kinds: []Kind{Refused, Degraded}},
+		"failed as a whole": {asked: Asked{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided,
+			kinds: []Kind{Failed}},
+		"left as a whole": {err: context.Canceled},
 	} {
 		var kinds []Kind
 		for _, f := range c.asked.Faults(c.err, judge) {

@@ -53,7 +53,8 @@ func (s Source) readForm(r *Request) (string, error) {
 	case (err == nil || errors.Is(err, errMissing)) && r.asksInQuery(s.Name):
 		return "", errors.New("stands in the query of the address")
 	case errors.Is(err, errMissing) && len(fields) == 0:
-		return "", fmt.Errorf("%w: the request has no form, and some gateways send no body (nginx's auth_request, Caddy)", err)
+		return "",
+			fmt.Errorf("%w: the request has no form, and some gateways send no body (nginx's auth_request, Caddy)", err)
 	}
 	return text, err
 }
@@ -111,7 +112,8 @@ func (s Source) readJSON(r *Request) (string, error) {
 		return "", err
 	}
 	if part == nil {
-		return "", fmt.Errorf("%w: the request has no JSON, and some gateways send no body (nginx's auth_request, Caddy)", errMissing)
+		return "",
+			fmt.Errorf("%w: the request has no JSON, and some gateways send no body (nginx's auth_request, Caddy)", errMissing)
 	}
 	for name := range jsontext.Pointer(s.Name).Tokens() {
 		if part, err = child(part, name); err != nil {

@@ -83,10 +83,12 @@ func (r Rule) key(entries []Entry) (string, error) {
 func (d Domain) findings(zones []int64) (findings []string) {
 	for i, rule := range d {
 		if zones != nil && rule.Zone != 0 && !slices.Contains(zones, rule.Zone) {
-			findings = append(findings, fmt.Sprintf("zone %d does not exist, so a request with a descriptor of rule %d is refused", rule.Zone, i+1))
+			findings = append(findings,
+				fmt.Sprintf("zone %d does not exist, so a request with a descriptor of rule %d is refused", rule.Zone, i+1))
 		}
 		if first := slices.IndexFunc(d[:i], func(other Rule) bool { return other.Fits(rule.Entries) }); first >= 0 {
-			findings = append(findings, fmt.Sprintf("rule %d never applies, because rule %d fits the same descriptors", i+1, first+1))
+			findings = append(
+				findings, fmt.Sprintf("rule %d never applies, because rule %d fits the same descriptors", i+1, first+1))
 		}
 	}
 	return findings

@@ -165,7 +165,8 @@ func (p *parser) gate(name string, node *yaml.Node) Gate {
 	switch {
 	case !ok && members != nil:
 		p.fault(node, "%s lacks the member buckets", of)
-	case ok && (m.value.Kind != yaml.SequenceNode || len(m.value.Content) < 1 || len(m.value.Content) > service.MaxBuckets):
+	case ok &&
+		(m.value.Kind != yaml.SequenceNode || len(m.value.Content) < 1 || len(m.value.Content) > service.MaxBuckets):
 		p.fault(m.value, "%s: buckets must be a list of 1 to %d", of, service.MaxBuckets)
 	case ok:
 		for i, bucket := range m.value.Content {

@@ -32,8 +32,9 @@ func TestAFileOfGatesIsReadWhole(t *testing.T) {
 	}
 	login, _ := file.Gate("login")
 	want := gate.Gate{
-		Name:    "login",
-		Buckets: []gate.Bucket{{Zone: 1, Key: gate.Source{Kind: gate.Form, Name: "username"}}, {Zone: 2, Key: gate.Source{Kind: gate.Client, Name: "address"}}},
+		Name: "login",
+		Buckets: []gate.Bucket{{Zone: 1, Key: gate.Source{Kind: gate.Form, Name: "username"}},
+			{Zone: 2, Key: gate.Source{Kind: gate.Client, Name: "address"}}},
 		Attempt: gate.Source{Kind: gate.Header, Name: "X-Request-Id"},
 		Answer:  gate.Answer{Allow: 200, Deny: 429, Busy: gate.BusyAllows},
 	}
@@ -70,15 +71,18 @@ func TestEachFileFaultIsToldWithItsLine(t *testing.T) {
 		"gates: &a {x: *a}":        "anchor",
 		inGate(""):                 "line 2: gate login lacks the member buckets",
 		inGate("buckets: []"):      "buckets must be a list of 1 to 8",
-		inGate("buckets: [{zone: 1, key: {client: address}, optinal: true}]"): "line 2: gate login, bucket 1 has no member optinal: did you mean " +
-			"optional?",
+		inGate("buckets: [{zone: 1, key: {client: address}, optinal: true}]"): "line 2: gate login, bucket 1 has no member " +
+			"optinal: did you mean optional?",
 		inGate("bukets: []"): "no member bukets: did you mean buckets?",
-		inGate("buckets: [{zone: 0, key: {client: address}}]"):          "zone must be the id of a zone, 1 to 2147483647",
-		inGate("buckets: [{zone: x, key: {client: address}}]"):          "zone must be the id of a zone",
-		inGate("buckets: [{key: {client: address}}]"):                   "lacks the member zone",
-		inGate("buckets: [{zone: 1}]"):                                  "lacks the member key",
-		inGate("buckets: [{zone: 1, key: {cookie: x}}]"):                "no member cookie: it can have header, query, form, json, basic, client",
-		inGate("buckets: [{zone: 1, key: {form: x, query: y}}]"):        "must have one of the members header, query, form, json, basic, client",
+		inGate("buckets: [{zone: 0, key: {client: address}}]"): "zone must be the id of a zone, 1 to 2147483647",
+		inGate("buckets: [{zone: x, key: {client: address}}]"): "zone must be the id of a zone",
+		inGate("buckets: [{key: {client: address}}]"):          "lacks the member zone",
+		inGate("buckets: [{zone: 1}]"):                         "lacks the member key",
+		inGate(
+			"buckets: [{zone: 1, key: {cookie: x}}]"): "no member cookie: it can have header, query, form, json, basic, client",
+		inGate(
+			"buckets: [{zone: 1, key: {form: x, query: y}}]"): "must have one of the members header, query, form, json, " +
+			"basic, client",
 		inGate("buckets: [{zone: 1, key: {form: ''}}]"):                 "form must be one value",
 		inGate("buckets: [{zone: 1, key: {form: [x]}}]"):                "form must be one value",
 		inGate("buckets: [{zone: 1, key: {header: 'X-User:'}}]"):        "header must be 1 to 64 letters",
@@ -101,7 +105,8 @@ func TestEachFileFaultIsToldWithItsLine(t *testing.T) {
 	_, err := gate.Parse([]byte("gates:\n  b:\n    deny: 1\n  a:\n    alow: 200\n"))
 	want := "line 3: gate b lacks the member buckets\nline 3: gate b: deny must be 401, 403 or 429\n" +
 		"line 5: gate a has no member alow: did you mean allow?\nline 5: gate a lacks the member buckets"
-	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 || !strings.Contains(err.Error(), "line 5: gate a has no member alow: did you mean allow?") {
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 ||
+		!strings.Contains(err.Error(), "line 5: gate a has no member alow: did you mean allow?") {
 		t.Errorf("all faults are\n%v\nwant\n%s", err, want)
 	}
 }
@@ -115,13 +120,15 @@ func TestFindingsAreWhatNobodyMeans(t *testing.T) {
 	if found := good.Findings(nil); len(found) > 0 {
 		t.Errorf("a good file: %q", found)
 	}
-	if found := good.Findings([]int64{1, 2}); len(found) != 1 || !strings.Contains(found[0], "gate other_1-a: zone 2147483647 does not exist") {
+	if found := good.Findings([]int64{1, 2}); len(found) != 1 ||
+		!strings.Contains(found[0], "gate other_1-a: zone 2147483647 does not exist") {
 		t.Errorf("zones that do not exist: %q", found)
 	}
 	for members, want := range map[string]string{
-		"buckets: [{zone: 1, key: {form: x}}], attempt: {form: id}":                                  "the attempt id is the form field id",
-		"buckets: [{zone: 1, key: {form: x}}], attempt: {client: address}":                           "the attempt id is the client's address",
-		"buckets: [{zone: 1, key: {header: x-forwarded-for}}]":                                       "of which end users can write a part",
+		"buckets: [{zone: 1, key: {form: x}}], attempt: {form: id}":        "the attempt id is the form field id",
+		"buckets: [{zone: 1, key: {form: x}}], attempt: {client: address}": "the attempt id is the client's address",
+		"buckets: [{zone: 1, key: {header: x-forwarded-for}}]": "of which end users " +
+			"can write a part",
 		"buckets: [{zone: 1, key: {form: x}, optional: true}]":                                       "all buckets are optional",
 		"buckets: [{zone: 1, key: {form: x}}, {zone: 2, key: {form: x}}, {zone: 1, key: {form: x}}]": "bucket 3 is there already",
 	} {

@@ -30,7 +30,8 @@ func (g Gate) findings(zones []int64) (findings []string) {
 			findings = append(findings, fmt.Sprintf("zone %d does not exist, so every request is refused with 400", b.Zone))
 		}
 		if b.Key.Kind == Header && slices.Contains([]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}, b.Key.Name) {
-			findings = append(findings, fmt.Sprintf("the key of bucket %d is %v, of which end users can write a part: use {client: address}", i+1, b.Key))
+			findings = append(findings,
+				fmt.Sprintf("the key of bucket %d is %v, of which end users can write a part: use {client: address}", i+1, b.Key))
 		}
 		if slices.ContainsFunc(g.Buckets[:i], func(other Bucket) bool { return other.Zone == b.Zone && other.Key == b.Key }) {
 			findings = append(findings, fmt.Sprintf("bucket %d is there already", i+1))
@@ -41,8 +42,8 @@ func (g Gate) findings(zones []int64) (findings []string) {
 	}
 	switch g.Attempt.Kind {
 	case Form, JSON, Basic, Client:
-		findings = append(findings, fmt.Sprintf("the attempt id is %v, which the end user chooses: guesses with always the same id cost "+
-			"nothing; let the gateway make it, in a header that it sets for each request", g.Attempt))
+		findings = append(findings, fmt.Sprintf("the attempt id is %v, which the end user chooses: guesses with always the "+
+			"same id cost nothing; let the gateway make it, in a header that it sets for each request", g.Attempt))
 	case Header, Query, "":
 	}
 	return findings

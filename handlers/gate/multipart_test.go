@@ -12,7 +12,8 @@ import (
 func TestMultipartFormIsReadAsBrowsersWriteIt(t *testing.T) {
 	t.Parallel()
 	const ofParts, end = "multipart/form-data; boundary=x", "--x--\r\n"
-	const file = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b.png\"\r\nContent-Type: image/png\r\n\r\n\xff\r\n"
+	const file = "--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b.png\"\r\nContent-Type: " +
+		"image/png\r\n\r\n\xff\r\n"
 	part := func(name, value string) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
 	}

@@ -120,11 +120,13 @@ func (r *Request) isWhole() error {
 		switch PlainName(name) {
 		case "x-envoy-auth-partial-body":
 			if !slices.Equal(lines, []string{"false"}) {
-				return errors.New("cannot be read, because only a part of the body is there: leave out allow_partial_message in with_request_body")
+				return errors.New(
+					"cannot be read, because only a part of the body is there: leave out allow_partial_message in with_request_body")
 			}
 		case "content-length":
 			if n, err := strconv.Atoi(strings.Join(lines, ",")); err != nil || n != len(r.text) {
-				return errors.New("cannot be read, because the body has another length than its Content-Length: let the gateway send all of it")
+				return errors.New(
+					"cannot be read, because the body has another length than its Content-Length: let the gateway send all of it")
 			}
 		}
 	}

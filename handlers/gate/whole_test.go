@@ -42,7 +42,8 @@ func TestABodyThatIsNotWholeIsRefused(t *testing.T) {
 func TestAHeaderThatDecidesHasOneSpelling(t *testing.T) {
 	t.Parallel()
 	for key, c := range map[string]struct{ name, value string }{
-		"header: X-User": {"X-User", "alice"}, "header: X_User": {"X_User", "alice"}, "basic: user": {"Authorization", "Basic YTpi"},
+		"header: X-User": {"X-User", "alice"}, "header: X_User": {"X_User", "alice"},
+		"basic: user":     {"Authorization", "Basic YTpi"},
 		"client: address": {"X-Forwarded-For", "192.0.2.1"}, "header: X-A-B": {"X-A-B", "alice"},
 	} {
 		g := only(t, "buckets: [{zone: 1, key: {"+key+"}, optional: true}, {zone: 2, key: {query: z}, optional: true}]")
@@ -54,14 +55,16 @@ func TestAHeaderThatDecidesHasOneSpelling(t *testing.T) {
 			"X-Forwarded-For": {"X_Forwarded_For", "X.Forwarded-For"}, "X-A-B": {"X_A-B", "X-A_B", "X_A_B"},
 		}[c.name] {
 			for _, headers := range [][]string{{c.name, c.value, other, "victim"}, {other, "victim"}} {
-				if asked, err := g.Question(request(t, http.MethodGet, "/?z=a", "", headers...), false); !errors.Is(err, service.ErrInvalid) {
+				if asked, err := g.Question(request(t, http.MethodGet, "/?z=a", "", headers...), false); !errors.Is(
+					err, service.ErrInvalid) {
 					t.Errorf("%s with %q: %+v, %v", key, headers, asked, err)
 				}
 			}
 		}
 	}
 	for _, headers := range [][]string{
-		{"X-Velocity-Zone", "1", "X-Velocity-Key", "a", "X_Velocity_Key", "b"}, {"X-Velocity-Zone", "1", "X-Velocity-Key", "a", "X_Velocity-Zone", "2"},
+		{"X-Velocity-Zone", "1", "X-Velocity-Key", "a", "X_Velocity_Key", "b"},
+		{"X-Velocity-Zone", "1", "X-Velocity-Key", "a", "X_Velocity-Zone", "2"},
 	} {
 		if asked, err := gate.Short(request(t, http.MethodGet, "/", "", headers...)); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q: %+v, %v", headers, asked, err)

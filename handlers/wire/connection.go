@@ -74,8 +74,8 @@ func (c *Connection) Read(p []byte) (int, error) {
 func (c *Connection) tellSlow() {
 	kind, _ := api.KindOf(api.ErrTooSlow)
 	body, _ := json.Marshal(api.NewProblem(kind)) // strings can always be encoded
-	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\nConnection: "+
-		"close\r\n\r\n%s",
+	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: "+
+		"no-store\r\nConnection: close\r\n\r\n%s",
 		kind.Status, http.StatusText(kind.Status), api.MediaProblem, len(body), body)
 	_ = c.SetWriteDeadline(time.Now().Add(farewellTime))
 	c.listener.logRefusal(answer)

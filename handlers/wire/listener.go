@@ -105,7 +105,8 @@ func (l *listener) logRefusal(answer []byte) {
 	}
 	line, _, _ := bytes.Cut(answer[protocol:], []byte("\r\n"))
 	status, _ := strconv.Atoi(string(line[:digits]))
-	l.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("method", ""), slog.String("route", ""),
+	l.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("method", ""),
+		slog.String("route", ""),
 		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
 }
 
@@ -167,7 +168,8 @@ func (l *listener) nameClient(inner net.Conn) {
 	if l.unnamed.Add(1) > mostUnnamed {
 		l.unnamed.Add(-1)
 		_ = inner.Close()
-		l.faults.ReportConnection("connections_exhausted", "too many connections of proxies that have sent no PROXY header; closed")
+		l.faults.ReportConnection("connections_exhausted",
+			"too many connections of proxies that have sent no PROXY header; closed")
 		return
 	}
 	go func() {

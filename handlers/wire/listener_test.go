@@ -68,7 +68,8 @@ func TestHTTPServerRefusalsAreLogged(t *testing.T) {
 		l.MustAsk(t, askRoot, http.StatusOK)
 		l.MustAsk(t, c.request, c.status)
 		logged := s.log.Last(t)
-		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" || logged["error"] == "" {
+		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" ||
+			logged["error"] == "" {
 			t.Errorf("%s: logged %v", name, logged)
 		}
 		if lines := strings.Count(s.log.String(), `"msg":"request"`); lines != 1 {
@@ -94,7 +95,8 @@ func TestSlowHeadIsToldItWasSlow(t *testing.T) {
 			began := time.Now()
 			handlerstest.MustWrite(t, caller, sent)
 			got, err := l.Answer()
-			if err != nil || got.Status != http.StatusRequestTimeout || !strings.Contains(got.Body, `"code":"request_timeout"`) ||
+			if err != nil || got.Status != http.StatusRequestTimeout ||
+				!strings.Contains(got.Body, `"code":"request_timeout"`) ||
 				got.Header.Get("Content-Type") != "application/problem+json" || !got.Closes {
 				t.Errorf("after %d exchanges: %+v %v", exchanges, got, err)
 			}

@@ -83,8 +83,8 @@ func (l *listener) logHeader(err error) {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.Canceled):
 	case errors.Is(err, proxyproto.ErrNoProxyProtocol):
-		l.faults.ReportConnection("proxy_header", "a trusted proxy has sent no header of the PROXY protocol, which --proxy-protocol demands; "+
-			"closed")
+		l.faults.ReportConnection("proxy_header", "a trusted proxy has sent no header of the PROXY protocol, which "+
+			"--proxy-protocol demands; closed")
 	default:
 		l.faults.ReportConnection("proxy_header", "read the header of the PROXY protocol: "+withoutNames(err.Error()))
 	}

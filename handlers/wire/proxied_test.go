@@ -34,7 +34,8 @@ func version2(tb testing.TB, command proxyproto.ProtocolVersionAndCommand, clien
 		DestinationAddr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443},
 	}
 	if netip.MustParseAddrPort(client).Addr().Is6() {
-		header.TransportProtocol, header.DestinationAddr = proxyproto.TCPv6, &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 443}
+		header.TransportProtocol, header.DestinationAddr = proxyproto.TCPv6,
+			&net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 443}
 	}
 	text, err := header.Format()
 	if err != nil {
@@ -93,10 +94,11 @@ func holdsClient(t *testing.T, name string, l *handlerstest.Line, client string)
 func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sent, logged string }{
-		"a request":              {askRoot, "has sent no header of the PROXY protocol"},
-		"TLS":                    {"\x16\x03\x01\x00\x05hello", "has sent no header of the PROXY protocol"},
-		"a malformed line":       {"PROXY TCP4 198.51.100.7 192.0.2.1 4711\r\n", "read the header of the PROXY protocol"},
-		"a malformed address":    {"PROXY TCP4 198.51.100.777 192.0.2.1 4711 443\r\n", "read the header of the PROXY protocol"},
+		"a request":        {askRoot, "has sent no header of the PROXY protocol"},
+		"TLS":              {"\x16\x03\x01\x00\x05hello", "has sent no header of the PROXY protocol"},
+		"a malformed line": {"PROXY TCP4 198.51.100.7 192.0.2.1 4711\r\n", "read the header of the PROXY protocol"},
+		"a malformed address": {"PROXY TCP4 198.51.100.777 192.0.2.1 4711 443\r\n",
+			"read the header of the PROXY protocol"},
 		"a line without end":     {"PROXY " + strings.Repeat("x", 200), "read the header of the PROXY protocol"},
 		"an unknown command":     {"\r\n\r\n\x00\r\nQUIT\n\x2f\x11\x00\x0c", "read the header of the PROXY protocol"},
 		"nothing, and it leaves": {"", ""},
@@ -112,7 +114,8 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 		if text, err := io.ReadAll(l); len(text) > 0 || err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%s: answered %q %v", name, text, err)
 		}
-		if log := s.log.String(); !strings.Contains(log, c.logged) || (c.logged == "") != (log == "") || strings.Contains(log, "100.777") {
+		if log := s.log.String(); !strings.Contains(log, c.logged) || (c.logged == "") != (log == "") ||
+			strings.Contains(log, "100.777") {
 			t.Errorf("%s: logged %s", name, log)
 		}
 	}
@@ -124,7 +127,8 @@ func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 	l := handlerstest.Dial(t, s.address)
 	handlerstest.MustWrite(t, l, askRoot)
 	holdsClient(t, "without a header", l, "")
-	handlerstest.Dial(t, s.address).MustAsk(t, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot, http.StatusBadRequest)
+	handlerstest.Dial(t, s.address).MustAsk(t, "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n"+askRoot,
+		http.StatusBadRequest)
 }
 
 func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
@@ -142,7 +146,8 @@ func TestBoundsApplyToTheNamedClients(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: admission.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
 	for _, c := range []struct{ client, want string }{
-		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"}, {"198.51.100.7", "198.51.100.7:1 true"},
+		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"},
+		{"198.51.100.7", "198.51.100.7:1 true"},
 	} {
 		l := handlerstest.Dial(t, s.address)
 		handlerstest.MustWrite(t, l, "PROXY TCP4 "+c.client+" 192.0.2.1 1 443\r\n"+askRoot)
@@ -185,8 +190,10 @@ func (s *sent) SetReadDeadline(time.Time) error { return nil }
 // FuzzReadProxied holds that each byte behind a header is read once, and that the client has an address.
 func FuzzReadProxied(f *testing.F) {
 	for _, seed := range []string{
-		"", "PROXY", "PROXY UNKNOWN\r\nGET", "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\nGET / HTTP/1.1\r\n", "PROXY TCP6 ::1 ::1 0 0\r\n",
-		"\r\n\r\n\x00\r\nQUIT\n", version2(f, proxyproto.PROXY, "198.51.100.7:4711") + "GET", version2(f, proxyproto.LOCAL, "[::1]:1"),
+		"", "PROXY", "PROXY UNKNOWN\r\nGET", "PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\nGET / HTTP/1.1\r\n",
+		"PROXY TCP6 ::1 ::1 0 0\r\n",
+		"\r\n\r\n\x00\r\nQUIT\n", version2(f, proxyproto.PROXY, "198.51.100.7:4711") + "GET",
+		version2(f, proxyproto.LOCAL, "[::1]:1"),
 	} {
 		f.Add([]byte(seed))
 	}
@@ -212,7 +219,8 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 		options  Options
 		underWay func(*listener) int
 	}{
-		"headers": {Options{Proxies: admission.ThisMachine()}, func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
+		"headers": {Options{Proxies: admission.ThisMachine()},
+			func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
 		"handshakes": {
 			Options{TLS: handlerstest.NewAuthority(t).ServerTLS(t)}, func(l *listener) int { return l.places.Taken() },
 		},

@@ -38,7 +38,8 @@ func listenTo(t *testing.T, o Options, handler http.HandlerFunc) *listening {
 	s := &listening{log: &handlerstest.Log{}}
 	o.Logger, o.AccessLog = slog.New(slog.NewJSONHandler(s.log, nil)), true
 	server := NewServer(handler, time.Minute, o.Logger)
-	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(NewListener(inner, o)) }, server.Close)
+	s.address = handlerstest.Serve(t, func(inner net.Listener) error { return server.Serve(NewListener(inner, o)) },
+		server.Close)
 	return s
 }
 

@@ -81,7 +81,8 @@ func TestPlainHTTPOnTLSPortIsToldSo(t *testing.T) {
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: authority.ServerTLS(t)})
 	l := handlerstest.Dial(t, s.address)
-	if got, err := l.Ask(askRoot); err != nil || got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "HTTPS") {
+	if got, err := l.Ask(askRoot); err != nil || got.Status != http.StatusBadRequest ||
+		!strings.Contains(got.Body, "HTTPS") {
 		t.Errorf("%+v %v", got, err)
 	}
 	handlerstest.DialTLS(t, s.address, authority).MustAsk(t, askRoot, http.StatusOK)

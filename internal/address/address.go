@@ -111,7 +111,9 @@ func (c *Connector) ConnectTo(ctx context.Context, prepare func(driver.Conn) err
 }
 
 // connectWithin connects in one of several equal parts of the time that ctx has left.
-func connectWithin(ctx context.Context, to driver.Connector, parts int, prepare func(driver.Conn) error) (driver.Conn, error) {
+func connectWithin(
+	ctx context.Context, to driver.Connector, parts int, prepare func(driver.Conn) error,
+) (driver.Conn, error) {
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(parts))

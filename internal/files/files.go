@@ -84,8 +84,8 @@ func Folder(path string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is no folder", path)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("other users of this machine can put files into the folder %s (mode %04o): run 'chmod go-w' on it, or name a folder "+
-			"in it",
+		return fmt.Errorf("other users of this machine can put files into the folder %s (mode %04o): run 'chmod go-w' on "+
+			"it, or name a folder in it",
 			path, info.Mode().Perm())
 	}
 	return checkOwner(path, info)
@@ -97,8 +97,8 @@ func checkOwner(path string, info fs.FileInfo) error {
 		return fmt.Errorf("%s: the system does not say whose it is", path)
 	}
 	if own := os.Geteuid(); stat.Uid != 0 && int(stat.Uid) != own {
-		return fmt.Errorf("%s belongs to user %d, and must belong to root or to the user who runs velocityd (%d): run 'chown' on it, after a "+
-			"look at what it holds",
+		return fmt.Errorf("%s belongs to user %d, and must belong to root or to the user who runs velocityd (%d): run "+
+			"'chown' on it, after a look at what it holds",
 			path, stat.Uid, own)
 	}
 	return nil
@@ -123,11 +123,15 @@ func readFile(path string, limit int64, refused fs.FileMode) (text []byte, err e
 	case !mode.IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	case mode.Perm()&refused&0o022 != 0:
-		return nil, fmt.Errorf("other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at what it holds",
-			path, mode.Perm())
+		return nil,
+			fmt.Errorf(
+				"other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at what it holds",
+				path, mode.Perm())
 	case mode.Perm()&refused != 0:
-		return nil, fmt.Errorf("everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret", path,
-			mode.Perm())
+		return nil,
+			fmt.Errorf("everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret",
+				path,
+				mode.Perm())
 	}
 	text, err = io.ReadAll(io.LimitReader(file, limit+1))
 	switch {

@@ -31,9 +31,9 @@ type Reassignment struct {
 }
 
 // ErrNoAccounts says that the accounts of a database are not its own.
-var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are table ACLs of the " +
-	"tablets " +
-	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
+var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are " +
+	"table ACLs of the tablets (--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table " +
+	"groups and roles")
 
 // Plan returns what Assign would do, and changes nothing.
 func Plan(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment) ([]Reassignment, error) {
@@ -49,7 +49,9 @@ func Assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assi
 	return assign(ctx, e, dsn, assignments, true)
 }
 
-func assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
+func assign(
+	ctx context.Context, e engine.Engine, dsn string, assignments []Assignment, carryOut bool,
+) (plan []Reassignment, err error) {
 	e, err = migrations.EngineOf(ctx, e, dsn)
 	switch {
 	case err != nil:
@@ -122,10 +124,12 @@ func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassi
 			faults = append(faults, fmt.Errorf("account %s is named twice: an account has one role", name))
 			continue
 		case slices.Contains(a.owners, name):
-			faults = append(faults, fmt.Errorf("account %s owns the schema: procedures and views run with its rights, so it keeps them", name))
+			faults = append(
+				faults, fmt.Errorf("account %s owns the schema: procedures and views run with its rights, so it keeps them", name))
 			continue
 		case name == a.self:
-			faults = append(faults, fmt.Errorf("account %s is the one that you are logged in as: it would take its own rights away", name))
+			faults = append(
+				faults, fmt.Errorf("account %s is the one that you are logged in as: it would take its own rights away", name))
 			continue
 		}
 		change, err := a.change(ctx, assignment)
@@ -145,13 +149,15 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	var engine *mysql.MySQLError
 	switch {
 	case errors.As(err, &engine) && engine.Number == errNoSuchGrant:
-		return Reassignment{}, fmt.Errorf("account %s does not exist; make it by: CREATE USER %s IDENTIFIED BY '…'", name, name)
+		return Reassignment{},
+			fmt.Errorf("account %s does not exist; make it by: CREATE USER %s IDENTIFIED BY '…'", name, name)
 	case err != nil:
 		return Reassignment{}, fmt.Errorf("read the grants of %s: %w%s", name, err, grantAdvice(err))
 	}
 	grants := ReadGrants(a.engine, a.database, lines)
 	return Reassignment{
-		Assignment: assignment, Statements: grants.alter(assignment.Role, a.database, assignment.Account), Elsewhere: grants.Elsewhere,
+		Assignment: assignment, Statements: grants.alter(assignment.Role, a.database, assignment.Account),
+		Elsewhere: grants.Elsewhere,
 	}, nil
 }
 

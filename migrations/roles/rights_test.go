@@ -42,7 +42,8 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 
 		trust("0")
 		untrusted("a first installation")
-		if state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN); err != nil || state.Version != migrations.Latest()-1 ||
+		if state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN); err != nil ||
+			state.Version != migrations.Latest()-1 ||
 			state.Dirty {
 			t.Errorf("afterwards the schema is %+v, %v", state, err)
 		}

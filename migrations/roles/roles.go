@@ -67,11 +67,13 @@ func Rights(e engine.Engine, role Role) []Right {
 	case DBA:
 		return merge(dbaRights(), editing())
 	case Analyst:
-		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
+		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone",
+			"read_override", "read_audit",
 			"read_zone_hour", "read_bucket_total", "read_event", "read_lockout"), listing())
 	case Auditor:
-		return merge(on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override", "read_zone_hour",
-			"read_bucket_total", "read_event"), listing())
+		return merge(
+			on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override", "read_zone_hour",
+				"read_bucket_total", "read_event"), listing())
 	}
 	return nil
 }
@@ -113,9 +115,11 @@ func rollingUp() []Right {
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
-		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since", "zone_backtest",
+		"retention_policy", "retention_task", "zone_hour", "zone_bucket_total", "totals_progress", "zone_totals_since",
+		"zone_backtest",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
-		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout", "webhook_delivery", "read_webhook")
+		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout", "webhook_delivery",
+		"read_webhook")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
 	rights = merge(rights, on([]string{"UPDATE (audit_days, event_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {
@@ -135,7 +139,8 @@ func listing() []Right {
 
 // editing lets an account edit zones, overrides and webhooks. Triggers write zone_audit.
 func editing() []Right {
-	return merge(on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"), on([]string{"INSERT", "DELETE"}, "webhook"))
+	return merge(on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"),
+		on([]string{"INSERT", "DELETE"}, "webhook"))
 }
 
 // revoking lets the service end credentials. A trigger sees to it that none lives again. The service can make none, and

@@ -17,10 +17,12 @@ func rightsOnTables(role Role) []Right {
 	case DBA:
 		return merge(reads, deciding(), editingTables(), on([]string{"SELECT", "UPDATE"}, "retention_policy"))
 	case Analyst:
-		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit",
+		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override",
+			"zone_audit",
 			"zone_hour", "zone_bucket_total", "zone_event", "zone_lockout")
 	case Auditor:
-		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override", "zone_hour", "zone_bucket_total", "zone_event")
+		return on([]string{"SELECT"}, "zone_audit", "zone_txn", "zone_master", "zone_override", "zone_hour",
+			"zone_bucket_total", "zone_event")
 	}
 	return nil
 }

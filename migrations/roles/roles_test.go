@@ -52,12 +52,14 @@ func writes() []string {
 		"INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES (NOW(), 'x', 'zone', 'insert', 1)",
 		"UPDATE zone_audit SET changed_by = 'x'", "DELETE FROM zone_audit",
 		"UPDATE schema_migrations SET version = 1", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
-		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn",
+		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT",
+		"DROP TABLE zone_txn",
 		"DROP VIEW read_txn",
 		"CREATE TRIGGER own BEFORE INSERT ON zone_txn FOR EACH ROW SET @own = 1", "DROP TRIGGER zone_master_after_delete",
-		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1", "LOCK TABLES zone_txn READ",
-		"GRANT SELECT ON zone_txn TO CURRENT_USER()", "SELECT * FROM mysql.user",
-		"INSERT INTO read_txn (zone_id) VALUES (1)", "DELETE FROM read_txn", "UPDATE read_zone SET rate = 9", "DELETE FROM read_audit",
+		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1",
+		"LOCK TABLES zone_txn READ", "GRANT SELECT ON zone_txn TO CURRENT_USER()", "SELECT * FROM mysql.user",
+		"INSERT INTO read_txn (zone_id) VALUES (1)", "DELETE FROM read_txn", "UPDATE read_zone SET rate = 9",
+		"DELETE FROM read_audit",
 	}
 }
 
@@ -66,7 +68,8 @@ func writes() []string {
 // they run with the caller's own rights. They must find something to do: txns of bob.
 func internals() []string {
 	return []string{
-		"CALL uncount_bucket(1, 'bob', UTC_TIMESTAMP() - INTERVAL 1 DAY)", `CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @answers)`,
+		"CALL uncount_bucket(1, 'bob', UTC_TIMESTAMP() - INTERVAL 1 DAY)",
+		`CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @answers)`,
 	}
 }
 
@@ -97,9 +100,12 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
 		"CALL repeat_txns('[]', NOW())",
 	})
-	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
+	insert := []string{
+		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, " +
+			"0, 1)"}
 	audit := []string{"SELECT * FROM zone_audit", "SELECT changed_by, principal FROM zone_audit"}
-	changed := []string{"SELECT id, changed_at, subject, zone_id, state_before, state_after FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
+	changed := []string{
+		"SELECT id, changed_at, subject, zone_id, state_before, state_after FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	cases := map[roles.Role]struct{ may, mustNot []string }{
 		roles.Service: {
 			slices.Concat(tables, public, insert, changed, audit),
@@ -117,7 +123,8 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 			slices.Concat(tables, views, more, lists, audit, public, []string{edits}),
 			slices.Concat(writes(), internal, insert),
 		},
-		roles.Auditor: {slices.Concat(views, lists), slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
+		roles.Auditor: {slices.Concat(views, lists),
+			slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)
@@ -207,7 +214,8 @@ func TestRightsBeyondDatabaseAreNamedAndLeftAlone(t *testing.T) {
 		before := len(grantsOf(t, d, as))
 		done := assign(t, d, roles.Analyst, as)
 		list := strings.Join(done.Elsewhere, "; ")
-		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" +
+		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] +
+			"%", "the role '" +
 			role} {
 			if !strings.Contains(list, want) {
 				t.Errorf("%q is not named in %q", want, list)
@@ -258,8 +266,8 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 func TestParseAccountTakesWhatPeopleWrite(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"velocity": "'velocity'@'%'", "velocity@db.Example": "'velocity'@'db.example'", "'velocity'@'10.0.0.%'": "'velocity'@'10.0.0.%'",
-		"`a`@`b`": "'a'@'b'", `"a"@"b"`: "'a'@'b'", "a@b@c": "'a@b'@'c'",
+		"velocity": "'velocity'@'%'", "velocity@db.Example": "'velocity'@'db.example'",
+		"'velocity'@'10.0.0.%'": "'velocity'@'10.0.0.%'", "`a`@`b`": "'a'@'b'", `"a"@"b"`: "'a'@'b'", "a@b@c": "'a@b'@'c'",
 		"": "", "@host": "", "a@": "", "a'b": "", `a\b`: "", "a\nb@c": "", "''@'h'": "", "a'@'b; DROP": "",
 	} {
 		account, err := roles.ParseAccount(text)
@@ -277,7 +285,8 @@ func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
 		caller := d.Account(t)
 		as, _ := account(t, caller)
 		assign(t, d, roles.DBA, as)
-		enginetest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
+		enginetest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+
+			" WITH GRANT OPTION")
 		want := grantsOf(t, d, as)
 		d.Outdate(t)
 		done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
@@ -309,10 +318,12 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 		older()
 		enginetest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())
 		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
-		if (err != nil) != replaces || replaces && !strings.Contains(err.Error(), "keep the grants on procedure check_velocity") {
+		if (err != nil) != replaces || replaces &&
+			!strings.Contains(err.Error(), "keep the grants on procedure check_velocity") {
 			t.Errorf("must not grant: %v", err)
 		}
-		if lacks := roles.ReadGrants(migrations.MySQL, databaseOf(t, d), grantsOf(t, d, as)).Lacks(roles.DBA); len(lacks) != 0 {
+		if lacks := roles.ReadGrants(migrations.MySQL, databaseOf(t, d), grantsOf(t, d, as)).Lacks(roles.DBA); len(
+			lacks) != 0 {
 			t.Errorf("lost: %v", lacks)
 		}
 		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON mysql.procs_priv FROM "+ownerAccount.String())

@@ -59,14 +59,16 @@ func (c Credential) Caller() Caller { return Caller{Name: c.Name, Scopes: c.Scop
 // NewTokenCredential returns the credential of a caller's token.
 func NewTokenCredential(token Token, caller Caller) Credential {
 	return Credential{
-		Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Name: caller.Name, Scopes: caller.Scopes, Zones: caller.Zones,
+		Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Name: caller.Name, Scopes: caller.Scopes,
+		Zones: caller.Zones,
 	}
 }
 
 // NewCertificateCredential returns the credential of a caller's client certificates, by their subject.
 func NewCertificateCredential(subject string, caller Caller) Credential {
 	return Credential{
-		Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Name: caller.Name, Scopes: caller.Scopes, Zones: caller.Zones,
+		Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Name: caller.Name, Scopes: caller.Scopes,
+		Zones: caller.Zones,
 	}
 }
 
@@ -84,9 +86,9 @@ func (c Credential) Validate() error {
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
 			return service.NewFieldError("subject", "must be at most %d characters", MaxSubjectLength)
 		case !subjectForm().MatchString(c.Subject): // it would match no certificate
-			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part "+
-				"first, without blanks "+
-				"around commas and equals signs, and with names in capital letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
+			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the "+
+				"certificate's last part first, without blanks around commas and equals signs, and with names in capital "+
+				"letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
 		}
 	}
 	if c.ExpiresAt.IsZero() {

@@ -67,7 +67,8 @@ func (c Caller) IsBound() bool { return len(c.Zones) > 0 }
 // the zones exist.
 func (c Caller) Validate() error {
 	if !isCallerName(c.Name) {
-		return service.NewFieldError("name", "must be a letter and then at most %d letters, digits or any of - . _ @", maxCallerName-1)
+		return service.NewFieldError("name", "must be a letter and then at most %d letters, digits or any of - . _ @",
+			maxCallerName-1)
 	}
 	if len(c.Scopes) == 0 {
 		return service.NewFieldError("scopes", "must not be empty")

@@ -49,8 +49,9 @@ func TestParseTokenRefusesAllThatIsNotOne(t *testing.T) {
 	good := NewToken().Reveal()
 	bad := map[string]string{
 		"empty": "", "start alone": "vel_", "short": good[:39], "long": good + "0", "another start": "VEL_" + good[4:],
-		"spaces around": " " + good[1:], "line end": good[:39] + "\n", "not ASCII": good[:38] + "é", "zero byte": good[:39] + "\x00",
-		"dash": good[:20] + "-" + good[21:],
+		"spaces around": " " + good[1:], "line end": good[:39] + "\n", "not ASCII": good[:38] + "é",
+		"zero byte": good[:39] + "\x00",
+		"dash":      good[:20] + "-" + good[21:],
 	}
 	for i := 4; i < len(good); i++ { // CRC-32 sees every change of one character
 		other := byte('x')

@@ -94,7 +94,8 @@ func (g Grid) Proposals(zone service.Zone) ([]service.Zone, error) {
 	})
 	list = with(list, g.Counts, func(z *service.Zone, counts service.Counts) { z.Counts = counts })
 	if len(list) > MaxProposals {
-		return nil, service.NewFieldError("rate", "and the other lists make %d proposals: at most %d are replayed at once", len(list), MaxProposals)
+		return nil, service.NewFieldError("rate", "and the other lists make %d proposals: at most %d are replayed at once",
+			len(list), MaxProposals)
 	}
 	for i, proposal := range list {
 		if err := proposal.Validate(); err != nil {
@@ -217,5 +218,6 @@ func (s Setup) longestOverride() (longest time.Duration) {
 
 // isPartial says that the tested zone has settings that need more than the record has.
 func (s Setup) isPartial() bool {
-	return slices.ContainsFunc(s.Proposals, func(z service.Zone) bool { return z.Concurrent > 0 || z.RepeatSecret == service.RepeatFree })
+	return slices.ContainsFunc(
+		s.Proposals, func(z service.Zone) bool { return z.Concurrent > 0 || z.RepeatSecret == service.RepeatFree })
 }

@@ -44,7 +44,8 @@ func TestManyAttemptsInWindowAreCountedSingly(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	zone := service.Zone{ID: 1, Rate: 7, Window: time.Minute}
-	proposals, err := backtest.Grid{Rates: []int{0, 3, 60, 150}, Windows: lasting(30*time.Second, 5*time.Minute)}.Proposals(zone)
+	proposals,
+		err := backtest.Grid{Rates: []int{0, 3, 60, 150}, Windows: lasting(30*time.Second, 5*time.Minute)}.Proposals(zone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,8 @@ func TestProposalsAreEachValueWithEachOther(t *testing.T) {
 	}
 	var got []string
 	for _, z := range list {
-		got = append(got, fmt.Sprint(z.Rate, " in ", z.Window, " ", z.Calendar.Period, " ", z.Lockout, " ", z.Counts, " ", z.Mode, " ", z.ReserveTTL))
+		got = append(got, fmt.Sprint(z.Rate, " in ", z.Window, " ", z.Calendar.Period, " ", z.Lockout, " ", z.Counts, " ",
+			z.Mode, " ", z.ReserveTTL))
 	}
 	want := []string{
 		"3 in 1m0s none 0s failures enforce 1m0s", "3 in 1m0s none 48h0m0s failures enforce 1m0s",
@@ -105,7 +107,8 @@ func TestProposalsAreEachValueWithEachOther(t *testing.T) {
 	}
 	for name, grid := range map[string]backtest.Grid{
 		"rate": {Rates: make([]int, 32)}, "rate below 0": {Rates: []int{-1}}, "window": {Windows: lasting(time.Millisecond)},
-		"period": {Periods: []service.Period{"year"}}, "counts": {Counts: []service.Counts{"all"}}, "lockout": {Lockouts: lasting(-time.Second)},
+		"period": {Periods: []service.Period{"year"}}, "counts": {Counts: []service.Counts{"all"}},
+		"lockout": {Lockouts: lasting(-time.Second)},
 	} {
 		if _, err := grid.Proposals(zone); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -139,7 +142,8 @@ func TestEarlierAttemptsFillBucketsAndAreNotCounted(t *testing.T) {
 	for i := range uint64(4) {
 		r.Add(lone(i+1, begin().Add(time.Duration(i)*4*time.Second), "a", ""))
 	}
-	if got := r.Result(); got.Attempts != 1 || got.Proposals[0].Blocked != 1 || !got.First.Equal(begin().Add(12*time.Second)) {
+	if got := r.Result(); got.Attempts != 1 || got.Proposals[0].Blocked != 1 ||
+		!got.First.Equal(begin().Add(12*time.Second)) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -247,7 +251,8 @@ func TestRepeatedAttemptWithoutCauseIsNotReplayed(t *testing.T) {
 	a.Blocked, a.Places[0].Reason = true, service.ReasonElsewhere
 	r.Add(a)
 	got := r.Result()
-	said := slices.ContainsFunc(got.Assumptions, func(s string) bool { return strings.HasPrefix(s, "1 blocked attempts have no row") })
+	said := slices.ContainsFunc(got.Assumptions,
+		func(s string) bool { return strings.HasPrefix(s, "1 blocked attempts have no row") })
 	if got.Attempts != 0 || !said {
 		t.Errorf("%+v", got)
 	}
@@ -257,10 +262,12 @@ func TestAttemptsThatConcurrentBlockedAreNamed(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}
 	r := replayOf(t, time.Time{}, []service.Zone{zone}, zone)
-	place := backtest.Place{Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true, Reason: service.ReasonConcurrent}
+	place := backtest.Place{Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true,
+		Reason: service.ReasonConcurrent}
 	r.Add(backtest.Attempt{ID: 1, At: time.Now(), Blocked: true, Places: []backtest.Place{place}})
 	got := r.Result()
-	const want = "1 attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."
+	const want = "1 attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them " +
+		"here."
 	if !slices.Contains(got.Assumptions, want) || got.Differed != 1 {
 		t.Errorf("%q, %d differ", got.Assumptions, got.Differed)
 	}
@@ -283,6 +290,7 @@ func TestTwoUsersBehindOneAddressAreTwoPeople(t *testing.T) {
 	}
 	// The last attempt names no user: there the address stands for the person.
 	if p := r.Result().Proposals[0]; p.Blocked != 4 || p.Buckets != 1 || p.People != 3 {
-		t.Errorf("%d attempts of %d buckets are blocked, which hurts %d people; want 4, 1 and 3", p.Blocked, p.Buckets, p.People)
+		t.Errorf("%d attempts of %d buckets are blocked, which hurts %d people; want 4, 1 and 3", p.Blocked, p.Buckets,
+			p.People)
 	}
 }

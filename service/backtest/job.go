@@ -95,7 +95,8 @@ type Desk struct {
 // NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this
 // machine's clock; a service gives JobTime.
 func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
-	d := &Desk{source: source, store: store, fault: fault, most: most, places: service.NewHalves[string](mostJobs, "back-tests")}
+	d := &Desk{source: source, store: store, fault: fault, most: most,
+		places: service.NewHalves[string](mostJobs, "back-tests")}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -130,7 +131,8 @@ func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, erro
 		return Job{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
 	job := Job{
-		ID: strings.ToLower(rand.Text()[:idChars]), ZoneID: q.ZoneID, State: JobRunning, Since: q.Since, Until: q.Until, Query: q, By: by,
+		ID: strings.ToLower(rand.Text()[:idChars]), ZoneID: q.ZoneID, State: JobRunning, Since: q.Since, Until: q.Until,
+		Query: q, By: by,
 	}
 	if err := d.store.AddJob(ctx, job); err != nil {
 		d.places.GiveBack(holder, 1)

@@ -83,7 +83,8 @@ func (p *past) edit(t *testing.T, id int64) {
 func randomZone(r *rand.Rand, id int64) service.Zone {
 	zone := service.Zone{
 		ID: id, Rate: r.IntN(5), Window: pick(r, 5*time.Minute, 30*time.Minute, time.Hour, 2*time.Hour),
-		Mode:           pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow, service.ModeOff),
+		Mode: pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow,
+			service.ModeOff),
 		Counts:         pick(r, service.CountsAttempts, service.CountsFailures),
 		ReserveTTL:     pick(r, 0, time.Minute, 5*time.Minute),
 		ResetOnSuccess: r.IntN(3) == 0,
@@ -152,7 +153,8 @@ func (p *past) ask(t *testing.T, n int) {
 	for _, d := range decisions {
 		a := backtest.Attempt{ID: d.TxnID(), At: d.CheckedAt.Time, Blocked: d.Blocked}
 		for _, v := range d.Verdicts {
-			a.Places = append(a.Places, backtest.Place{Bucket: v.Bucket, TxnID: v.TxnID, WouldBlock: v.WouldBlock, Reason: v.Reason})
+			a.Places = append(
+				a.Places, backtest.Place{Bucket: v.Bucket, TxnID: v.TxnID, WouldBlock: v.WouldBlock, Reason: v.Reason})
 			p.checkOf[v.TxnID] = len(p.attempts)
 		}
 		p.attempts = append(p.attempts, a)
@@ -242,7 +244,8 @@ func (p *past) look(t *testing.T) {
 // replay replays the whole timeline.
 func (p *past) replay(t *testing.T, zone int64, proposals ...service.Zone) backtest.Result {
 	t.Helper()
-	r, err := backtest.New(backtest.Setup{ZoneID: zone, Proposals: proposals, Past: backtest.Past{Zones: p.begin, Edits: p.changes}})
+	r, err := backtest.New(
+		backtest.Setup{ZoneID: zone, Proposals: proposals, Past: backtest.Past{Zones: p.begin, Edits: p.changes}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,10 +424,12 @@ func (p *past) compareDifference(t *testing.T, zone int64, got backtest.Proposal
 		}
 	}
 	if got.NewlyBlocked != newly || got.NewlyPassed != passed || len(got.Samples) != int(min(5, newly)+min(5, passed)) {
-		t.Errorf("%d newly blocked and %d newly passed with %d samples, want %d and %d", got.NewlyBlocked, got.NewlyPassed, len(got.Samples), newly, passed)
+		t.Errorf("%d newly blocked and %d newly passed with %d samples, want %d and %d", got.NewlyBlocked, got.NewlyPassed,
+			len(got.Samples), newly, passed)
 	}
 	for _, s := range got.Samples {
-		if i := p.checkOf[s.TxnID]; blocked[i] != s.Blocked || p.attempts[i].Blocked == s.Blocked || !p.attempts[i].At.Equal(s.At.Time) {
+		if i := p.checkOf[s.TxnID]; blocked[i] != s.Blocked || p.attempts[i].Blocked == s.Blocked ||
+			!p.attempts[i].At.Equal(s.At.Time) {
 			t.Errorf("sample %+v is no difference", s)
 		}
 	}

@@ -22,8 +22,9 @@ func NewPast(zones []service.Zone, overrides []service.Override, edits []service
 		e.Undo(zoneOf, overrideOf)
 	}
 	return Past{
-		Zones:     slices.SortedFunc(maps.Values(zoneOf), func(x, y service.Zone) int { return cmp.Compare(x.ID, y.ID) }),
-		Overrides: slices.SortedFunc(maps.Values(overrideOf), func(x, y service.Override) int { return cmp.Compare(x.ID, y.ID) }),
-		Edits:     edits,
+		Zones: slices.SortedFunc(maps.Values(zoneOf), func(x, y service.Zone) int { return cmp.Compare(x.ID, y.ID) }),
+		Overrides: slices.SortedFunc(maps.Values(overrideOf),
+			func(x, y service.Override) int { return cmp.Compare(x.ID, y.ID) }),
+		Edits: edits,
 	}
 }

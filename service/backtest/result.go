@@ -164,7 +164,8 @@ func (c *counts) note(r *Replay, a Attempt) {
 
 // usesOutcomes says that some proposal gives places back after a success.
 func (r *Replay) usesOutcomes() bool {
-	return slices.ContainsFunc(r.setup.Proposals, func(z service.Zone) bool { return z.Counts == service.CountsFailures || z.ResetOnSuccess })
+	return slices.ContainsFunc(r.setup.Proposals,
+		func(z service.Zone) bool { return z.Counts == service.CountsFailures || z.ResetOnSuccess })
 }
 
 // happened counts the recorded verdicts, and returns plan 0 if the bucket had no room.
@@ -314,23 +315,32 @@ func (c *counts) spread(set map[uint64]uint64, number func(*Numbers) *int64) {
 // assumptions returns the sentences about the limits of the result.
 func (c *counts) assumptions(isPresent, isPartial bool) []string {
 	list := []string{
-		"People who are blocked behave otherwise: they wait, give up or call for help. The replay asks for each recorded attempt at its recorded time.",
+		"People who are blocked behave otherwise: they wait, give up or call for help. The replay asks for each recorded " +
+			"attempt at its recorded time.",
 		"A blocked attempt has no outcome, so nobody knows whether its password was right.",
 	}
 	if isPresent {
-		list = append(list, "This account may not read the changes in zone_audit: all zones and overrides are those of now, and no release is replayed.")
+		list = append(
+			list,
+			"This account may not read the changes in zone_audit: all zones and overrides are those of now, and no release is "+
+				"replayed.")
 	}
 	if isPartial {
-		list = append(list, "The record has no secrets, and not the time of each outcome: repeat_secret and concurrent of the zone are not replayed.")
+		list = append(
+			list,
+			"The record has no secrets, and not the time of each outcome: repeat_secret and concurrent of the zone are not "+
+				"replayed.")
 	}
 	for _, one := range []struct {
 		number int64
 		text   string
 	}{
 		{c.freed, "%d answers let an attempt pass that was blocked: it counts as a failure."},
-		{c.crowded, "%d attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."},
+		{c.crowded,
+			"%d attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."},
 		{c.timeless, "%d successes have no recorded time: they give their place back at once."},
-		{c.repeats + c.partial, "%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed."},
+		{c.repeats + c.partial,
+			"%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed."},
 		{c.unknown, "%d attempts name a zone whose settings at that time are not known: they are not replayed."},
 	} {
 		if one.number > 0 {

@@ -107,7 +107,9 @@ func prepare(ctx context.Context, source Source, q Query) (s Setup, begin time.T
 }
 
 // read replays the txns of a source.
-func (r *Replay) read(ctx context.Context, source Source, q Query, at Progress, progress func(Progress)) (Result, error) {
+func (r *Replay) read(
+	ctx context.Context, source Source, q Query, at Progress, progress func(Progress),
+) (Result, error) {
 	var order Order
 	isCut := false
 	err := source.Replay(ctx, at.Since, q.Until.Time, func(txn service.Txn) bool {

@@ -30,8 +30,8 @@ const (
 // Types returns all types.
 func Types() []Type {
 	return []Type{
-		BucketLocked, BucketLockEnded, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated, OverrideUpdated,
-		OverrideDeleted, TokenCreated, TokenUpdated, TokenRevoked,
+		BucketLocked, BucketLockEnded, BucketReleased, ZoneCreated, ZoneUpdated, ZoneDeleted, OverrideCreated,
+		OverrideUpdated, OverrideDeleted, TokenCreated, TokenUpdated, TokenRevoked,
 	}
 }
 

@@ -128,7 +128,8 @@ func (d *decided) agrees(i int) bool {
 		return false
 	}
 	v, t := d.decision.Verdicts[i], d.Check[i]
-	return v.WouldBlock == t.WouldBlock && v.Reason == t.Reason && v.OverrideID == t.OverrideID && d.decision.Blocked == t.Blocked &&
+	return v.WouldBlock == t.WouldBlock && v.Reason == t.Reason && v.OverrideID == t.OverrideID &&
+		d.decision.Blocked == t.Blocked &&
 		d.counted[i] == (t.Counted || !t.UncountedAt.IsZero())
 }
 
@@ -246,7 +247,8 @@ func (d *decided) override(i int) *service.Override {
 	for j, t := range d.Check {
 		buckets[j] = t.Bucket
 	}
-	index := service.IndexOverrides(d.Txn.CreatedAt.Time, d.world.overrides).Spread([]service.Check{{Buckets: buckets, Named: d.named}})
+	index := service.IndexOverrides(d.Txn.CreatedAt.Time, d.world.overrides).Spread(
+		[]service.Check{{Buckets: buckets, Named: d.named}})
 	return index.Of(zone, bucket)
 }
 

@@ -68,12 +68,14 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			d.check(t, alice(1))
 			return d.check(t, alice(1))
 		},
-		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(
+			t *testing.T, d *desk) uint64 {
 			d.check(t, alice(1))
 			d.after(1500*time.Millisecond).check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
 		},
-		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opened at 10:01:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opened at 10:01:00.000 UTC.": func(t *testing.T,
+			d *desk) uint64 {
 			d.check(t, alice(1))
 			d.check(t, alice(1))
 			id := d.check(t, alice(1))
@@ -90,7 +92,8 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			d.check(t, alice(2))
 			return d.check(t, alice(2))
 		},
-		"Blocked: locked out since 10:00:00.000 UTC by txn 2; the lockout ends at 11:00:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: locked out since 10:00:00.000 UTC by txn 2; the lockout ends at 11:00:00.000 UTC.": func(
+			t *testing.T, d *desk) uint64 {
 			d.check(t, alice(2))
 			d.check(t, alice(2))
 			return d.after(30*time.Minute).check(t, alice(2))
@@ -101,8 +104,8 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 // ofSettings are stories of overrides, modes and other buckets.
 func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 	return map[string]func(t *testing.T, d *desk) uint64{
-		"Blocked: 1 of 1 attempts were under way, without an outcome; a place opened with the next outcome, and at 10:00:30.000 UTC at " +
-			"the latest.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: 1 of 1 attempts were under way, without an outcome; a place opened with the next outcome, and at " +
+			"10:00:30.000 UTC at the latest.": func(t *testing.T, d *desk) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 9, Window: time.Minute, ReserveTTL: 30 * time.Second, Concurrent: 1})
 			d.check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
@@ -112,7 +115,8 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Blocked: override 1 denied the bucket until 2026-11-28 10:00:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny, ExpiresAt: service.At(d.now.AddDate(0, 0, 1))})
+			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny,
+				ExpiresAt: service.At(d.now.AddDate(0, 0, 1))})
 			return d.check(t, alice(1))
 		},
 		"Allowed: override 1 let every attempt pass, so this one did not count.": func(t *testing.T, d *desk) uint64 {
@@ -120,7 +124,8 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Allowed: it was attempt 1 of 9 in 3600 s.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9, Window: service.Lasting(time.Hour)})
+			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9,
+				Window: service.Lasting(time.Hour)})
 			return d.check(t, alice(1))
 		},
 		"Blocked by another bucket of the check: in zone 3 (txn 4) 1 of 1 attempts in the day from 00:00:00.000 UTC to " +
@@ -128,8 +133,8 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			d.check(t, alice(1), alice(3))
 			return d.check(t, alice(1), alice(3))
 		},
-		"Allowed, because the zone only watched (shadow). Enforced, it would have blocked: 1 of 1 attempts since 10:00:00.000 UTC; " +
-			"the next place opens at 10:01:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Allowed, because the zone only watched (shadow). Enforced, it would have blocked: 1 of 1 attempts since " +
+			"10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Mode: service.ModeShadow})
 			d.check(t, alice(1))
 			return d.check(t, alice(1))
@@ -138,8 +143,8 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Mode: service.ModeOff})
 			return d.check(t, alice(1))
 		},
-		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC. The txn stands for 3 attempts, the " +
-			"last of them at 10:00:02.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC. The txn stands for 3 " +
+			"attempts, the last of them at 10:00:02.000 UTC.": func(t *testing.T, d *desk) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, RecordBlocked: 1})
 			d.check(t, alice(1))
 			d.check(t, alice(1))
@@ -169,7 +174,8 @@ func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 
 func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute, LockoutFactor: 3})
+	d := newDesk(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
+		LockoutFactor: 3})
 	ctx := t.Context()
 	first := d.check(t, alice(1))
 	second := d.after(time.Second).check(t, alice(1))
@@ -194,17 +200,21 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[uint64]string{
-		locks:  "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 1m began, which ended at 10:01:02.000 UTC; the next place",
-		longer: "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 3m began, which ended at 10:05:02.000 UTC; the next place",
+		locks: "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 1m began, which ended at 10:01:02.000 " +
+			"UTC; the next place",
+		longer: "Blocked: 2 of 2 attempts since 10:00:00.000 UTC, so a lockout of 3m began, which ended at 10:05:02.000 " +
+			"UTC; the next place",
 		locked: "Blocked: locked out since 10:02:02.000 UTC by txn 4; the lockout ended at 10:05:02.000 UTC; the next place",
 		denied: "Blocked: override 1 denied the bucket, without an end.",
 	} {
-		if x := d.explain(t, id); !strings.HasPrefix(x.Summary, want) || !x.Agrees || len(x.Unknown) > 0 || x.Zone == nil || x.Zone.Rate != 2 {
+		if x := d.explain(t, id); !strings.HasPrefix(x.Summary, want) || !x.Agrees || len(x.Unknown) > 0 || x.Zone == nil ||
+			x.Zone.Rate != 2 {
 			t.Errorf("txn %d: got  %s\nwant %s\n%+v", id, x.Summary, want, x)
 		}
 	}
 	x := d.explain(t, locks)
-	if len(x.Counted) != 2 || x.Counted[0].ID != second || x.Counted[1].ID != first || !x.Counted[1].UncountedAt.Equal(givenBack) ||
+	if len(x.Counted) != 2 || x.Counted[0].ID != second || x.Counted[1].ID != first ||
+		!x.Counted[1].UncountedAt.Equal(givenBack) ||
 		x.Counted[1].Outcome != service.OutcomeSuccess || x.Velocity != 2 {
 		t.Errorf("rows that counted: %+v", x.Counted)
 	}
@@ -217,7 +227,8 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 func blocked() explain.Evidence {
 	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	row := func(id uint64, at time.Time) service.Txn {
-		return service.Txn{ID: id, Bucket: alice(1), CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1, Counted: true}
+		return service.Txn{ID: id, Bucket: alice(1), CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1,
+			Counted: true}
 	}
 	own := row(9, at)
 	own.Blocked, own.WouldBlock, own.Counted, own.Reason = true, true, false, service.ReasonFull
@@ -252,7 +263,8 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 		"rows beyond the bound": {func(e *explain.Evidence) {
 			e.Buckets[0].Cut, e.Buckets[0].Rows = e.Txn.CreatedAt.Add(-time.Millisecond), nil
 		}, false, []explain.Part{explain.PartRows}},
-		"the audit":     {func(e *explain.Evidence) { e.Records.Since = e.Now.Add(time.Hour) }, false, []explain.Part{explain.PartSettings}},
+		"the audit": {func(e *explain.Evidence) { e.Records.Since = e.Now.Add(time.Hour) }, false,
+			[]explain.Part{explain.PartSettings}},
 		"the zone":      {func(e *explain.Evidence) { e.Records.Zones = nil }, false, []explain.Part{explain.PartSettings}},
 		"other buckets": {func(e *explain.Evidence) { e.Missing = 2 }, true, []explain.Part{explain.PartCheck}},
 		"the cause, in a series": {func(e *explain.Evidence) {
@@ -267,7 +279,8 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 		for _, gap := range x.Unknown {
 			got = append(got, gap.Part)
 		}
-		if !slices.Equal(got, story.want) || x.Agrees != story.agrees || x.Summary == "" || !strings.HasPrefix(x.Summary, "Blocked") {
+		if !slices.Equal(got, story.want) || x.Agrees != story.agrees || x.Summary == "" ||
+			!strings.HasPrefix(x.Summary, "Blocked") {
 			t.Errorf("%s: %+v\nwant %v, agrees %v", name, x, story.want, story.agrees)
 		}
 	}
@@ -279,7 +292,8 @@ func TestNumberThatMayBeHigherSaysSo(t *testing.T) {
 	e.Txn.Blocked, e.Txn.WouldBlock, e.Txn.Reason, e.Txn.Counted = false, false, "", true
 	e.Check[0] = e.Txn
 	e.Records.Zones[1] = service.Zone{ID: 1, Rate: 1_000_000, Window: time.Minute}
-	if x := explain.Of(e); x.Summary != "Allowed: it was attempt 3 of 1000000 in 60 s." || !x.Agrees || len(x.Unknown) > 0 {
+	if x := explain.Of(e); x.Summary != "Allowed: it was attempt 3 of 1000000 in 60 s." || !x.Agrees ||
+		len(x.Unknown) > 0 {
 		t.Errorf("all rows are there: %+v", x)
 	}
 	e.Buckets[0].Cut = e.Txn.CreatedAt.Add(-30 * time.Second)
@@ -304,7 +318,8 @@ func TestAPlaceUnderAnotherPseudonymHasAnEnd(t *testing.T) {
 	if x := explain.Of(e); x.Summary != want || !x.Agrees {
 		t.Errorf("got %+v\nwant %s", x, want)
 	}
-	e.Check[0].Bucket.Key, e.Check[1].Bucket.Key = service.NewErasedKey(service.KeyHMAC), service.NewErasedKey(service.KeyHMAC)
+	e.Check[0].Bucket.Key, e.Check[1].Bucket.Key = service.NewErasedKey(service.KeyHMAC),
+		service.NewErasedKey(service.KeyHMAC)
 	e.Txn = e.Check[0]
 	if x := explain.Of(e); x.Summary != want || !x.Agrees {
 		t.Errorf("after the erasure of the key: %+v\nwant %s", x, want)

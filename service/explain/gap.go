@@ -35,7 +35,8 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	_, isKnown := d.Records.at(at)
 	switch {
 	case !isKnown:
-		add(PartSettings, "zone_audit holds the changes since %s alone, so the settings of the zones and their overrides are not known",
+		add(PartSettings,
+			"zone_audit holds the changes since %s alone, so the settings of the zones and their overrides are not known",
 			moment(d.Records.Since, at))
 	case d.decision.Err != nil:
 		add(PartSettings, "zone_audit says that a zone of the check did not exist then, so its settings are not known")
@@ -47,7 +48,8 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	}
 	// The first instant that counts is a microsecond after Since.
 	if since := d.keptSince(x); d.isShort(x) && x.Since.Add(time.Microsecond).Before(since) {
-		add(PartRows, "no txn from before %s needs to be there any more, so the window may have had more rows", moment(since, at))
+		add(PartRows, "no txn from before %s needs to be there any more, so the window may have had more rows",
+			moment(since, at))
 	}
 	if cut := d.Buckets[d.lead(i)].Cut; d.isShort(x) && cut.After(x.Since.Time) {
 		add(PartRows, "the window has more rows than an explanation looks at: rows up to %s are left out", moment(cut, at))
@@ -55,8 +57,10 @@ func (d *decided) gaps(x Explanation, i int) (gaps []Gap) {
 	if d.wasOpen && x.Agrees {
 		add(PartOutcomes, "the recorded decision follows if the outcomes came after it, and when they came is not recorded")
 	}
-	if reason := d.Check[i].Reason; (reason == service.ReasonLocked || reason == service.ReasonLockout) && !d.knowsLockout(i) {
-		add(PartLockout, "the bucket's earlier lockouts are not all known, and the length of a lockout may have grown from theirs")
+	if reason := d.Check[i].Reason; (reason == service.ReasonLocked || reason == service.ReasonLockout) &&
+		!d.knowsLockout(i) {
+		add(PartLockout,
+			"the bucket's earlier lockouts are not all known, and the length of a lockout may have grown from theirs")
 	}
 	if !x.Agrees && len(gaps) == 0 {
 		add(PartDecision, "the rows, zone_audit and the lockouts that are there now lead to another decision, "+

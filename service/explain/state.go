@@ -32,11 +32,13 @@ func (e *Evidence) views(settings time.Time) []view {
 		matters bool
 		take    func(*view)
 	}{
-		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt.Time) }), func(v *view) { v.countsLast = true }},
+		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt.Time) }),
+			func(v *view) { v.countsLast = true }},
 		{w.some(func(z service.Zone) bool { return z.Concurrent > 0 }), func(v *view) { v.wasOpen = true }},
 		{named(e.Check) != nil, func(v *view) { v.isApart = true }},
 		{e.someRow(isFromAhead), func(v *view) { v.isSetBack = true }},
-		{w.some(func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree }), func(v *view) { v.repeats = true }},
+		{w.some(func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree }),
+			func(v *view) { v.repeats = true }},
 	} {
 		if !way.matters {
 			continue
@@ -92,8 +94,10 @@ func (v view) imprints(own service.Txn) *service.Imprints {
 func (p Past) counted(own service.Txn, v view) (rows []service.Txn) {
 	for _, row := range p.Rows {
 		at := row.CreatedAt.Time
-		isBefore := at.Before(own.CreatedAt.Time) || at.Equal(own.CreatedAt.Time) && row.ID < own.ID || v.isSetBack && isFromAhead(row, own)
-		counts := row.Counted || row.UncountedAt.After(own.CreatedAt.Time) || v.countsLast && row.UncountedAt.Equal(own.CreatedAt.Time)
+		isBefore := at.Before(own.CreatedAt.Time) || at.Equal(own.CreatedAt.Time) && row.ID < own.ID || v.isSetBack &&
+			isFromAhead(row, own)
+		counts := row.Counted || row.UncountedAt.After(own.CreatedAt.Time) || v.countsLast &&
+			row.UncountedAt.Equal(own.CreatedAt.Time)
 		if isBefore && counts {
 			rows = append(rows, row)
 		}
@@ -137,7 +141,8 @@ func (e *Evidence) lockout(p Past, own service.Txn) lockedOut {
 		if !isKnown || !exists {
 			return lockedOut{}
 		}
-		if reach := zone.LockoutMax + zone.LockoutDecay; i == 0 && zone.Lockout > 0 && txn.CreatedAt.Add(-reach).Before(p.Since) {
+		if reach := zone.LockoutMax + zone.LockoutDecay; i == 0 && zone.Lockout > 0 &&
+			txn.CreatedAt.Add(-reach).Before(p.Since) {
 			found.isKnown = false
 		}
 		if i < len(before) {
@@ -174,7 +179,8 @@ func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn
 
 // begin returns the lockout that began with a txn of a zone as it was, after another one.
 func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Lockout {
-	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt.Time}, Lockout: last}
+	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt.Time},
+		Lockout: last}
 	ruling := service.Decide(txn.CreatedAt.Time, service.Ledger{
 		Zones: map[int64]service.Zone{zone.ID: zone}, Buckets: []service.BucketState{full}, Places: [][]int{{0}},
 	}, []service.Check{{Buckets: []service.Bucket{txn.Bucket}}})

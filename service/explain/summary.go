@@ -13,7 +13,8 @@ import (
 func (d *decided) summary(x Explanation, i int) string {
 	text := d.fate(x, i)
 	if x.Txn.Attempts > 1 {
-		text += fmt.Sprintf(" The txn stands for %d attempts, the last of them at %s.", x.Txn.Attempts, d.moment(x.Txn.LastAt.Time))
+		text += fmt.Sprintf(" The txn stands for %d attempts, the last of them at %s.", x.Txn.Attempts,
+			d.moment(x.Txn.LastAt.Time))
 	}
 	return text
 }
@@ -28,11 +29,13 @@ func (d *decided) fate(x Explanation, i int) string {
 	case x.Txn.Reason == service.ReasonElsewhere:
 		return fmt.Sprintf("Blocked by another bucket of the check: %s. This bucket had room.", d.elsewhere())
 	case x.Txn.WouldBlock && x.Txn.Blocked && x.Zone.Mode != service.ModeEnforce:
-		return fmt.Sprintf("Blocked by another bucket of the check: %s. This zone only watched (shadow): %s.", d.elsewhere(), d.cause(i))
+		return fmt.Sprintf("Blocked by another bucket of the check: %s. This zone only watched (shadow): %s.", d.elsewhere(),
+			d.cause(i))
 	case x.Txn.WouldBlock && x.Txn.Blocked:
 		return fmt.Sprintf("Blocked: %s.", d.cause(i))
 	case x.Txn.WouldBlock:
-		return fmt.Sprintf("Allowed, because the zone only watched (shadow). Enforced, it would have blocked: %s.", d.cause(i))
+		return fmt.Sprintf("Allowed, because the zone only watched (shadow). Enforced, it would have blocked: %s.",
+			d.cause(i))
 	case x.Zone.Mode == service.ModeOff:
 		return "Allowed: the zone was off, so the attempt was recorded and did not count."
 	case x.Unmetered:
@@ -107,7 +110,8 @@ func (d *decided) cause(i int) string {
 		return d.full(i) + d.later(i, time.Time{})
 	case service.ReasonConcurrent:
 		zone, until := d.world.zones[v.Bucket.ZoneID], d.openUntil(i)
-		return fmt.Sprintf("%d of %d attempts were under way, without an outcome; a place opened with the next outcome, and at %s at the latest",
+		return fmt.Sprintf(
+			"%d of %d attempts were under way, without an outcome; a place opened with the next outcome, and at %s at the latest",
 			zone.Concurrent, zone.Concurrent, d.moment(until))
 	case service.ReasonElsewhere:
 	}
@@ -135,7 +139,8 @@ func (d *decided) full(i int) string {
 	term := zone.TermUnder(o)
 	if !term.Calendar.IsNone() {
 		begin, end := term.Calendar.Bounds(d.Txn.CreatedAt.Time)
-		return fmt.Sprintf("%d of %d attempts in the %s from %s to %s", v.Velocity, v.Rate, term.Calendar.Period, d.moment(begin), d.moment(end))
+		return fmt.Sprintf("%d of %d attempts in the %s from %s to %s", v.Velocity, v.Rate, term.Calendar.Period,
+			d.moment(begin), d.moment(end))
 	}
 	oldest := d.Txn.CreatedAt.Time
 	if place, isKnown := d.placeAt(lead, o); isKnown && !place.IsZero() {

@@ -159,7 +159,8 @@ func TestFollowersLearnOfFaultAndFollowAgain(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	g.fail(nil)
-	if ids, err := collect(patient(t), f, service.HistoryQuery{}, 1, func() { g.grow(1) }); err != nil || fmt.Sprint(ids) != "[2]" {
+	if ids, err := collect(patient(t), f, service.HistoryQuery{}, 1, func() { g.grow(1) }); err != nil ||
+		fmt.Sprint(ids) != "[2]" {
 		t.Errorf("then %v, %v", ids, err)
 	}
 }

@@ -36,7 +36,8 @@ func (s txns) Newest(ctx context.Context) (uint64, error) {
 
 // After implements Source.
 func (s txns) After(ctx context.Context, id uint64) ([]service.Txn, bool, error) {
-	page, err := s.store.History(ctx, service.HistoryQuery{Order: service.OldestFirst, Cursor: id, Limit: service.MaxHistoryPage})
+	page, err := s.store.History(
+		ctx, service.HistoryQuery{Order: service.OldestFirst, Cursor: id, Limit: service.MaxHistoryPage})
 	return page.Txns, page.Next != 0, err
 }
 

@@ -21,7 +21,9 @@ const MaxNetworks = 100_000
 // Networks returns the addresses whose attempts a zone of addresses blocks at now, whatever they do: those of lockouts,
 // and those of overrides with action deny, without those that a more specific override excepts. They are the fewest
 // networks that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks nobody.
-func Networks(now time.Time, zone service.Zone, lockouts []lockout.Lockout, overrides []service.Override) []netip.Prefix {
+func Networks(
+	now time.Time, zone service.Zone, lockouts []lockout.Lockout, overrides []service.Override,
+) []netip.Prefix {
 	if zone.Keys.Kind != service.KeyIP || zone.Keys.Form == service.KeyHMAC || !lockout.Enforces(zone) {
 		return nil
 	}
@@ -57,7 +59,8 @@ func Networks(now time.Time, zone service.Zone, lockouts []lockout.Lockout, over
 
 // inForce returns the overrides that have not expired, the more specific ones last, as they win.
 func inForce(now time.Time, overrides []service.Override) []service.Override {
-	rest := slices.DeleteFunc(slices.Clone(overrides), func(o service.Override) bool { return service.HasExpired(o.ExpiresAt.Time, now) })
+	rest := slices.DeleteFunc(slices.Clone(overrides),
+		func(o service.Override) bool { return service.HasExpired(o.ExpiresAt.Time, now) })
 	length := func(o service.Override) int {
 		if o.Key != "" {
 			return 129 // of the exact key

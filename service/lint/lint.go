@@ -129,14 +129,17 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		},
 		text: "the override fits no bucket: hmac keeps pseudonyms alone, which belong to no network, and clear keeps none",
 	}, {
-		field: "bucket_key", override: func(_ time.Time, z service.Zone, o service.Override) bool { return o.Key != "" && !fits(z, o) },
-		text: "is not written as the zone writes its keys: no bucket has it",
+		field:    "bucket_key",
+		override: func(_ time.Time, z service.Zone, o service.Override) bool { return o.Key != "" && !fits(z, o) },
+		text:     "is not written as the zone writes its keys: no bucket has it",
 	}, {
 		field: "bucket_key", override: isAddressElsewhere,
 		text: "reads as an address or a network: where key_kind is not ip, it holds for this one spelling",
 	}, {
-		field: "prefix", override: func(_ time.Time, z service.Zone, o service.Override) bool { return o.Key == "" && !fits(z, o) },
-		text: "fits no bucket: key_kind is not ip, or the network is smaller than the zone's buckets, or its addresses count as IPv4",
+		field:    "prefix",
+		override: func(_ time.Time, z service.Zone, o service.Override) bool { return o.Key == "" && !fits(z, o) },
+		text: "fits no bucket: key_kind is not ip, or the network is smaller than the zone's buckets, or its addresses " +
+			"count as IPv4",
 	}, {
 		field: "prefix", override: coversTheInternet,
 		text: "covers much of the Internet: to change the zone for all, set its mode or rate",
@@ -157,16 +160,20 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		override: func(_ time.Time, z service.Zone, o service.Override) bool {
 			return o.Action == service.OverrideLimit && isEndless(o.Rate, z.TermUnder(&o).Window)
 		},
-		text: "is longer than a month for less than one attempt a day: a full bucket stays so for weeks; look whether it has the right unit",
+		text: "is longer than a month for less than one attempt a day: a full bucket stays so for weeks; look whether it " +
+			"has the right unit",
 	}, {
 		field: "rate", override: isFarLooser,
 		text: "and window allow more than 100 times the zone's attempts: look whether the window has the right unit",
 	}, {
-		field: "reset_on_success", zone: func(z service.Zone) bool { return z.ResetOnSuccess && z.Keys.Kind == service.KeyIP },
-		text: "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the address; turn it off",
+		field: "reset_on_success",
+		zone:  func(z service.Zone) bool { return z.ResetOnSuccess && z.Keys.Kind == service.KeyIP },
+		text: "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the " +
+			"address; turn it off",
 	}, {
-		field: "reserve_ttl", zone: func(z service.Zone) bool { return z.Counts == service.CountsFailures && z.ReserveTTL < minReserveTTL },
-		text: "is short for a person's login: a success that is reported later counts as a failure",
+		field: "reserve_ttl",
+		zone:  func(z service.Zone) bool { return z.Counts == service.CountsFailures && z.ReserveTTL < minReserveTTL },
+		text:  "is short for a person's login: a success that is reported later counts as a failure",
 	}, {
 		field: "reserve_ttl", zone: func(z service.Zone) bool {
 			return z.Counts == service.CountsAttempts && z.Concurrent == 0 && z.ReserveTTL != z.Window
@@ -176,11 +183,13 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		field: "reserve_ttl", zone: func(z service.Zone) bool { return z.Concurrent > 0 && z.ReserveTTL > maxUnderWay },
 		text: "is long for a login: an attempt that nobody reports keeps one of the concurrent places until then",
 	}, {
-		field: "repeat_secret", zone: func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree && z.Keys.Kind == service.KeyIP },
-		text: "frees an address that sprays one password from its limit, unless secret_hash is made of the user, too",
+		field: "repeat_secret",
+		zone:  func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree && z.Keys.Kind == service.KeyIP },
+		text:  "frees an address that sprays one password from its limit, unless secret_hash is made of the user, too",
 	}, {
-		field: "concurrent", zone: func(z service.Zone) bool { return z.Concurrent > 0 && z.Rate > 0 && z.Concurrent >= z.Rate },
-		text: "is not below the rate: the bucket is full before so many attempts are under way",
+		field: "concurrent",
+		zone:  func(z service.Zone) bool { return z.Concurrent > 0 && z.Rate > 0 && z.Concurrent >= z.Rate },
+		text:  "is not below the rate: the bucket is full before so many attempts are under way",
 	}, {
 		field: "concurrent", zone: func(z service.Zone) bool { return z.Concurrent > 0 && z.Rate > maxReadOpen },
 		text: "with a rate of thousands each check may read as many rows: use a zone with a lower rate",
@@ -205,8 +214,9 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		},
 		text: "1 keeps every lockout as long as the first: lockout_max and lockout_decay do nothing",
 	}, {
-		field: "lockout_decay", zone: func(z service.Zone) bool { return z.Lockout > 0 && z.LockoutFactor > 1 && z.LockoutDecay < z.Window },
-		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
+		field: "lockout_decay",
+		zone:  func(z service.Zone) bool { return z.Lockout > 0 && z.LockoutFactor > 1 && z.LockoutDecay < z.Window },
+		text:  "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
 	}, {
 		field: "period_offset", zone: func(z service.Zone) bool {
 			offset := time.Duration(z.Calendar.Offset) * time.Minute
@@ -214,7 +224,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		},
 		text: "does nothing: a window slides, and the zone's periods begin at the same instants without it",
 	}, {
-		field: "period_anchor", zone: func(z service.Zone) bool { return z.Calendar.Anchor != 1 && z.Calendar.Period != service.PeriodMonth },
+		field: "period_anchor",
+		zone:  func(z service.Zone) bool { return z.Calendar.Anchor != 1 && z.Calendar.Period != service.PeriodMonth },
 		override: func(_ time.Time, z service.Zone, o service.Override) bool {
 			return o.PeriodAnchor != 0 && z.Calendar.Period != service.PeriodMonth
 		},
@@ -223,12 +234,13 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		field: "key_kind", zone: func(z service.Zone) bool {
 			return z.Keys.Kind == service.KeyOpaque && perPerson.MatchString(z.Description)
 		},
-		text: "opaque, but the description speaks of users or addresses: each spelling is a separate bucket; username or ip " +
-			"makes them one",
+		text: "opaque, but the description speaks of users or addresses: each spelling is a separate bucket; username or " +
+			"ip makes them one",
 	}, {
 		field: "key_kind", zone: func(z service.Zone) bool {
 			byDefault := defaults().Keys
-			return z.Keys.Kind != service.KeyIP && (z.Keys.IPv4Prefix != byDefault.IPv4Prefix || z.Keys.IPv6Prefix != byDefault.IPv6Prefix)
+			return z.Keys.Kind != service.KeyIP &&
+				(z.Keys.IPv4Prefix != byDefault.IPv4Prefix || z.Keys.IPv6Prefix != byDefault.IPv6Prefix)
 		},
 		text: "ipv4_prefix and ipv6_prefix have a meaning for ip alone",
 	}, {
@@ -268,7 +280,8 @@ func coversTheInternet(_ time.Time, _ service.Zone, o service.Override) bool {
 		shortest = minExceptedIPv6Prefix
 	}
 	isLocal := o.Prefix.Addr().IsPrivate() || o.Prefix.Addr().IsLinkLocalUnicast()
-	return o.Prefix.IsValid() && (o.Prefix.Bits() == 0 || o.Action != service.OverrideLimit && o.Prefix.Bits() < shortest && !isLocal)
+	return o.Prefix.IsValid() &&
+		(o.Prefix.Bits() == 0 || o.Action != service.OverrideLimit && o.Prefix.Bits() < shortest && !isLocal)
 }
 
 func isOutOfReach(rate int, window time.Duration) bool {
@@ -282,7 +295,8 @@ func isEndless(rate int, window time.Duration) bool {
 
 func isFarLooser(_ time.Time, z service.Zone, o service.Override) bool {
 	window := z.TermUnder(&o).Window
-	return z.Rate > 0 && int64(o.Rate)*service.WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*service.WholeSeconds(window)
+	return z.Rate > 0 &&
+		int64(o.Rate)*service.WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*service.WholeSeconds(window)
 }
 
 // String returns the finding in one line.

@@ -76,7 +76,8 @@ func All(ctx context.Context, store Store, zoneID int64, most int) (all []Lockou
 		case page.Next == 0:
 			return all, nil
 		case q.Cursor != 0 && page.Next >= q.Cursor:
-			return nil, fmt.Errorf("list the lockouts of zone %d behind txn %d: the next page begins behind txn %d", zoneID, q.Cursor, page.Next)
+			return nil, fmt.Errorf("list the lockouts of zone %d behind txn %d: the next page begins behind txn %d", zoneID,
+				q.Cursor, page.Next)
 		}
 		q.Cursor = page.Next
 	}

@@ -35,6 +35,7 @@ func (a Audit) entry(id uint64) service.AuditEntry {
 	}
 	after, _ := json.Marshal(map[string]string{"bucket_key": a.Key})
 	return service.AuditEntry{
-		ID: id, At: service.At(a.At), Principal: a.Principal, Reason: a.Reason, Subject: subject, Action: verb, ZoneID: a.ZoneID, After: after,
+		ID: id, At: service.At(a.At), Principal: a.Principal, Reason: a.Reason, Subject: subject, Action: verb,
+		ZoneID: a.ZoneID, After: after,
 	}
 }

@@ -26,7 +26,8 @@ func (m *Store) EventsOf(bucket service.Bucket) (events []event.Event) {
 func (m *Store) tellLockouts(now time.Time, begun []service.Locked) {
 	for _, l := range begun {
 		m.standing[l.Bucket] = l
-		m.tell(now, event.BucketLocked, l.Bucket, l.TxnID, map[string]any{"locked_until": l.Until, "reason": service.ReasonLockout})
+		m.tell(now, event.BucketLocked, l.Bucket, l.TxnID,
+			map[string]any{"locked_until": l.Until, "reason": service.ReasonLockout})
 	}
 }
 

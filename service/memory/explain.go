@@ -23,7 +23,8 @@ func (m *Store) Explain(_ context.Context, id uint64) (explain.Explanation, erro
 	}
 	slices.Reverse(e.Records.Edits)
 	for _, txn := range m.txns[named.first:named.end] {
-		e.Check, e.Buckets = append(e.Check, txn.Txn), append(e.Buckets, explain.Past{Last: m.lockouts[txn.Bucket], Rows: m.txnsOf(txn.Bucket)})
+		e.Check, e.Buckets = append(e.Check, txn.Txn),
+			append(e.Buckets, explain.Past{Last: m.lockouts[txn.Bucket], Rows: m.txnsOf(txn.Bucket)})
 	}
 	of := m.indexes[named.Bucket]
 	place := slices.Index(of, int(id-1))

@@ -67,7 +67,8 @@ func (m *Store) addNew(ctx context.Context, o service.Override, principal string
 	if err := m.makeRoom(o); err != nil {
 		return service.Override{}, err
 	}
-	m.audit(Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
+	m.audit(
+		Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return m.add(o), nil
 }
 
@@ -152,13 +153,15 @@ func (m *Store) replace(ctx context.Context, o service.Override, principal strin
 	o.ExpiresAt.Time = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.note(service.Edit{OverrideBefore: new(m.overrides[i]), OverrideAfter: &o})
 	m.overrides[i] = o
-	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
+	m.audit(
+		Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})
 	return o, nil
 }
 
 // EndOverride removes one override as DeleteOverride does, if the context states the reason for which it was made.
 func (m *Store) EndOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
-	return m.removeOverride(ctx, zoneID, id, principal, func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
+	return m.removeOverride(ctx, zoneID, id, principal,
+		func(o service.Override) error { return o.MayEnd(service.StatedReason(ctx)) })
 }
 
 // DeleteOverride removes one override, or returns ErrNotFound.
@@ -166,7 +169,9 @@ func (m *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, pri
 	return m.removeOverride(ctx, zoneID, id, principal, func(service.Override) error { return nil })
 }
 
-func (m *Store) removeOverride(ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error) error {
+func (m *Store) removeOverride(
+	ctx context.Context, zoneID int64, id uint64, principal string, may func(service.Override) error,
+) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i, err := m.overrideIndex(zoneID, id)
@@ -176,7 +181,8 @@ func (m *Store) removeOverride(ctx context.Context, zoneID int64, id uint64, pri
 	if err != nil {
 		return err
 	}
-	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal, Reason: service.StatedReason(ctx)})
+	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal,
+		Reason: service.StatedReason(ctx)})
 	m.dropOverrides(func(o service.Override) bool { return o.ID == id })
 	return nil
 }

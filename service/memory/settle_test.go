@@ -32,7 +32,8 @@ func TestSettleAgreesWithTheReferenceStore(t *testing.T) {
 			checks := map[uint64][]service.Bucket{}
 			firsts := map[uint64]uint64{}
 			for range 12 {
-				buckets := one("", fmt.Sprint("a", random.IntN(2)), fmt.Sprint("b", random.IntN(2)), fmt.Sprint("c", random.IntN(2))).Buckets
+				buckets := one("", fmt.Sprint("a", random.IntN(2)), fmt.Sprint("b", random.IntN(2)),
+					fmt.Sprint("c", random.IntN(2))).Buckets
 				random.Shuffle(len(buckets), func(i, j int) { buckets[i], buckets[j] = buckets[j], buckets[i] })
 				d := c.check(t, service.Check{Buckets: buckets[:1+random.IntN(3)]})
 				for _, v := range d.Verdicts {
@@ -51,7 +52,8 @@ func TestSettleAgreesWithTheReferenceStore(t *testing.T) {
 
 // settleBoth makes one call with a few reports.
 func settleBoth(
-	t *testing.T, c *clocked, random *rand.Rand, zones map[int64]service.Zone, checks map[uint64][]service.Bucket, firsts map[uint64]uint64,
+	t *testing.T, c *clocked, random *rand.Rand, zones map[int64]service.Zone, checks map[uint64][]service.Bucket,
+	firsts map[uint64]uint64,
 ) {
 	t.Helper()
 	before := map[uint64]service.Txn{}

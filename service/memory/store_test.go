@@ -99,7 +99,8 @@ func TestMemoryRefusesStaleKeysAsAWhole(t *testing.T) {
 	fresh.KeyRules = []service.KeyRule{{Kind: service.KeyUsername, IPv4Prefix: 8}} // the same in words
 	unknown.Buckets[0].ZoneID = 404
 	unknown.KeyRules = []service.KeyRule{{Kind: service.KeyIP}}
-	if d, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), stale}}); !errors.Is(err,
+	if d, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), stale}}); !errors.Is(
+		err,
 		service.ErrStaleKey) || d != nil {
 		t.Errorf("got %+v, %v, want nothing but ErrStaleKey", d, err)
 	}
@@ -107,7 +108,8 @@ func TestMemoryRefusesStaleKeysAsAWhole(t *testing.T) {
 		t.Errorf("a stale call recorded %+v", txns)
 	}
 	decisions, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), unknown}})
-	if err != nil || decisions[0].Err != nil || decisions[1].Err != nil || !errors.Is(decisions[2].Err, service.ErrNotFound) {
+	if err != nil || decisions[0].Err != nil || decisions[1].Err != nil ||
+		!errors.Is(decisions[2].Err, service.ErrNotFound) {
 		t.Errorf("got %+v, %v, want the unknown zone alone refused", decisions, err)
 	}
 }

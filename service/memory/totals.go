@@ -23,7 +23,9 @@ func (m *Store) RollUp() {
 }
 
 // ZoneTotals implements service.TotalsStore.
-func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.TotalsQuery) (t service.ZoneTotals, err error) {
+func (m *Store) ZoneTotals(
+	_ context.Context, zoneID int64, query service.TotalsQuery,
+) (t service.ZoneTotals, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := m.zone(zoneID); err != nil {
@@ -62,7 +64,9 @@ func (m *Store) ZoneTotals(_ context.Context, zoneID int64, query service.Totals
 }
 
 // BucketTotals implements service.TotalsStore. It counts all txns, also those of before the setting was switched on.
-func (m *Store) BucketTotals(_ context.Context, bucket service.Bucket, query service.TotalsQuery) (t service.BucketTotals, err error) {
+func (m *Store) BucketTotals(
+	_ context.Context, bucket service.Bucket, query service.TotalsQuery,
+) (t service.BucketTotals, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	zone, err := m.zone(bucket.ZoneID)
@@ -77,8 +81,9 @@ func (m *Store) BucketTotals(_ context.Context, bucket service.Bucket, query ser
 		return t, err
 	}
 	t = service.BucketTotals{
-		Bucket: bucket, TotalsQuery: query, CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)},
-		Spans: m.spans(m.indexes[bucket], query),
+		Bucket: bucket, TotalsQuery: query,
+		CountedTo: service.CountedTo{RolledUpTo: service.At(m.rolledUp.to), CountedTo: service.At(now)},
+		Spans:     m.spans(m.indexes[bucket], query),
 	}
 	for _, txn := range m.txnsOf(bucket) {
 		t.All.Add(txn)

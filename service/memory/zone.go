@@ -34,7 +34,9 @@ func (m *Store) zone(id int64) (service.Zone, error) {
 
 // PutZone creates a zone or replaces all of it, and returns the stored zone. It returns
 // ErrInvalid, or ErrPrecondition if match fails.
-func (m *Store) PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
+func (m *Store) PutZone(
+	ctx context.Context, zone service.Zone, match service.Match, principal string,
+) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
 		return service.Zone{}, err
 	}

@@ -8,12 +8,15 @@ import (
 )
 
 // ZoneReport implements service.ZoneReportStore.
-func (m *Store) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (m *Store) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	report, err := m.reportOfTxns(zone, query)
 	if err != nil {
 		return service.ZoneReport{}, err
 	}
-	totals, err := m.ZoneTotals(ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
+	totals, err := m.ZoneTotals(
+		ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
 	if err != nil {
 		return service.ZoneReport{}, err
 	}

@@ -59,7 +59,8 @@ func (f Finding) String() string {
 
 // finding returns a finding about a txn.
 func (r *Row) finding(kind Kind, format string, args ...any) Finding {
-	return Finding{Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt.Time, Text: fmt.Sprintf(format, args...)}
+	return Finding{Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt.Time,
+		Text: fmt.Sprintf(format, args...)}
 }
 
 // Proof judges rows one by one, in the order of their ids.
@@ -155,7 +156,8 @@ func (p *Proof) judgePlace(row *Row) {
 	if f, over := p.windows.add(row, limits); over {
 		p.found(f)
 	}
-	if row.Counted || !row.UncountedAt.IsZero() || !known || slices.ContainsFunc(limits, func(l limit) bool { return !l.isMetered }) {
+	if row.Counted || !row.UncountedAt.IsZero() || !known ||
+		slices.ContainsFunc(limits, func(l limit) bool { return !l.isMetered }) {
 		return
 	}
 	if p.rules.mayGiveBack(row) {

@@ -75,7 +75,8 @@ func (w *Windows) Add(row *Row) (f Finding, over bool) {
 
 // add is Add by the limits of the row's time. Without limits the row is not judged.
 func (w *Windows) add(row *Row, limits []limit) (f Finding, over bool) {
-	if !row.Counted && (row.UncountedAt.IsZero() || w.rules.ClockWasSet) || w.part.bits > 0 && !w.part.has(w.hash(row.Bucket)) {
+	if !row.Counted && (row.UncountedAt.IsZero() || w.rules.ClockWasSet) || w.part.bits > 0 &&
+		!w.part.has(w.hash(row.Bucket)) {
 		return Finding{}, false
 	}
 	now, until := row.CreatedAt.UnixMicro(), int64(math.MaxInt64)

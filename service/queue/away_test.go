@@ -113,13 +113,16 @@ func TestDegradedAnswerShowsTheLimitAndPromisesNothing(t *testing.T) {
 	d, err := askOne(t.Context(), awayFrom(failing(service.ErrAway)), in("allow", "block"))
 	zones := awayZones()
 	want := []service.Verdict{
-		{Bucket: at(zones["allow"].ID, "alice"), Reason: service.ReasonElsewhere, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5},
+		{Bucket: at(zones["allow"].ID, "alice"), Reason: service.ReasonElsewhere, Rate: 5,
+			Window: service.Lasting(time.Minute), Velocity: 5},
 		{
-			Bucket: at(zones["block"].ID, "alice"), Blocked: true, WouldBlock: true, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 5,
+			Bucket: at(zones["block"].ID, "alice"), Blocked: true, WouldBlock: true, Rate: 5,
+			Window: service.Lasting(time.Minute), Velocity: 5,
 			RetryAfter: service.Lasting(service.BusyRetryAfter),
 		},
 	}
-	if err != nil || !d.Blocked || !d.WouldBlock || !d.Degraded || !d.CheckedAt.IsZero() || d.HasCause() || !slices.Equal(d.Verdicts, want) {
+	if err != nil || !d.Blocked || !d.WouldBlock || !d.Degraded || !d.CheckedAt.IsZero() || d.HasCause() ||
+		!slices.Equal(d.Verdicts, want) {
 		t.Errorf("got  %+v, %v\nwant %+v", d, err, want)
 	}
 	if d.TxnID() != 0 || d.Verdicts[0].Remaining() != 0 {
@@ -188,7 +191,8 @@ func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 			}
 		}
 	}
-	if _, err := f.CheckAll(t.Context(), service.Call{Checks: []service.Check{in("error"), in("unknown")}}); !errors.Is(err, service.ErrAway) {
+	if _, err := f.CheckAll(t.Context(), service.Call{Checks: []service.Check{in("error"), in("unknown")}}); !errors.Is(
+		err, service.ErrAway) {
 		t.Errorf("a call without an answer: %v, want the store's error", err)
 	}
 	store.answer = admit
@@ -197,7 +201,8 @@ func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 		t.Errorf("the store's answers are not at their places: %+v, %v", decisions, err)
 	}
 	store.answer = func(context.Context, service.Call) ([]service.Decision, error) { return nil, nil }
-	if decisions, _ := f.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(decisions[1].Err, service.ErrUndecided) {
+	if decisions,
+		_ := f.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(decisions[1].Err, service.ErrUndecided) {
 		t.Errorf("a store that answers too little: %+v", decisions)
 	}
 }
@@ -236,7 +241,8 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 		if _, err := f.CheckAll(t.Context(), service.Call{Checks: test.checks}); err != nil {
 			t.Fatal(err)
 		}
-		if limited := store.patience == queue.DefaultDegradedAfter; limited != test.limited || !limited && store.patience != 0 {
+		if limited := store.patience == queue.DefaultDegradedAfter; limited != test.limited || !limited &&
+			store.patience != 0 {
 			t.Errorf("%+v: patience %v", test.checks, store.patience)
 		}
 	}

@@ -97,7 +97,8 @@ func (c *Coalescer) askMany(ctx context.Context, q *inquiry) ([]service.Decision
 			return refuse(decisions, len(checks)-len(decisions), notBegun(err)), nil
 		}
 		decisions = append(decisions, answers...)
-		if place := slices.IndexFunc(answers, func(d service.Decision) bool { return errors.Is(d.Err, service.ErrStaleKey) }); place >= 0 {
+		if place := slices.IndexFunc(
+			answers, func(d service.Decision) bool { return errors.Is(d.Err, service.ErrStaleKey) }); place >= 0 {
 			return refuse(decisions, len(checks)-len(decisions), answers[place].Err), nil
 		}
 		c.bulk.answered(caller, service.CountBuckets(piece))

@@ -144,7 +144,8 @@ func (p *period) note(err error, patience time.Duration) {
 		} else if time.Duration(now-first) >= patience {
 			p.open(err, errors.Is(err, service.ErrUndecided))
 		}
-	case err == nil, errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrConflict), errors.Is(err, service.ErrStaleKey):
+	case err == nil, errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrConflict),
+		errors.Is(err, service.ErrStaleKey):
 		if p.lost.Load() != 0 { // mostly it is 0, and then nothing is written
 			p.lost.Store(0)
 		}

@@ -85,7 +85,10 @@ func (c *circuitTest) wantClosed(t *testing.T) {
 
 // watched runs a test with a Coalescer in front of a store, whose circuit is watched. A silence that is not nil takes
 // the place of the Coalescer's.
-func watched(t *testing.T, store service.CheckStore, o queue.CoalescerOptions, silence func() time.Duration, test func(c *circuitTest)) {
+func watched(
+	t *testing.T, store service.CheckStore, o queue.CoalescerOptions, silence func() time.Duration,
+	test func(c *circuitTest),
+) {
 	t.Helper()
 	c := &circuitTest{began: time.Now()}
 	o.ShardOf = func(service.Bucket) (shard, shards int) {

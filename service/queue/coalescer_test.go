@@ -227,7 +227,8 @@ func TestNoChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
 	store := admitting()
 	c := queue.NewCoalescer(store, queue.CoalescerOptions{})
-	if decisions, err := c.CheckAll(t.Context(), service.Call{Checks: nil}); err != nil || len(decisions) != 0 || store.calls != 0 {
+	if decisions, err := c.CheckAll(t.Context(), service.Call{Checks: nil}); err != nil || len(decisions) != 0 ||
+		store.calls != 0 {
 		t.Errorf("got %+v, %v", decisions, err)
 	}
 	if err := c.Close(t.Context()); err != nil {

@@ -104,13 +104,15 @@ func TestCallerThatLeavesTheQueueIsNotDecided(t *testing.T) {
 		answers = append(answers, askKeys(t, c, "b")...)
 		cancel(nil)
 		got := <-leaver // while the first call is still under way
-		if !errors.Is(got.err, service.ErrBusy) || !errors.Is(got.err, context.Canceled) || errors.Is(got.err, service.ErrUndecided) {
+		if !errors.Is(got.err, service.ErrBusy) || !errors.Is(got.err, context.Canceled) ||
+			errors.Is(got.err, service.ErrUndecided) {
 			t.Errorf("got %v, want ErrBusy", got.err)
 		}
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, admit, "a", "b")
 		wantAnswers(t, answers, nil, nil, nil)
-		if _, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{check(at(1, "leaver"))}}); !errors.Is(err, service.ErrBusy) {
+		if _, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{check(at(1, "leaver"))}}); !errors.Is(
+			err, service.ErrBusy) {
 			t.Errorf("a caller that had left before: %v, want ErrBusy", err)
 		}
 	})
@@ -127,7 +129,8 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 		<-g.began
 		cancel()
 		got := <-leaver
-		if !errors.Is(got.err, service.ErrUndecided) || !errors.Is(got.err, context.Canceled) || errors.Is(got.err, service.ErrBusy) {
+		if !errors.Is(got.err, service.ErrUndecided) || !errors.Is(got.err, context.Canceled) ||
+			errors.Is(got.err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrUndecided", got.err)
 		}
 		decided := false

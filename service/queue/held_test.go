@@ -353,7 +353,8 @@ func TestFreedBucketForgetsNoWaiter(t *testing.T) {
 					question = check(at(1, fmt.Sprint((i+n)%buckets)), at(1, fmt.Sprint((i+n+1)%buckets)))
 				}
 				decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{question}})
-				if err != nil || len(decisions) != 1 || decisions[0].Err != nil || decisions[0].Verdicts[0].Bucket != question.Buckets[0] {
+				if err != nil || len(decisions) != 1 || decisions[0].Err != nil ||
+					decisions[0].Verdicts[0].Bucket != question.Buckets[0] {
 					t.Errorf("caller %d, check %d: %+v, %v", i, n, decisions, err)
 					return
 				}

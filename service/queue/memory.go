@@ -216,7 +216,8 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 		l.Zones[b.ZoneID] = zone
 		if zone.OnFailure == service.OnFailureBlock {
 			l.Overrides = append(l.Overrides, service.Override{
-				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: service.At(instantOf(now + service.BusyRetryAfter)),
+				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny,
+				ExpiresAt: service.At(instantOf(now + service.BusyRetryAfter)),
 			})
 		}
 		if r := m.buckets[m.hash(b)]; r != nil && isRemembered(&zone) {

@@ -36,8 +36,9 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			for of := range call.Callers() {
-				batches = append(batches, fmt.Sprint(len(batches), " ", of.Value(caller{}), " of ", call.Checks, ", ", len(call.Decisions),
-					" answered in ", time.Since(call.Began), " with ", call.Err))
+				batches = append(
+					batches, fmt.Sprint(len(batches), " ", of.Value(caller{}), " of ", call.Checks, ", ", len(call.Decisions),
+						" answered in ", time.Since(call.Began), " with ", call.Err))
 			}
 		},
 	}
@@ -72,38 +73,39 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 
 func TestUseCountsRunningAndWaitingChecks(t *testing.T) {
 	t.Parallel()
-	inBubble(t, queue.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4}, func(t *testing.T, c *queue.Coalescer, g *gated) {
-		want := func(lone, bulk queue.LaneUse) {
-			t.Helper()
-			gotLone, gotBulk, held := c.Use()
-			if gotLone != lone || gotBulk != bulk || held != (queue.LaneUse{Lanes: 4}) {
-				t.Errorf("in use: %+v, %+v, %+v, want %+v, %+v", gotLone, gotBulk, held, lone, bulk)
+	inBubble(t, queue.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4},
+		func(t *testing.T, c *queue.Coalescer, g *gated) {
+			want := func(lone, bulk queue.LaneUse) {
+				t.Helper()
+				gotLone, gotBulk, held := c.Use()
+				if gotLone != lone || gotBulk != bulk || held != (queue.LaneUse{Lanes: 4}) {
+					t.Errorf("in use: %+v, %+v, %+v, want %+v, %+v", gotLone, gotBulk, held, lone, bulk)
+				}
 			}
-		}
-		want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
-		answers := askKeys(t, c, "a", "b", "c")
-		left, cancel := context.WithCancel(t.Context())
-		gone := ask(left, c, check(at(1, "d")))
-		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 3}, queue.LaneUse{Lanes: 3})
-		cancel()
-		<-gone
-		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3})
-		bulk := make(chan error, 1)
-		go func() {
-			_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "e")), check(at(1, "f"))}})
-			bulk <- err
-		}()
-		synctest.Wait()
-		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3, Busy: 1})
-		answered := make(chan struct{})
-		go func() {
-			defer close(answered)
-			wantAnswers(t, answers, nil, nil, nil)
-			if err := <-bulk; err != nil {
-				t.Error(err)
-			}
-		}()
-		g.serve(admit, answered)
-		want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
-	})
+			want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
+			answers := askKeys(t, c, "a", "b", "c")
+			left, cancel := context.WithCancel(t.Context())
+			gone := ask(left, c, check(at(1, "d")))
+			want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 3}, queue.LaneUse{Lanes: 3})
+			cancel()
+			<-gone
+			want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3})
+			bulk := make(chan error, 1)
+			go func() {
+				_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "e")), check(at(1, "f"))}})
+				bulk <- err
+			}()
+			synctest.Wait()
+			want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3, Busy: 1})
+			answered := make(chan struct{})
+			go func() {
+				defer close(answered)
+				wantAnswers(t, answers, nil, nil, nil)
+				if err := <-bulk; err != nil {
+					t.Error(err)
+				}
+			}()
+			g.serve(admit, answered)
+			want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
+		})
 }

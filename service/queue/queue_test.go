@@ -17,7 +17,8 @@ import (
 func wantBusy(t *testing.T, what string, err error) {
 	t.Helper()
 	var busy *service.BusyError
-	if !errors.As(err, &busy) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || busy.RetryAfter < time.Second {
+	if !errors.As(err, &busy) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
+		busy.RetryAfter < time.Second {
 		t.Errorf("%s: got %v, want a BusyError", what, err)
 	}
 }

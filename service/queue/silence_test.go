@@ -16,37 +16,38 @@ import (
 
 func TestWaiterOnSilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		c.find(service.ErrAway)
-		time.Sleep(100 * time.Millisecond) // the silence is not measured from a look at it
-		sent := askIn(t, c, "allow", "sent")
-		<-g.began
-		waiting := map[string]<-chan answer{"allow": askIn(t, c, "allow", "a"), "block": askIn(t, c, "block", "b")}
-		patient := askIn(t, c, "error", "patient")
-		time.Sleep(queue.DefaultDegradedAfter)
-		c.wantChanges(t, "tested 350ms", "opened 350ms")
-		for name, got := range waiting {
-			if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") ||
-				time.Since(c.began) != 350*time.Millisecond {
-				t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			c.find(service.ErrAway)
+			time.Sleep(100 * time.Millisecond) // the silence is not measured from a look at it
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			waiting := map[string]<-chan answer{"allow": askIn(t, c, "allow", "a"), "block": askIn(t, c, "block", "b")}
+			patient := askIn(t, c, "error", "patient")
+			time.Sleep(queue.DefaultDegradedAfter)
+			c.wantChanges(t, "tested 350ms", "opened 350ms")
+			for name, got := range waiting {
+				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") ||
+					time.Since(c.began) != 350*time.Millisecond {
+					t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
+				}
 			}
-		}
-		if a := <-askIn(t, c, "allow", "later"); a.err != nil || !a.decision.Degraded {
-			t.Errorf("later: %+v", a)
-		}
-		g.proceed <- func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
-			<-ctx.Done()
-			return nil, service.ErrUndecided
-		}
-		if a := <-sent; !errors.Is(a.err, service.ErrUndecided) || a.decision.Degraded {
-			t.Errorf("a check that was sent is not undecided: %+v", a)
-		}
-		// Those that left are not asked; the caller who decides by himself is.
-		g.wantBatch(t, admit, "patient")
-		if a := <-patient; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
-			t.Errorf("on_failure error: %+v", a)
-		}
-	})
+			if a := <-askIn(t, c, "allow", "later"); a.err != nil || !a.decision.Degraded {
+				t.Errorf("later: %+v", a)
+			}
+			g.proceed <- func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
+				<-ctx.Done()
+				return nil, service.ErrUndecided
+			}
+			if a := <-sent; !errors.Is(a.err, service.ErrUndecided) || a.decision.Degraded {
+				t.Errorf("a check that was sent is not undecided: %+v", a)
+			}
+			// Those that left are not asked; the caller who decides by himself is.
+			g.wantBatch(t, admit, "patient")
+			if a := <-patient; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
+				t.Errorf("on_failure error: %+v", a)
+			}
+		})
 }
 
 // askIn asks in one of awayZones for a key, as ask does.
@@ -59,22 +60,23 @@ func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answ
 
 func TestSentCheckIsAnsweredAfterCircuitOpened(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		first := askIn(t, c, "allow", "first")
-		<-g.began
-		followers := []<-chan answer{askIn(t, c, "allow", "leads"), askIn(t, c, "allow", "follows")}
-		g.proceed <- admit
-		<-first
-		<-g.began
-		time.Sleep(time.Second)
-		synctest.Wait()
-		g.proceed <- admit
-		for _, got := range followers {
-			if a := <-got; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
-				t.Errorf("got %+v, want the store's answer", a)
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			first := askIn(t, c, "allow", "first")
+			<-g.began
+			followers := []<-chan answer{askIn(t, c, "allow", "leads"), askIn(t, c, "allow", "follows")}
+			g.proceed <- admit
+			<-first
+			<-g.began
+			time.Sleep(time.Second)
+			synctest.Wait()
+			g.proceed <- admit
+			for _, got := range followers {
+				if a := <-got; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
+					t.Errorf("got %+v, want the store's answer", a)
+				}
 			}
-		}
-	})
+		})
 }
 
 func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
@@ -142,41 +144,43 @@ func TestDatabaseTimelyRefusingOverlappingCallsIsNotSilent(t *testing.T) {
 // not expect: the other checks wait with it, and are decided.
 func TestStorePassingTestIsNotAway(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		stuck := askIn(t, c, "allow", "stuck")
-		<-g.began
-		other := askIn(t, c, "allow", "other")
-		time.Sleep(2 * time.Second)
-		c.wantClosed(t)
-		g.proceed <- failWith(fmt.Errorf("lock wait: %w", service.ErrBusy))
-		if a := <-stuck; !errors.Is(a.err, service.ErrBusy) {
-			t.Errorf("what is stuck: %+v", a)
-		}
-		g.wantBatch(t, admit, "other")
-		if a := <-other; a.err != nil || a.decision.Degraded {
-			t.Errorf("the other one: %+v", a)
-		}
-		c.wantClosed(t)
-	})
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			stuck := askIn(t, c, "allow", "stuck")
+			<-g.began
+			other := askIn(t, c, "allow", "other")
+			time.Sleep(2 * time.Second)
+			c.wantClosed(t)
+			g.proceed <- failWith(fmt.Errorf("lock wait: %w", service.ErrBusy))
+			if a := <-stuck; !errors.Is(a.err, service.ErrBusy) {
+				t.Errorf("what is stuck: %+v", a)
+			}
+			g.wantBatch(t, admit, "other")
+			if a := <-other; a.err != nil || a.decision.Degraded {
+				t.Errorf("the other one: %+v", a)
+			}
+			c.wantClosed(t)
+		})
 }
 
 // TestStoreSilentOnTestsIsAwayInTime has the test hang as the calls do.
 func TestStoreSilentOnTestsIsAwayInTime(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		c.hang(2 * time.Second)
-		sent := askIn(t, c, "allow", "sent")
-		<-g.began
-		time.Sleep(1250 * time.Millisecond)
-		c.wantChanges(t, "tested 250ms", "opened 1.25s")
-		g.proceed <- admit
-		if a := <-sent; a.err != nil || a.decision.Degraded {
-			t.Errorf("got %+v", a)
-		}
-		c.hang(0)
-		time.Sleep(3 * time.Second)
-		c.wantChanges(t, "tested 2.25s", "closed 2.25s")
-	})
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			c.hang(2 * time.Second)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			time.Sleep(1250 * time.Millisecond)
+			c.wantChanges(t, "tested 250ms", "opened 1.25s")
+			g.proceed <- admit
+			if a := <-sent; a.err != nil || a.decision.Degraded {
+				t.Errorf("got %+v", a)
+			}
+			c.hang(0)
+			time.Sleep(3 * time.Second)
+			c.wantChanges(t, "tested 2.25s", "closed 2.25s")
+		})
 }
 
 // TestStoreIsAwayWhenOnlyItsCommitsHang loses what was sent to it, twice.
@@ -217,7 +221,8 @@ func TestStoreGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	const between, deadline = 2 * time.Second, time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		store := storeFunc(func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) { return hangs(ctx) })
+		store := storeFunc(
+			func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) { return hangs(ctx) })
 		watched(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: deadline}, nil, func(c *circuitTest) {
 			words, done := context.WithCancel(t.Context())
 			var speaks sync.WaitGroup
@@ -255,37 +260,39 @@ func TestStoreGivingUpLockWaitsIsNotAway(t *testing.T) {
 // and tests that wait for that part, too, before they pass.
 func TestSilentPartDoesNotMakeStoreAway(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		c.divide()
-		c.hang(time.Second)
-		sent := askIn(t, c, "allow", "sent")
-		<-g.began
-		time.Sleep(10 * time.Second)
-		c.wantClosed(t)
-		g.proceed <- failWith(fmt.Errorf("a part is away: %w", service.ErrBusy))
-		if a := <-sent; !errors.Is(a.err, service.ErrBusy) {
-			t.Errorf("got %+v, want what the part answered", a)
-		}
-	})
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			c.divide()
+			c.hang(time.Second)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			time.Sleep(10 * time.Second)
+			c.wantClosed(t)
+			g.proceed <- failWith(fmt.Errorf("a part is away: %w", service.ErrBusy))
+			if a := <-sent; !errors.Is(a.err, service.ErrBusy) {
+				t.Errorf("got %+v, want what the part answered", a)
+			}
+		})
 }
 
 // TestSilentSplitStoreIsAwayAfterFailedTest has the test hang as the call does, and fail.
 func TestSilentSplitStoreIsAwayAfterFailedTest(t *testing.T) {
 	t.Parallel()
-	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, c *circuitTest, g *gated) {
-		c.divide()
-		c.hang(2 * time.Second)
-		c.find(service.ErrAway)
-		sent := askIn(t, c, "allow", "sent")
-		<-g.began
-		waiting := askIn(t, c, "allow", "waiting")
-		if a := <-waiting; a.err != nil || !a.decision.Degraded {
-			t.Errorf("got %+v, want an answer without the store", a)
-		}
-		c.wantChanges(t, "tested 250ms", "opened 2.25s")
-		g.proceed <- admit
-		if a := <-sent; a.err != nil || a.decision.Degraded {
-			t.Errorf("what was sent: %+v", a)
-		}
-	})
+	watchedInBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second},
+		func(t *testing.T, c *circuitTest, g *gated) {
+			c.divide()
+			c.hang(2 * time.Second)
+			c.find(service.ErrAway)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			waiting := askIn(t, c, "allow", "waiting")
+			if a := <-waiting; a.err != nil || !a.decision.Degraded {
+				t.Errorf("got %+v, want an answer without the store", a)
+			}
+			c.wantChanges(t, "tested 250ms", "opened 2.25s")
+			g.proceed <- admit
+			if a := <-sent; a.err != nil || a.decision.Degraded {
+				t.Errorf("what was sent: %+v", a)
+			}
+		})
 }

@@ -26,8 +26,8 @@ const (
 // pauseAfter is the time after so many failed tries.
 func pauseAfter(tries int) time.Duration {
 	pauses := []time.Duration{
-		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
-		6 * time.Hour, 8 * time.Hour,
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+		4 * time.Hour, 6 * time.Hour, 8 * time.Hour,
 	}
 	return pauses[min(max(tries, 1), len(pauses))-1]
 }

@@ -64,16 +64,18 @@ func (w *Webhook) Validate() error {
 	at, err := url.Parse(w.URL)
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || len(w.URL) > MaxURL:
-		return service.NewFieldError("url", "must be an address such as https://hooks.example.com/velocityd, of up to %d bytes", MaxURL)
+		return service.NewFieldError(
+			"url", "must be an address such as https://hooks.example.com/velocityd, of up to %d bytes", MaxURL)
 	case !mayBeReached(at):
-		return service.NewFieldError("url", "must name a host that can be reached: no multicast or unspecified address, no port 0, no name "+
-			"that no host can have")
+		return service.NewFieldError("url", "must name a host that can be reached: no multicast or unspecified address, no "+
+			"port 0, no name that no host can have")
 	case at.User != nil || at.Fragment != "":
 		return service.NewFieldError("url", "must have no user and no fragment: the signature says who sends")
 	case len([]rune(w.Description)) > MaxDescription:
 		return service.NewFieldError("description", "must be at most %d characters", MaxDescription)
 	case strings.ContainsFunc(w.URL, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return service.NewFieldError("url", "must be printable ASCII without spaces: write a host in the form xn--…, and others as %%xx")
+		return service.NewFieldError(
+			"url", "must be printable ASCII without spaces: write a host in the form xn--…, and others as %%xx")
 	case len(w.Types) > MaxTypes:
 		return service.NewFieldError("types", "must be at most %d", MaxTypes)
 	case len(w.Zones) > MaxZones:

@@ -29,7 +29,8 @@ func TestPodsHaveNoRights(t *testing.T) {
 	eachExample(t, func(t *testing.T, o objects) {
 		for name, pod := range o.pods(t) {
 			s := pod.SecurityContext
-			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.RunAsGroup != 65532 || *s.FSGroup != 65532 ||
+			if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || *s.RunAsUser != 65532 || *s.RunAsGroup != 65532 ||
+				*s.FSGroup != 65532 ||
 				s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("%s: got %+v", name, s)
 			}
@@ -37,11 +38,13 @@ func TestPodsHaveNoRights(t *testing.T) {
 				t.Errorf("%s gets a token of the cluster, or the Job that needs one gets none", name)
 			}
 			c := pod.Containers[0]
-			if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Privileged != nil ||
+			if s := c.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
+				s.Privileged != nil ||
 				!slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
 				t.Errorf("%s: got %+v", name, s)
 			}
-			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
+			if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() ||
+				c.Resources.Limits.Memory().IsZero() {
 				t.Errorf("%s: got resources %+v", name, c.Resources)
 			}
 		}
@@ -88,7 +91,8 @@ func TestTheKubeletWaitsLongerThanTheServiceTakes(t *testing.T) {
 			}
 			takes += length
 		}
-		if waits := o.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; time.Duration(*waits)*time.Second <= takes {
+		if waits := o.deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; time.Duration(
+			*waits)*time.Second <= takes {
 			t.Errorf("the kubelet kills after %d s, and the service takes %s", *waits, takes)
 		}
 	})
@@ -123,7 +127,8 @@ func TestPortsLeadToThePods(t *testing.T) {
 		for _, port := range c.Ports {
 			ports[port.Name] = port.ContainerPort
 		}
-		if live, ready := c.LivenessProbe.HTTPGet.Port, c.ReadinessProbe.HTTPGet.Port; live.StrVal != "http" || ready != live {
+		if live, ready := c.LivenessProbe.HTTPGet.Port, c.ReadinessProbe.HTTPGet.Port; live.StrVal != "http" ||
+			ready != live {
 			t.Errorf("probes ask at %v and %v", live, ready)
 		}
 		served := map[string]string{"http": o.settings(t)["listen"].(string)}
@@ -143,7 +148,8 @@ func TestPortsLeadToThePods(t *testing.T) {
 		for _, s := range o.services {
 			for _, port := range s.Spec.Ports {
 				if name := port.TargetPort.StrVal; served[name] != fmt.Sprint(":", ports[name]) {
-					t.Errorf("Service %s leads to %s, which is %d in the pod and %q in the settings", s.Name, name, ports[name], served[name])
+					t.Errorf("Service %s leads to %s, which is %d in the pod and %q in the settings", s.Name, name, ports[name],
+						served[name])
 				}
 			}
 		}
@@ -159,7 +165,8 @@ func TestNobodyIsLetInWhereNobodyIsNamed(t *testing.T) {
 			t.Errorf("got types %v, want %v", spec.PolicyTypes, want)
 		}
 		for _, rule := range spec.Ingress {
-			if len(rule.From) == 0 || len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networking.NetworkPolicyPort) bool { return p.Port == nil }) {
+			if len(rule.From) == 0 || len(rule.Ports) == 0 ||
+				slices.ContainsFunc(rule.Ports, func(p networking.NetworkPolicyPort) bool { return p.Port == nil }) {
 				t.Errorf("got rule %+v, which lets everybody in", rule)
 			}
 		}
@@ -199,20 +206,24 @@ func TestFirstTokenJobMayFillOneSecret(t *testing.T) {
 			}
 			return
 		}
-		if len(o.secret.Data)+len(o.secret.StringData) > 0 || !strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "hook-failed") ||
+		if len(o.secret.Data)+len(o.secret.StringData) > 0 ||
+			!strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "hook-failed") ||
 			strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "before") {
 			t.Errorf("the Secret is not an empty one that stays: %+v", o.secret)
 		}
-		want := rbac.PolicyRule{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{o.secret.Name}}
+		want := rbac.PolicyRule{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"},
+			ResourceNames: []string{o.secret.Name}}
 		if len(o.role.Rules) != 1 || !reflect.DeepEqual(o.role.Rules[0], want) {
 			t.Errorf("the Job may %+v, want %+v", o.role.Rules, want)
 		}
 		pod := o.first.Spec.Template.Spec
-		if s := o.binding.Subjects; len(s) != 1 || s[0].Name != pod.ServiceAccountName || s[0].Namespace != "login" || o.binding.RoleRef.Name != o.role.Name {
+		if s := o.binding.Subjects; len(s) != 1 || s[0].Name != pod.ServiceAccountName || s[0].Namespace != "login" ||
+			o.binding.RoleRef.Name != o.role.Name {
 			t.Errorf("the rights go to %+v of %+v, and the Job runs as %s", o.binding.RoleRef, s, pod.ServiceAccountName)
 		}
 		args := pod.Containers[0].Args
-		if !slices.Equal(args[:2], []string{"token", "create"}) || !slices.Equal(args[len(args)-2:], []string{"--out-secret", o.secret.Name}) {
+		if !slices.Equal(args[:2], []string{"token", "create"}) ||
+			!slices.Equal(args[len(args)-2:], []string{"--out-secret", o.secret.Name}) {
 			t.Errorf("the Job runs %q", args)
 		}
 		weight := func(o meta.Object) int {
@@ -222,7 +233,8 @@ func TestFirstTokenJobMayFillOneSecret(t *testing.T) {
 			}
 			return n
 		}
-		if weight(o.first) <= weight(o.job) || weight(o.secret) >= weight(o.first) || weight(o.role) >= weight(o.first) || weight(o.binding) >= weight(o.first) {
+		if weight(o.first) <= weight(o.job) || weight(o.secret) >= weight(o.first) || weight(o.role) >= weight(o.first) ||
+			weight(o.binding) >= weight(o.first) {
 			t.Error("the Job does not come behind the schema, the Secret and its rights")
 		}
 	})
@@ -236,7 +248,8 @@ func TestGRPCDomainsAndWebhooksAreRenderedAsNamed(t *testing.T) {
 	}
 	o := decode(t, made)
 	var gates struct{ Gates, Domains map[string]any }
-	if err := yaml.UnmarshalStrict([]byte(o.config.Data["gates.yaml"]), &gates); err != nil || gates.Gates["login"] == nil || gates.Domains["login"] == nil {
+	if err := yaml.UnmarshalStrict([]byte(o.config.Data["gates.yaml"]), &gates); err != nil ||
+		gates.Gates["login"] == nil || gates.Domains["login"] == nil {
 		t.Errorf("%v: %+v", err, gates)
 	}
 	if ports := o.network.Spec.Ingress[0].Ports; len(ports) != 2 || ports[1].Port.StrVal != "grpc" {
@@ -262,7 +275,8 @@ func TestPrometheusRuleHasAlertsOfFile(t *testing.T) {
 	if err := yaml.Unmarshal(text, &want); err != nil || len(want.Groups) == 0 {
 		t.Fatalf("%v: %+v", err, want)
 	}
-	if got := decode(t, made).rule; got == nil || got.Labels["release"] != "prometheus" || !reflect.DeepEqual(got.Spec, want) {
+	if got := decode(t, made).rule; got == nil || got.Labels["release"] != "prometheus" ||
+		!reflect.DeepEqual(got.Spec, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -17,7 +17,8 @@ func main() {
 	}
 }
 
-const usage = "chart pack -version VERSION [-out DIR] CHART, or chart render [-release NAME] [-namespace NAME] CHART VALUES-FILE"
+const usage = "chart pack -version VERSION [-out DIR] CHART, or chart render [-release NAME] [-namespace NAME] CHART " +
+	"VALUES-FILE"
 
 // run carries out the command line.
 func run(args []string, stdout io.Writer) error {

@@ -141,7 +141,8 @@ func (o objects) pods(t *testing.T) map[string]core.PodSpec {
 		t.Fatalf("%v in %s", err, text)
 	}
 	// kubectl merges a container with the one that it makes, by its name, which is the pod's.
-	if name := overrides.Spec.Containers[0].Name; !strings.Contains(o.notes, " run "+name+" ") || len(overrides.Spec.Containers[0].Args) > 0 {
+	if name := overrides.Spec.Containers[0].Name; !strings.Contains(o.notes, " run "+name+" ") ||
+		len(overrides.Spec.Containers[0].Args) > 0 {
 		t.Errorf("kubectl run does not take the container %q of\n%s", name, o.notes)
 	}
 	pods := map[string]core.PodSpec{
@@ -170,7 +171,8 @@ func matches(t *testing.T, selector *meta.LabelSelector, labels map[string]strin
 func TestEachManifestIsOneThatKubernetesTakes(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, o objects) {
-		if o.config == nil || o.deployment == nil || o.job == nil || len(o.services) == 0 || o.account == nil || o.budget == nil ||
+		if o.config == nil || o.deployment == nil || o.job == nil || len(o.services) == 0 || o.account == nil ||
+			o.budget == nil ||
 			o.network == nil {
 			t.Fatalf("an object is missing: %+v", o)
 		}

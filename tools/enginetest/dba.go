@@ -56,7 +56,8 @@ REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`windo
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),
-		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window.Duration), Valid: o.Window.Duration != 0},
+		sql.Null[int]{V: o.Rate, Valid: limits},
+		sql.Null[int64]{V: service.WholeSeconds(o.Window.Duration), Valid: o.Window.Duration != 0},
 		sql.Null[int]{V: o.PeriodAnchor, Valid: o.PeriodAnchor != 0},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()}, o.Reason, o.CreatedBy)
 }
@@ -86,9 +87,9 @@ func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
 		return
 	}
 	d.ageTxns(tb, bucket, us)
-	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND, "+
-		"blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL ? MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
+	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? "+
+		"MICROSECOND, blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL "+
+		"? MICROSECOND WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
 	d.ageLockouts(tb, bucket, us)
 }
 
@@ -137,7 +138,8 @@ func (d *Database) txns(bucket service.Bucket) (txns []service.Txn, err error) {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		var uncounted sql.Null[time.Time]
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt.Time, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt.Time, &uncounted, &txn.CheckID); err != nil {
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt.Time, &uncounted,
+			&txn.CheckID); err != nil {
 			return nil, err
 		}
 		txn.UncountedAt.Time = uncounted.V
@@ -160,7 +162,8 @@ func (d *Database) RoleAccount(tb testing.TB, role roles.Role) *Database {
 	if err != nil {
 		tb.Fatal("parse dsn: unreadable")
 	}
-	for _, statement := range roles.GrantStatements(d.form, role, cfg.DBName, roles.Account{User: cfg.User, Host: "localhost"}) {
+	for _, statement := range roles.GrantStatements(d.form, role, cfg.DBName,
+		roles.Account{User: cfg.User, Host: "localhost"}) {
 		Exec(tb, d.SQL, statement)
 	}
 	return as

@@ -189,7 +189,8 @@ func (d *Database) used() (tables []string, err error) {
 	}
 	var queries []string
 	for _, row := range all {
-		if table := row[0]; !strings.HasPrefix(table, "schema_") && table != "velocity_identity" && table != "retention_policy" {
+		if table := row[0]; !strings.HasPrefix(table, "schema_") && table != "velocity_identity" &&
+			table != "retention_policy" {
 			queries = append(queries, fmt.Sprintf("(SELECT '%s' FROM `%s`.`%s` LIMIT 1)", table, d.name, table))
 		}
 	}
@@ -234,8 +235,8 @@ func (d *Database) describe() (schema, error) {
 		found[table[1]+" "+table[0]] = sha256.Sum256(fmt.Append(nil, text))
 	}
 	for name, query := range map[string]string{
-		"routines": "SELECT routine_name, security_type, definer, SHA2(routine_definition, 256) FROM information_schema.routines " +
-			"WHERE routine_schema = '" + d.name + "' ORDER BY routine_name",
+		"routines": "SELECT routine_name, security_type, definer, SHA2(routine_definition, 256) FROM " +
+			"information_schema.routines WHERE routine_schema = '" + d.name + "' ORDER BY routine_name",
 		"triggers": "SHOW TRIGGERS FROM `" + d.name + "`",
 		"defaults": "SHOW CREATE DATABASE `" + d.name + "`",
 		"version":  "SELECT * FROM `" + d.name + "`.schema_migrations",

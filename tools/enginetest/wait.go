@@ -103,7 +103,8 @@ func sessionsIn(tb testing.TB, on *sql.DB, name string) []Session {
 func (d *Database) Transactions(tb testing.TB) (open, waiting int) {
 	tb.Helper()
 	if d.IsTiDB(tb) {
-		err := d.SQL.QueryRow("SELECT COUNT(*), COUNT(IF(state = 'LockWaiting', 1, NULL)) FROM information_schema.tidb_trx WHERE db = ?",
+		err := d.SQL.QueryRow(
+			"SELECT COUNT(*), COUNT(IF(state = 'LockWaiting', 1, NULL)) FROM information_schema.tidb_trx WHERE db = ?",
 			d.name).Scan(&open, &waiting)
 		if err != nil {
 			tb.Fatal(err)

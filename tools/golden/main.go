@@ -86,13 +86,15 @@ func differences(want, got []byte, file string) error {
 		old, new := before[question], now[question]
 		if old != new {
 			differ++
-			fmt.Printf("== %s\n- %s\n+ %s\n\n", question, strings.ReplaceAll(old, "\n", "\n- "), strings.ReplaceAll(new, "\n", "\n+ "))
+			fmt.Printf("== %s\n- %s\n+ %s\n\n", question, strings.ReplaceAll(old, "\n", "\n- "),
+				strings.ReplaceAll(new, "\n", "\n+ "))
 		}
 		delete(before, question)
 		delete(now, question)
 	}
 	if differ > 0 {
-		return fmt.Errorf("%d of %d answers are not those of %s; if the changelog says so, write them anew by -write", differ, len(asked), file)
+		return fmt.Errorf("%d of %d answers are not those of %s; if the changelog says so, write them anew by -write", differ,
+			len(asked), file)
 	}
 	fmt.Printf("golden: %d answers are those of %s\n", len(asked), file)
 	return nil

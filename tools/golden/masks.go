@@ -32,7 +32,8 @@ func newMasks(folder, port, dbPort, version string) *masks {
 	numbered := func(name, pattern string) rule { return rule{name, regexp.MustCompile(pattern), true} }
 	plain := func(name, pattern string) rule { return rule{name, regexp.MustCompile(pattern), false} }
 	return &masks{
-		literal: strings.NewReplacer(folder, "<folder>", "127.0.0.1:"+port, "<address>", dbPort, "<port>", who+"@"+host, "<person>", version, "<version>"),
+		literal: strings.NewReplacer(folder, "<folder>", "127.0.0.1:"+port, "<address>", dbPort, "<port>", who+"@"+host,
+			"<person>", version, "<version>"),
 		rules: []rule{
 			numbered("token", `vel_[0-9A-Za-z]+`),
 			numbered("secret", `whsec_[0-9A-Za-z+/=]+`),

@@ -60,8 +60,10 @@ func start(ctx context.Context, binary, engine string) (_ *place, err error) {
 			return nil, err
 		}
 	}
-	p.dev = exec.CommandContext(context.WithoutCancel(ctx), binary, "dev", "--data", filepath.Join(p.folder, "data"), "--engine", engine,
-		"--listen", "127.0.0.1:"+port, "--db-port", dbPort, "--retention", "off", "--gates", filepath.Join(p.folder, "gates.yaml"))
+	p.dev = exec.CommandContext(context.WithoutCancel(ctx), binary, "dev", "--data", filepath.Join(p.folder, "data"),
+		"--engine", engine,
+		"--listen", "127.0.0.1:"+port, "--db-port", dbPort, "--retention", "off", "--gates",
+		filepath.Join(p.folder, "gates.yaml"))
 	p.dev.Env = p.environ()
 	log, err := os.Create(filepath.Join(p.folder, "log"))
 	if err != nil {
@@ -212,7 +214,8 @@ func (p *place) request(ctx context.Context, method, rest string) (string, error
 	}
 	var answer strings.Builder
 	fmt.Fprintln(&answer, response.StatusCode)
-	for _, name := range []string{"Allow", "Cache-Control", "Content-Type", "ETag", "Link", "Location", "Ratelimit", "Ratelimit-Policy", "Retry-After"} {
+	for _, name := range []string{"Allow", "Cache-Control", "Content-Type", "ETag", "Link", "Location", "Ratelimit",
+		"Ratelimit-Policy", "Retry-After"} {
 		for _, value := range response.Header.Values(name) {
 			fmt.Fprintf(&answer, "%s: %s\n", name, value)
 		}
@@ -236,7 +239,8 @@ func metricNames(text []byte) []byte {
 	var names []string
 	zone := regexp.MustCompile(`zone="\d+"`)
 	for line := range strings.Lines(string(text)) {
-		if name, _, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "velocityd_") && !strings.Contains(name, "_bucket{") {
+		if name, _, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "velocityd_") &&
+			!strings.Contains(name, "_bucket{") {
 			names = append(names, zone.ReplaceAllString(name, `zone="*"`)) // which of them have labels is a matter of time
 		}
 	}
@@ -320,7 +324,8 @@ func (p *place) operations(ctx context.Context) (list []*regexp.Regexp) {
 			return list
 		case strings.HasPrefix(line, "  /"):
 			path = regexp.MustCompile(`\\\{[a-z_]+\\\}`).ReplaceAllString(regexp.QuoteMeta(name), `[^/ ?]+`)
-		case path != "" && strings.HasPrefix(line, "    ") && slices.Contains([]string{"get", "put", "post", "delete"}, name) && line[4] != ' ':
+		case path != "" && strings.HasPrefix(line, "    ") &&
+			slices.Contains([]string{"get", "put", "post", "delete"}, name) && line[4] != ' ':
 			list = append(list, regexp.MustCompile("^"+strings.ToUpper(name)+" "+path+`(?:[ ?]|$)`))
 		}
 	}
@@ -331,7 +336,8 @@ func (p *place) operations(ctx context.Context) (list []*regexp.Regexp) {
 func (p *place) commands(ctx context.Context) (list []*regexp.Regexp) {
 	help, _ := p.command(ctx, "--help")
 	_, help, _ = strings.Cut(help, "\nCommands:\n")
-	for _, found := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)(?:  |$)`).FindAllStringSubmatch(help, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)(?:  |$)`).FindAllStringSubmatch(
+		help, -1) {
 		list = append(list, regexp.MustCompile("^velocityd "+found[1]+`(?: |$)`))
 	}
 	return list
@@ -339,7 +345,11 @@ func (p *place) commands(ctx context.Context) (list []*regexp.Regexp) {
 
 // procedures are those that a comment calls public.
 func (p *place) procedures(ctx context.Context) (list []*regexp.Regexp) {
-	rows, err := p.db.QueryContext(ctx, "SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_COMMENT LIKE 'public%'")
+	rows,
+		err := p.db.QueryContext(
+		ctx,
+		"SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_COMMENT LIKE "+
+			"'public%'")
 	if err != nil {
 		return []*regexp.Regexp{regexp.MustCompile("^public procedures: " + regexp.QuoteMeta(err.Error()))}
 	}

@@ -105,7 +105,9 @@ func newTemplate(tb testing.TB, subject pkix.Name) *x509.Certificate {
 	}
 }
 
-func sign(tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey, by *ecdsa.PrivateKey) (*x509.Certificate, []byte) {
+func sign(
+	tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey, by *ecdsa.PrivateKey,
+) (*x509.Certificate, []byte) {
 	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, by)
 	if err != nil {

@@ -43,9 +43,11 @@ func TestComposeFileIsValidAndContainersAreUnprivileged(t *testing.T) {
 		if !strings.HasPrefix(s.Image, "velocityd:") {
 			continue
 		}
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") ||
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) ||
+			!slices.Contains(s.SecurityOpt, "no-new-privileges:true") ||
 			s.User != "" || s.PullPolicy != types.PullPolicyNever {
-			t.Errorf("%s may do more than it needs: read-only %v, without %v, %v, user %q, pull %q", name, s.ReadOnly, s.CapDrop, s.SecurityOpt,
+			t.Errorf("%s may do more than it needs: read-only %v, without %v, %v, user %q, pull %q", name, s.ReadOnly, s.CapDrop,
+				s.SecurityOpt,
 				s.User, s.PullPolicy)
 		}
 		for _, v := range s.Volumes {
@@ -55,7 +57,8 @@ func TestComposeFileIsValidAndContainersAreUnprivileged(t *testing.T) {
 		}
 	}
 	service := project.Services["velocityd"]
-	if service.HealthCheck == nil || len(service.Ports) != 1 || service.Ports[0].HostIP != "127.0.0.1" || service.Ports[0].Target != 8080 {
+	if service.HealthCheck == nil || len(service.Ports) != 1 || service.Ports[0].HostIP != "127.0.0.1" ||
+		service.Ports[0].Target != 8080 {
 		t.Errorf("velocityd: got ports %+v and health %+v", service.Ports, service.HealthCheck)
 	}
 	for step, condition := range map[string]string{

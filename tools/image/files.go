@@ -51,7 +51,8 @@ func baseEntries(tree string) ([]entry, error) {
 	return []entry{
 		folder("/etc"),
 		file("/etc/group", fmt.Appendf(nil, "root:x:0:\nvelocityd:x:%d:\n", user)),
-		file("/etc/passwd", fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nvelocityd:x:%d:%d:velocityd:/:/sbin/nologin\n", user, user)),
+		file("/etc/passwd",
+			fmt.Appendf(nil, "root:x:0:0:root:/:/sbin/nologin\nvelocityd:x:%d:%d:velocityd:/:/sbin/nologin\n", user, user)),
 		folder("/etc/ssl"), folder("/etc/ssl/certs"),
 		file("/etc/ssl/certs/ca-certificates.crt", roots()),
 		folder("/etc/velocityd"), file(configPath, config),

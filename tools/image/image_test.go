@@ -56,7 +56,8 @@ func makeImages(t *testing.T, programs []string) (folder string, made []string) 
 	t.Helper()
 	folder = t.TempDir()
 	var out bytes.Buffer
-	if err := run(append([]string{"-tree", "../..", "-out", folder, "-version", "1.2.3+dirty"}, programs...), &out); err != nil {
+	if err := run(append([]string{"-tree", "../..", "-out", folder, "-version", "1.2.3+dirty"}, programs...),
+		&out); err != nil {
 		t.Fatal(err)
 	}
 	return folder, strings.Fields(out.String())
@@ -97,7 +98,8 @@ func TestTheLayoutHasAnImageForEachArchitecture(t *testing.T) {
 		t.Fatal(err)
 	}
 	top, err := index.IndexManifest()
-	if err != nil || len(top.Manifests) != 1 || top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3-dirty" {
+	if err != nil || len(top.Manifests) != 1 ||
+		top.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1.2.3-dirty" {
 		t.Fatalf("got %+v (%v), want one index under the version", top, err)
 	}
 	nested, err := index.ImageIndex(top.Manifests[0].Digest)
@@ -191,7 +193,8 @@ func TestDockerImageSaysHowItIsRun(t *testing.T) {
 		t.Errorf("got %s/%s of %s", config.OS, config.Architecture, config.Created)
 	}
 	run := config.Config
-	if run.User != "65532:65532" || run.StopSignal != "SIGTERM" || !slices.Equal(run.Entrypoint, []string{"/usr/bin/velocityd"}) ||
+	if run.User != "65532:65532" || run.StopSignal != "SIGTERM" ||
+		!slices.Equal(run.Entrypoint, []string{"/usr/bin/velocityd"}) ||
 		strings.Join(run.Cmd, " ") != "serve --config /etc/velocityd/velocityd.yaml" {
 		t.Errorf("got %+v", run)
 	}

@@ -159,7 +159,8 @@ func (r *runner) test(ctx context.Context, overlay string, s stage, left []strin
 			first = &failure{e.Package, e.Test, said[e.Package+e.Test]}
 			stop()
 		}
-		if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "===") {
+		if text := strings.TrimSpace(e.Output); text != "" && !strings.HasPrefix(text, "---") &&
+			!strings.HasPrefix(text, "===") {
 			said[e.Package+e.Test] = text
 		}
 	}

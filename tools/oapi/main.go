@@ -32,7 +32,8 @@ func ask(ctx context.Context, url string) (ID, error) {
 	}
 	attempt := "7f3c2a90-1c5e-4b7d-9a53-0e6f4f0a7a11"
 	var question Check
-	if err := question.FromListCheck(ListCheck{AttemptId: &attempt, Buckets: []Bucket{{ZoneId: 1, BucketKey: "alice"}}}); err != nil {
+	if err := question.FromListCheck(
+		ListCheck{AttemptId: &attempt, Buckets: []Bucket{{ZoneId: 1, BucketKey: "alice"}}}); err != nil {
 		return "", err
 	}
 	answer, err := velocity.CheckWithResponse(ctx, nil, question)

@@ -147,7 +147,8 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b subject) {
 			t.Errorf("%s: still remembered after %v: %+v", test.name, test.life, d)
 		}
 		wantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))
-		if _, err := b.ask(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(err, service.ErrConflict) {
+		if _, err := b.ask(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(
+			err, service.ErrConflict) {
 			t.Errorf("%s: the former buckets got %v, want ErrConflict", test.name, err)
 		}
 	}
@@ -175,7 +176,8 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 		}
 	}
 	together := []service.Check{
-		{Buckets: []service.Bucket{at(1, "bob")}, AttemptID: "b"}, {Buckets: []service.Bucket{at(1, "carol")}, AttemptID: "B"},
+		{Buckets: []service.Bucket{at(1, "bob")}, AttemptID: "b"},
+		{Buckets: []service.Bucket{at(1, "carol")}, AttemptID: "B"},
 	}
 	first := b.all(t, together...)
 	for i, d := range b.all(t, together...) {

@@ -90,7 +90,9 @@ func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
 }
 
 // ListCredentials implements access.Registry.
-func (s *Credentials) ListCredentials(_ context.Context, l access.Listing) (page []access.Credential, at time.Time, err error) {
+func (s *Credentials) ListCredentials(
+	_ context.Context, l access.Listing,
+) (page []access.Credential, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

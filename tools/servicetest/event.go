@@ -76,7 +76,8 @@ func lockoutIsTold(t *testing.T, b subject) {
 		Reason service.Reason `json:"reason"`
 	}
 	until := locking.CheckedAt.Add(time.Hour)
-	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) || data.Reason != service.ReasonLockout ||
+	if err := json.Unmarshal(e.Data, &data); err != nil || !data.Until.Equal(until) ||
+		data.Reason != service.ReasonLockout ||
 		!e.At.Equal(locking.CheckedAt.Time) {
 		t.Errorf("the event of %v says %s, %v; the check was at %v", e.At.Time, e.Data, err, locking.CheckedAt.Time)
 	}

@@ -85,9 +85,10 @@ func exercise(t *testing.T, open func(t *testing.T) Subject, some map[string]cla
 func claims() map[string]claim {
 	all := make(map[string]claim)
 	for _, part := range []map[string]claim{
-		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
-		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), periodClaims(),
-		concurrentClaims(), secretClaims(), oracleClaims(),
+		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(),
+		lockoutClaims(),
+		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(),
+		periodClaims(), concurrentClaims(), secretClaims(), oracleClaims(),
 	} {
 		maps.Copy(all, part)
 	}

@@ -103,7 +103,8 @@ func pageCompletesChecks(t *testing.T, b historySubject) {
 	}
 	user, lone := at(1, "alice"), at(1, "bob")
 	want := map[uint64]string{}
-	for i, check := range [][]service.Bucket{{user, at(2, "203.0.113.1")}, {lone}, {at(3, "x"), at(2, "203.0.113.2"), user}, {at(2, "203.0.113.9"), at(3, "y")}, {user}} {
+	for i, check := range [][]service.Bucket{{user, at(2, "203.0.113.1")}, {lone},
+		{at(3, "x"), at(2, "203.0.113.2"), user}, {at(2, "203.0.113.9"), at(3, "y")}, {user}} {
 		d := b.attempt(t, fmt.Sprint("check-", i), check...)
 		for _, v := range d.Verdicts {
 			if v.Bucket.ZoneID == 1 {
@@ -189,7 +190,8 @@ func pagesAreStable(t *testing.T, b historySubject) {
 			}
 			want := slices.DeleteFunc(slices.Clone(all), func(t service.Txn) bool { return !q.Matches(t) })
 			if q.Order == service.NewestFirst {
-				newest := b.page(t, service.HistoryQuery{Zones: q.Zones, Keys: q.Keys, Order: q.Order, Limit: service.MaxHistoryPage})
+				newest := b.page(
+					t, service.HistoryQuery{Zones: q.Zones, Keys: q.Keys, Order: q.Order, Limit: service.MaxHistoryPage})
 				want = slices.DeleteFunc(newest.Txns, func(t service.Txn) bool { return t.ID > got[0].ID })
 			}
 			if !slices.Equal(got, want[:6]) {
@@ -210,11 +212,13 @@ func ascendingPagesEndAtTheLag(t *testing.T, b historySubject) {
 	for _, zones := range [][]int64{nil, {1}} {
 		q := service.HistoryQuery{Zones: zones, Order: service.OldestFirst, Limit: 9}
 		page := b.page(t, q)
-		if !slices.Equal(page.Txns, old) || page.Next != 0 || page.Last != old[0].ID || !page.ScannedUntil.Equal(old[0].CreatedAt.Time) {
+		if !slices.Equal(page.Txns, old) || page.Next != 0 || page.Last != old[0].ID ||
+			!page.ScannedUntil.Equal(old[0].CreatedAt.Time) {
 			t.Errorf("oldest first: %+v", page)
 		}
 		q.Cursor = page.Last
-		if page = b.page(t, q); len(page.Txns) != 0 || page.Next != 0 || page.Last != q.Cursor || !page.ScannedUntil.IsZero() {
+		if page = b.page(t, q); len(page.Txns) != 0 || page.Next != 0 || page.Last != q.Cursor ||
+			!page.ScannedUntil.IsZero() {
 			t.Errorf("behind the last: %+v", page)
 		}
 		q.Order, q.Cursor = service.NewestFirst, 0
@@ -232,7 +236,8 @@ func keyWithoutRows(t *testing.T, b historySubject) {
 	b.attempts(t, at(1, "alice"))
 	for _, order := range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {
 		for _, cursor := range []uint64{0, 3} {
-			page := b.page(t, service.HistoryQuery{Zones: []int64{1}, Keys: []string{"alic"}, Order: order, Limit: 50, Cursor: cursor})
+			page := b.page(
+				t, service.HistoryQuery{Zones: []int64{1}, Keys: []string{"alic"}, Order: order, Limit: 50, Cursor: cursor})
 			if len(page.Txns) != 0 || page.Next != 0 || page.Last != cursor || !page.ScannedUntil.IsZero() {
 				t.Errorf("%s from %d: %+v", order, cursor, page)
 			}

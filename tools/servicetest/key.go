@@ -193,11 +193,13 @@ func bucketNamedTwice(t *testing.T, b subject) {
 				t.Errorf("attempt %d, bucket %d: %+v, again %+v", i+1, j, v, again.Verdicts[j])
 			}
 		}
-		if len(first.Verdicts) != len(want) || first.Blocked != (i == 3) || first.Verdicts[1].TxnID != first.Verdicts[4].TxnID {
+		if len(first.Verdicts) != len(want) || first.Blocked != (i == 3) ||
+			first.Verdicts[1].TxnID != first.Verdicts[4].TxnID {
 			t.Errorf("attempt %d: %+v", i+1, first)
 		}
 	}
-	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] ||
+	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 ||
+		d.Verdicts[0] != d.Verdicts[1] ||
 		d.Verdicts[0].Velocity != 1 {
 		t.Errorf("one key twice: %+v", d)
 	}
@@ -215,10 +217,13 @@ func editedKeyKind(t *testing.T, b subject) {
 		keys map[string]string // from a spelling to its bucket, or to "" if it is refused
 	}{
 		{service.KeyRule{}, map[string]string{"Bob": "Bob", "::FFFF:203.0.113.9": "::FFFF:203.0.113.9"}},
-		{service.KeyRule{Kind: service.KeyUsername}, map[string]string{"Bob": "bob", "::FFFF:203.0.113.9": "::ffff:203.0.113.9"}},
-		{service.KeyRule{Kind: service.KeyIP}, map[string]string{"Bob": "", "::FFFF:203.0.113.9": "203.0.113.9", "2001:db8::1": "2001:db8::/64"}},
+		{service.KeyRule{Kind: service.KeyUsername},
+			map[string]string{"Bob": "bob", "::FFFF:203.0.113.9": "::ffff:203.0.113.9"}},
+		{service.KeyRule{Kind: service.KeyIP},
+			map[string]string{"Bob": "", "::FFFF:203.0.113.9": "203.0.113.9", "2001:db8::1": "2001:db8::/64"}},
 		{service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 48}, map[string]string{"2001:db8::1": "2001:db8::/48", "Bob": ""}},
-		{service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 8}, map[string]string{"2001:db8::1": "2001:db8::/64", "203.0.113.9": "203.0.0.0/8"}},
+		{service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 8},
+			map[string]string{"2001:db8::1": "2001:db8::/64", "203.0.113.9": "203.0.0.0/8"}},
 		{service.KeyRule{Kind: service.KeyUsername}, map[string]string{"Bob": "bob", "2001:DB8::1": "2001:db8::1"}},
 		{service.KeyRule{Kind: service.KeyOpaque}, map[string]string{"Bob": "Bob", "2001:DB8::1": "2001:DB8::1"}},
 	} {

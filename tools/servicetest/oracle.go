@@ -352,7 +352,8 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 		}
 	}
 	sameTime := got.CheckedAt.Equal(want.CheckedAt.Time) || l.hasAged[check.AttemptID]
-	if got.Blocked != want.Blocked || got.WouldBlock != want.WouldBlock || !sameTime || len(got.Verdicts) != len(want.Verdicts) {
+	if got.Blocked != want.Blocked || got.WouldBlock != want.WouldBlock || !sameTime ||
+		len(got.Verdicts) != len(want.Verdicts) {
 		t.Errorf("check %+v:\n got %+v\nwant %+v", check, got, want)
 		return
 	}
@@ -365,7 +366,8 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 		theirs.TxnID = l.ids[mine]
 		theirs.OverrideID = l.deny(theirs.OverrideID, want.Verdicts[i].OverrideID)
 		if theirs != want.Verdicts[i] {
-			t.Errorf("check %+v, bucket %d:\n got %+v\nwant %+v\nzone %+v", check, i, theirs, want.Verdicts[i], l.zones[theirs.Bucket.ZoneID])
+			t.Errorf("check %+v, bucket %d:\n got %+v\nwant %+v\nzone %+v", check, i, theirs, want.Verdicts[i],
+				l.zones[theirs.Bucket.ZoneID])
 		}
 	}
 }

@@ -153,7 +153,8 @@ func (l *timeline) peekOne(t *testing.T) {
 	same := got.Bucket == want.Bucket && got.Mode == want.Mode && got.Rate == want.Rate && got.Window == want.Window &&
 		got.Velocity == want.Velocity && got.Remaining == want.Remaining &&
 		got.RetryAfter == want.RetryAfter && got.ResetAfter == want.ResetAfter &&
-		got.LockedUntil.Equal(want.LockedUntil.Time) && sameOverride(got.Override, want.Override) && len(got.Txns) == len(want.Txns)
+		got.LockedUntil.Equal(want.LockedUntil.Time) && sameOverride(got.Override, want.Override) &&
+		len(got.Txns) == len(want.Txns)
 	if !same {
 		t.Errorf("peek:\n got %+v, override %+v\nwant %+v, override %+v\nzone %+v",
 			got, got.Override, want, want.Override, l.zones[bucket.ZoneID])

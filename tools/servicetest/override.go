@@ -237,7 +237,8 @@ func longestPrefixWins(t *testing.T, b subject) {
 	b.SetOverride(t, deny(1, "10.1.2.3"))
 	for addr, blocked := range map[string]bool{
 		"10.2.0.1": true, "10.1.0.1": false, "10.1.2.3": true, "11.0.0.1": false,
-		"64:ff9b::10.2.0.1": true, "::10.2.0.1": true, "2002:a02:1::1": true, "64:ff9b::10.1.0.1": false, "64:ff9b::11.0.0.1": false,
+		"64:ff9b::10.2.0.1": true, "::10.2.0.1": true, "2002:a02:1::1": true, "64:ff9b::10.1.0.1": false,
+		"64:ff9b::11.0.0.1": false,
 	} {
 		if d := b.check(t, at(1, addr)); d.Blocked != blocked {
 			t.Errorf("%s: %+v, want blocked %v", addr, d, blocked)

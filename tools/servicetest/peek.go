@@ -48,7 +48,8 @@ func peekTellsTheNextAttempt(t *testing.T, b subject) {
 			if peek.Bucket != alice || peek.Mode != mode || peek.Rate != 3 || peek.Window.Duration != time.Hour {
 				t.Errorf("%s: the peek speaks of %+v", mode, peek)
 			}
-			if peek.At.Location() != time.UTC || peek.At.After(d.CheckedAt.Time) || peek.At.Before(d.CheckedAt.Add(-time.Minute)) {
+			if peek.At.Location() != time.UTC || peek.At.After(d.CheckedAt.Time) ||
+				peek.At.Before(d.CheckedAt.Add(-time.Minute)) {
 				t.Errorf("%s: the peek is of %v, the check after it of %v", mode, peek.At.Time, d.CheckedAt.Time)
 			}
 			if peek.Velocity != min(i, 3) || peek.Remaining != max(0, 3-i) || (peek.RetryAfter.Duration > 0) != d.WouldBlock {
@@ -68,11 +69,13 @@ func peekTellsTheNextAttempt(t *testing.T, b subject) {
 	b.check(t, at(3, "alice"))
 	zone.Mode = service.ModeOff
 	b.set(t, zone)
-	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || !peek.Unmetered || peek.Remaining != 0 || peek.RetryAfter.Duration != 0 {
+	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || !peek.Unmetered || peek.Remaining != 0 ||
+		peek.RetryAfter.Duration != 0 {
 		t.Errorf("off: %+v, want no figures of a limit that does not decide", peek)
 	}
 	b.zone(t, 4, 0, time.Hour)
-	if peek := b.peek(t, at(4, "alice")); peek.RetryAfter.Duration != time.Hour || peek.Remaining != 0 || peek.Velocity != 0 {
+	if peek := b.peek(t, at(4, "alice")); peek.RetryAfter.Duration != time.Hour || peek.Remaining != 0 ||
+		peek.Velocity != 0 {
 		t.Errorf("rate 0: %+v", peek)
 	}
 }

@@ -44,7 +44,8 @@ func periodEndsExactly(t *testing.T, b subject) {
 		b.set(t, service.Zone{ID: id, Rate: 2, Calendar: calendar})
 		alice := at(id, "alice")
 		for attempt := range 2 {
-			if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != attempt+1 || d.Verdicts[0].Window.Duration != period.Length() {
+			if d := b.check(t, alice); d.Blocked || d.Verdicts[0].Velocity != attempt+1 ||
+				d.Verdicts[0].Window.Duration != period.Length() {
 				t.Errorf("%s, attempt %d: %+v", period, attempt+1, d)
 			}
 		}
@@ -69,7 +70,8 @@ func periodEndsExactly(t *testing.T, b subject) {
 	for range 20 {
 		d := b.check(t, at(4, "bob"))
 		second := d.CheckedAt.Truncate(time.Second)
-		if d.Blocked != seen[second] || d.Verdicts[0].ResetAfter.Duration != time.Second || d.Blocked && d.RetryAfter() != time.Second {
+		if d.Blocked != seen[second] || d.Verdicts[0].ResetAfter.Duration != time.Second || d.Blocked &&
+			d.RetryAfter() != time.Second {
 			t.Errorf("at %v, the second was used: %v: %+v", d.CheckedAt.Time, seen[second], d)
 		}
 		seen[second] = true
@@ -114,7 +116,8 @@ func periodsBesideWindows(t *testing.T, b subject) {
 		}
 		if v := d.Verdicts; v[0].ResetAfter.Duration != 0 || v[1].ResetAfter.Duration == 0 ||
 			v[2].ResetAfter.Duration == 0 || v[1].ResetAfter.Duration < v[2].ResetAfter.Duration {
-			t.Errorf("attempt %d: periods end after %v, %v and %v", i+1, v[0].ResetAfter.Duration, v[1].ResetAfter.Duration, v[2].ResetAfter.Duration)
+			t.Errorf("attempt %d: periods end after %v, %v and %v", i+1, v[0].ResetAfter.Duration, v[1].ResetAfter.Duration,
+				v[2].ResetAfter.Duration)
 		}
 	}
 	for _, bucket := range buckets {
@@ -195,7 +198,8 @@ func periodsShowTheirEnd(t *testing.T, b subject) {
 		}
 	}
 	b.SetOverride(t, allow(1, "bob"))
-	if peek, d := b.peek(t, at(1, "bob")), b.check(t, at(1, "bob")); peek.ResetAfter.Duration != 0 || d.Verdicts[0].ResetAfter.Duration != 0 {
+	if peek, d := b.peek(t, at(1, "bob")), b.check(t, at(1, "bob")); peek.ResetAfter.Duration != 0 ||
+		d.Verdicts[0].ResetAfter.Duration != 0 {
 		t.Errorf("no limit decides, and a period ends: %+v, %+v", peek, d)
 	}
 	b.set(t, service.Zone{ID: 1, Rate: 0, Calendar: calendar})
@@ -234,12 +238,14 @@ func overrideHasItsOwnDay(t *testing.T, b subject) {
 	for i := range 3 {
 		d := b.check(t, at(1, "acme"))
 		_, end := own.Bounds(d.CheckedAt.Time)
-		if v := d.Verdicts[0]; d.Blocked != (i >= 2) || v.Rate != 2 || v.ResetAfter.Duration != roundUp(end.Sub(d.CheckedAt.Time)) {
+		if v := d.Verdicts[0]; d.Blocked != (i >= 2) || v.Rate != 2 ||
+			v.ResetAfter.Duration != roundUp(end.Sub(d.CheckedAt.Time)) {
 			t.Errorf("attempt %d by its own day: %+v", i+1, d)
 		}
 	}
 	d := b.fill(t, at(1, "globex"))
-	if _, end := calendar.Bounds(d.CheckedAt.Time); d.Verdicts[0].ResetAfter.Duration != roundUp(end.Sub(d.CheckedAt.Time)) {
+	if _, end := calendar.Bounds(d.CheckedAt.Time); d.Verdicts[0].ResetAfter.Duration != roundUp(
+		end.Sub(d.CheckedAt.Time)) {
 		t.Errorf("another account has that day: %+v", d)
 	}
 	if o := b.peek(t, at(1, "acme")).Override; o == nil || o.PeriodAnchor != own.Anchor || o.Window.Duration != 0 {
@@ -258,16 +264,19 @@ func overrideWithoutWindow(t *testing.T, b subject) {
 	b.SetOverride(t, limit(1, "alice", 3, 0))
 	for i := range 4 {
 		d := b.check(t, at(1, "alice"))
-		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != 2*time.Hour || v.ResetAfter.Duration != 0 {
+		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window.Duration != 2*time.Hour ||
+			v.ResetAfter.Duration != 0 {
 			t.Errorf("attempt %d: %+v", i+1, d)
 		}
 	}
 	b.set(t, service.Zone{ID: 1, Rate: 1, Calendar: b.noonish(t, service.PeriodDay)})
-	if v := b.check(t, at(1, "alice")).Verdicts[0]; !v.Blocked || v.Rate != 3 || v.Window.Duration != 24*time.Hour || v.ResetAfter.Duration == 0 {
+	if v := b.check(t, at(1, "alice")).Verdicts[0]; !v.Blocked || v.Rate != 3 || v.Window.Duration != 24*time.Hour ||
+		v.ResetAfter.Duration == 0 {
 		t.Errorf("the zone has a period now: %+v", v)
 	}
 	b.SetOverride(t, limit(1, "alice", 9, time.Hour)) // slides
-	if v := b.check(t, at(1, "alice")).Verdicts[0]; v.Blocked || v.Window.Duration != time.Hour || v.ResetAfter.Duration != 0 || v.Velocity != 4 {
+	if v := b.check(t, at(1, "alice")).Verdicts[0]; v.Blocked || v.Window.Duration != time.Hour ||
+		v.ResetAfter.Duration != 0 || v.Velocity != 4 {
 		t.Errorf("an override with a window: %+v", v)
 	}
 }

@@ -93,8 +93,8 @@ func recallClaims() map[string]claim {
 func attemptIDsOfOutcomes(t *testing.T, b subject) {
 	b.zone(t, 1, 100, time.Hour)
 	ids := []string{
-		"a", "A", "a ", " a", "0", "00", ".", "..", "/", "a/b", "%", "%2F", "+", "?", "#", ";", `'`, `"`, `\`, "_", "null", "~",
-		strings.Repeat("x", service.MaxAttemptIDLength), strings.Repeat("%", service.MaxAttemptIDLength),
+		"a", "A", "a ", " a", "0", "00", ".", "..", "/", "a/b", "%", "%2F", "+", "?", "#", ";", `'`, `"`, `\`, "_", "null",
+		"~", strings.Repeat("x", service.MaxAttemptIDLength), strings.Repeat("%", service.MaxAttemptIDLength),
 	}
 	var reports []service.Report
 	for i, id := range ids {
@@ -108,7 +108,8 @@ func attemptIDsOfOutcomes(t *testing.T, b subject) {
 		if txn.AttemptID != ids[i] || txn.Outcome != reports[i].Outcome {
 			t.Errorf("%q: %+v, want %s", ids[i], txn, reports[i].Outcome)
 		}
-		if got := b.recall(t, ids[i]); got.AttemptID != ids[i] || got.Decision.TxnID() != txn.ID || got.Outcome != txn.Outcome {
+		if got := b.recall(t, ids[i]); got.AttemptID != ids[i] || got.Decision.TxnID() != txn.ID ||
+			got.Outcome != txn.Outcome {
 			t.Errorf("%q: recalled as %+v", ids[i], got)
 		}
 	}
@@ -120,7 +121,8 @@ func racingReportsOfOneAttempt(t *testing.T, b subject) {
 	x, y := at(1, "x"), at(2, "y")
 	d := b.attempt(t, "id", x, y)
 	// A retry of the check is none of a report's business.
-	retries := b.begin(8, func(int) service.Check { return service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}} })
+	retries := b.begin(
+		8, func(int) service.Check { return service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}} })
 	b.raceOutcomes(t, x, y, func(i int, outcome service.Outcome) service.Report {
 		if i%4 > 1 {
 			return service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcome}
@@ -146,7 +148,8 @@ func outcomeRacingWithItsCheck(t *testing.T, b subject) {
 		report := []service.Report{{AttemptID: id, Outcome: success}}
 		racing.Go(func() { early, earlyErr = b.ReportAll(context.Background(), report) })
 		racing.Go(func() {
-			if _, lateErr = b.ask(context.Background(), service.Check{AttemptID: id, Buckets: []service.Bucket{x, y}}); lateErr == nil {
+			if _, lateErr = b.ask(context.Background(),
+				service.Check{AttemptID: id, Buckets: []service.Bucket{x, y}}); lateErr == nil {
 				late, lateErr = b.ReportAll(context.Background(), report)
 			}
 		})

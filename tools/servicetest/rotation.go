@@ -100,7 +100,8 @@ func newRotation(t *testing.T, store RotationStore, b Subject, zone service.Zone
 		if err := ring.Replace(keys); err != nil {
 			t.Fatal(err)
 		}
-		r.rings[name], r.instances[name] = ring, service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: patience})
+		r.rings[name], r.instances[name] = ring,
+			service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: patience})
 	}
 	for _, key := range r.keys {
 		r.asked[key] = map[string]int{}
@@ -211,7 +212,8 @@ func (r *rotation) compareRows(t *testing.T) {
 		asked := r.asked[key]
 		if len(clear) != asked["old"]+asked["both"]+asked["new"] || len(byOld) != asked["old"]+asked["both"] ||
 			len(byNew) != asked["both"]+asked["new"] {
-			t.Errorf("%s was asked %v, and has %d txns, %d by the old key and %d by the new", key, asked, len(clear), len(byOld), len(byNew))
+			t.Errorf("%s was asked %v, and has %d txns, %d by the old key and %d by the new", key, asked, len(clear), len(byOld),
+				len(byNew))
 		}
 		found := map[time.Time]service.Txn{}
 		for _, txn := range clear {

@@ -252,7 +252,8 @@ func (s scripted) recalled(st step) {
 		words[0] = "block"
 	}
 	isOther := func(txn service.Txn) bool { return txn.Blocked != got.Decision.Blocked }
-	if !slices.Equal(words, st.want[0]) || len(got.Txns) != len(got.Decision.Verdicts) || slices.ContainsFunc(got.Txns, isOther) {
+	if !slices.Equal(words, st.want[0]) || len(got.Txns) != len(got.Decision.Verdicts) ||
+		slices.ContainsFunc(got.Txns, isOther) {
 		s.Errorf("%s: %+v", st.line, got)
 	}
 }
@@ -263,7 +264,8 @@ func (s scripted) wantErr(st step, err error) {
 	var want error
 	if len(st.want[0]) > 0 {
 		want = map[string]error{
-			"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict, "keyless": service.ErrNoKeys,
+			"invalid": service.ErrInvalid, "unknown": service.ErrNotFound, "conflict": service.ErrConflict,
+			"keyless": service.ErrNoKeys,
 		}[st.want[0][0]]
 	}
 	repeats := func(word string) bool {

@@ -26,7 +26,8 @@ func (s scripted) compare(st step, d service.Decision) {
 		}
 		txn := txns[place]
 		got.isCounted = txn.Counted
-		if txn.Blocked != d.Blocked || txn.WouldBlock != v.WouldBlock || txn.Reason != v.Reason || txn.OverrideID != v.OverrideID ||
+		if txn.Blocked != d.Blocked || txn.WouldBlock != v.WouldBlock || txn.Reason != v.Reason ||
+			txn.OverrideID != v.OverrideID ||
 			(v.OverrideID != 0) != (v.Reason == service.ReasonDenied) || v.Blocked && !(d.Blocked && v.WouldBlock) ||
 			v.Blocked != (v.RetryAfter.Duration > 0) || st.options["id"] == "" && !lasts(txn, d.CheckedAt.Time) {
 			s.Errorf("%s: the verdict is %+v and its txn %+v", st.line, v, txn)

@@ -128,7 +128,8 @@ func wantSpans(tb testing.TB, of string, got []service.SpanTotals, txns []servic
 		sum.Add(txn)
 		want[by.Begin(txn.CreatedAt.Time)] = sum
 	}
-	if !slices.IsSortedFunc(got, func(x, y service.SpanTotals) int { return x.BeginsAt.Compare(y.BeginsAt.Time) }) || len(got) != len(want) {
+	if !slices.IsSortedFunc(got, func(x, y service.SpanTotals) int { return x.BeginsAt.Compare(y.BeginsAt.Time) }) ||
+		len(got) != len(want) {
 		tb.Errorf("%s by %s: %+v, want %v", of, by, got, want)
 	}
 	for _, span := range got {
@@ -141,7 +142,8 @@ func wantSpans(tb testing.TB, of string, got []service.SpanTotals, txns []servic
 func totalsOfNow(t *testing.T, b totalsSubject) {
 	b.keeping(t, 1, 2)
 	alice := at(1, "alice")
-	if got := b.ofBucket(t, alice, service.TotalsQuery{}); got.All != (service.Totals{}) || !got.LastAt.IsZero() || len(got.Spans) != 0 {
+	if got := b.ofBucket(t, alice, service.TotalsQuery{}); got.All != (service.Totals{}) || !got.LastAt.IsZero() ||
+		len(got.Spans) != 0 {
 		t.Errorf("before the first attempt: %+v", got)
 	}
 	for range 3 {
@@ -176,7 +178,8 @@ func totalsArePlainCounts(t *testing.T, b totalsSubject) {
 		}
 	}
 	const day = 24 * time.Hour
-	for _, age := range []time.Duration{100 * day, 40 * day, 49 * time.Hour, 3 * time.Hour, 50 * time.Minute, 2 * time.Minute, 0} {
+	for _, age := range []time.Duration{100 * day, 40 * day, 49 * time.Hour, 3 * time.Hour, 50 * time.Minute,
+		2 * time.Minute, 0} {
 		for range 40 {
 			named := buckets[r.IntN(len(buckets))]
 			d := b.check(t, named)
@@ -252,7 +255,8 @@ func rollUpsAgain(t *testing.T, b totalsSubject) {
 	b.of.RollUp(t)
 	after := b.ofZone(t, 1, service.TotalsQuery{By: service.SpanHour})
 	same := func(x, y service.SpanTotals) bool {
-		return x.BeginsAt.Equal(y.BeginsAt.Time) && x.Totals == y.Totals && x.Final == y.Final && (x.Buckets == nil) == (y.Buckets == nil)
+		return x.BeginsAt.Equal(y.BeginsAt.Time) && x.Totals == y.Totals && x.Final == y.Final &&
+			(x.Buckets == nil) == (y.Buckets == nil)
 	}
 	if !slices.EqualFunc(before.Spans, after.Spans, same) {
 		t.Errorf("before %+v, after %+v", before, after)
@@ -272,7 +276,8 @@ func totalsOfBuckets(t *testing.T, b totalsSubject) {
 	b.check(t, at(1, "b"))
 	b.of.RollUp(t)
 	got := b.ofZone(t, 1, service.TotalsQuery{})
-	slices.SortFunc(got.Spans, func(x, y service.SpanTotals) int { return cmp.Compare(x.BeginsAt.Unix(), y.BeginsAt.Unix()) })
+	slices.SortFunc(
+		got.Spans, func(x, y service.SpanTotals) int { return cmp.Compare(x.BeginsAt.Unix(), y.BeginsAt.Unix()) })
 	total := int64(0)
 	for _, span := range got.Spans {
 		if (span.Buckets != nil) != span.Final {
@@ -315,7 +320,8 @@ func totalsOfNoZone(t *testing.T, b totalsSubject) {
 	if got, err := b.of.ZoneTotals(t.Context(), 404, service.TotalsQuery{}); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := b.of.BucketTotals(t.Context(), at(404, "alice"), service.TotalsQuery{}); !errors.Is(err, service.ErrNotFound) {
+	if got, err := b.of.BucketTotals(t.Context(), at(404, "alice"), service.TotalsQuery{}); !errors.Is(
+		err, service.ErrNotFound) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -323,7 +329,8 @@ func totalsOfNoZone(t *testing.T, b totalsSubject) {
 func zoneWithoutTotals(t *testing.T, b totalsSubject) {
 	b.zone(t, 1, 9, time.Hour)
 	b.check(t, at(1, "alice"))
-	if got, err := b.of.BucketTotals(t.Context(), at(1, "alice"), service.TotalsQuery{}); !errors.Is(err, service.ErrConflict) {
+	if got, err := b.of.BucketTotals(t.Context(), at(1, "alice"), service.TotalsQuery{}); !errors.Is(
+		err, service.ErrConflict) {
 		t.Errorf("%+v, %v, want ErrConflict", got, err)
 	}
 	if got := b.ofZone(t, 1, service.TotalsQuery{}); sumOf(got.Spans).Attempts != 1 {
@@ -347,8 +354,10 @@ func wrongTotalsQueries(t *testing.T, b totalsSubject) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	last := b.ofZone(t, 1, service.TotalsQuery{By: service.SpanDay, Since: service.At(now.AddDate(0, 0, -366)), Until: service.At(now)})
-	if !last.Since.Equal(service.SpanDay.Begin(now.AddDate(0, 0, -366))) || !last.Until.Equal(now.UTC()) || len(last.Spans) != 0 {
+	last := b.ofZone(
+		t, 1, service.TotalsQuery{By: service.SpanDay, Since: service.At(now.AddDate(0, 0, -366)), Until: service.At(now)})
+	if !last.Since.Equal(service.SpanDay.Begin(now.AddDate(0, 0, -366))) || !last.Until.Equal(now.UTC()) ||
+		len(last.Spans) != 0 {
 		t.Errorf("%+v", last)
 	}
 }

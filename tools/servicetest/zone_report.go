@@ -97,7 +97,8 @@ func reportCountsHours(t *testing.T, b reportSubject) {
 	b.wantReport(t, d.TxnID(), success, nil)
 	b.wantReport(t, b.check(t, at(1, "bob")).TxnID(), failure, nil)
 	report := b.report(t, 5, service.ZoneReportQuery{})
-	if want := (service.Totals{Attempts: 3, Allowed: 3, Successes: 1, Failures: 1}); report.Total != want || report.Rows != 3 {
+	if want := (service.Totals{Attempts: 3, Allowed: 3, Successes: 1, Failures: 1}); report.Total != want ||
+		report.Rows != 3 {
 		t.Errorf("%d rows, %+v; want 3, %+v", report.Rows, report.Total, want)
 	}
 	var sum service.Totals
@@ -173,7 +174,8 @@ func burstsAre(t *testing.T, got []service.Burst, want ...string) {
 	t.Helper()
 	var all []string
 	for _, b := range got {
-		all = append(all, fmt.Sprintf("%s %d others, %d of %d blocked, %d %v", b.Key, b.Others, b.Blocked, b.Attempts, b.Successes, b.Succeeded))
+		all = append(all, fmt.Sprintf("%s %d others, %d of %d blocked, %d %v", b.Key, b.Others, b.Blocked, b.Attempts,
+			b.Successes, b.Succeeded))
 		if b.LastAt.Before(b.BeginsAt.Time) {
 			t.Errorf("%s ends at %v and begins at %v", b.Key, b.LastAt.Time, b.BeginsAt.Time)
 		}
@@ -269,7 +271,8 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 	}
 	if !report.IsCut || report.Rows != 2 || report.Total.Attempts != 2 || hours != 9 || len(report.Hours) < 5 ||
 		report.Hours[0].BeginsAt.Before(report.Since.Time) {
-		t.Errorf("cut %v, %d rows, %d attempts, and %d in hours %+v; want 2, and 9 in hours from %v on", report.IsCut, report.Rows,
+		t.Errorf("cut %v, %d rows, %d attempts, and %d in hours %+v; want 2, and 9 in hours from %v on", report.IsCut,
+			report.Rows,
 			report.Total.Attempts, hours, report.Hours, report.Since.Time)
 	}
 }
@@ -285,7 +288,8 @@ func reportPassesOthers(t *testing.T, b reportSubject) {
 	q.MostRows = 2
 	report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(q, time.Hour))
 	if err != nil || report.IsCut || report.Rows != 2 || report.Total.Attempts != 1 {
-		t.Errorf("cut %v, %d rows, %d attempts, %v; want 2 and 1 of all", report.IsCut, report.Rows, report.Total.Attempts, err)
+		t.Errorf("cut %v, %d rows, %d attempts, %v; want 2 and 1 of all", report.IsCut, report.Rows, report.Total.Attempts,
+			err)
 	}
 }
 
@@ -303,7 +307,8 @@ func reportOfKept(t *testing.T, b reportSubject) {
 	b.check(t, at(1, "alice"))
 	for length, isPart := range map[time.Duration]bool{time.Hour: false, 4 * time.Hour: true} {
 		report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(service.ZoneReportQuery{}, length))
-		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Since.Time) || report.Rows != 1 {
+		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Since.Time) ||
+			report.Rows != 1 {
 			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From.Time, report.Since.Time, report.Rows, err)
 		}
 	}
@@ -339,10 +344,12 @@ func wrongReportQueries(t *testing.T, b reportSubject) {
 		"too long":        {Since: service.At(now.Add(-400 * 24 * time.Hour)), Until: service.At(now)},
 		"one zone":        {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1},
 		"the same zone":   {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1, AddressesZone: 1},
-		"few users":       {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Spray: service.Threshold{Least: 1}},
-		"long":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)}},
-		"rows":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: service.MaxZoneReportRows + 1},
-		"keys":            {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Keys: -1},
+		"few users": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
+			Spray: service.Threshold{Least: 1}},
+		"long": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
+			Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)}},
+		"rows": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: service.MaxZoneReportRows + 1},
+		"keys": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Keys: -1},
 	} {
 		if _, err := b.of.ZoneReport(t.Context(), b.user, q); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

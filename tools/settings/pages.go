@@ -51,9 +51,11 @@ func schemas() (lines []string) {
 			lines = append(lines, "        "+s.Name+": "+reference(s))
 			continue
 		}
-		lines = append(lines, "        "+s.Name+":", "          $ref: '#/components/schemas/"+schema(s)+"'", "          default: "+value(s))
+		lines = append(lines, "        "+s.Name+":", "          $ref: '#/components/schemas/"+schema(s)+"'",
+			"          default: "+value(s))
 	}
-	lines = append(lines, "    Zone:", "      type: object", "      additionalProperties: false", "      required:", "        - id")
+	lines = append(lines, "    Zone:", "      type: object", "      additionalProperties: false", "      required:",
+		"        - id")
 	lines = append(lines, each(func(s service.Setting) string { return "        - " + s.Name })...)
 	lines = append(lines, "        - revision", "      properties:", "        id: {$ref: '#/components/schemas/ZoneID'}")
 	for _, s := range service.Settings {
@@ -93,7 +95,8 @@ func bounds(s service.Setting) []string {
 	case service.KindFlag:
 		return nil
 	case service.KindFactor:
-		return []string{fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most), "      multipleOf: 0.01"}
+		return []string{fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most),
+			"      multipleOf: 0.01"}
 	case service.KindNumber, service.KindLength:
 	}
 	return []string{fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most)}

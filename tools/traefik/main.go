@@ -62,7 +62,9 @@ func serve(ctx context.Context, address, name string) error {
 }
 
 // handlerOf returns a router's middlewares in front of its service.
-func handlerOf(ctx context.Context, all *dynamic.HTTPConfiguration, router *dynamic.Router) (handler http.Handler, err error) {
+func handlerOf(
+	ctx context.Context, all *dynamic.HTTPConfiguration, router *dynamic.Router,
+) (handler http.Handler, err error) {
 	service := all.Services[router.Service]
 	if service == nil || service.LoadBalancer == nil || len(service.LoadBalancer.Servers) != 1 {
 		return nil, fmt.Errorf("service %q is not one of one server", router.Service)

@@ -167,6 +167,7 @@ func (l limiter) ask(ctx context.Context, b bucket) (verdict, error) {
 		return verdict{}, fmt.Errorf("ask redis: %w", err)
 	}
 	return verdict{
-		Blocked: result.Allowed == 0, bucket: b, Rate: limit.Rate, Remaining: result.Remaining, RetryAfter: max(result.RetryAfter.Seconds(), 0),
+		Blocked: result.Allowed == 0, bucket: b, Rate: limit.Rate, Remaining: result.Remaining,
+		RetryAfter: max(result.RetryAfter.Seconds(), 0),
 	}, nil
 }

@@ -50,8 +50,8 @@ func (f DatabaseFlags) Resolve() (string, error) {
 		return dsn, err
 	}
 	if f.service != "" {
-		return "", shell.Usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, "+
-			"--data)", errNoDatabase)
+		return "", shell.Usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN "+
+			"(or --dsn, --dsn-file, --data)", errNoDatabase)
 	}
 	dsn, err = private.RunningDSN(f.Data)
 	if err == nil {

@@ -82,7 +82,8 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 		_ = store.Close() // the first error says more
 		return Endpoint{}, err
 	}
-	return Endpoint{Reader: here, Writer: here, Client: here, timeout: LocalTimeout, Close: func() { _ = store.Close() }}, nil
+	return Endpoint{Reader: here, Writer: here, Client: here, timeout: LocalTimeout, Close: func() { _ = store.Close() }},
+		nil
 }
 
 // newLocal returns a client of the HTTP interface over a database, in this process. It asks for no token: the rights of

@@ -30,8 +30,10 @@ func (f TokenFlags) token() (string, error) {
 	}
 	token, ok := access.ParseToken(text)
 	if !ok {
-		return "", shell.Usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it",
-			source)
+		return "",
+			shell.Usagef(
+				"%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it",
+				source)
 	}
 	return token.Reveal(), nil
 }

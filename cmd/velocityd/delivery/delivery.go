@@ -55,7 +55,8 @@ func New(o Options) *Courier {
 	timeout := cmp.Or(o.Timeout, DefaultTimeout)
 	plain := &net.Dialer{Timeout: connectTimeout}
 	careful := &net.Dialer{Timeout: connectTimeout, Control: refuseInner}
-	return &Courier{open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed, agent: o.Agent, timeout: timeout}
+	return &Courier{open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed,
+		agent: o.Agent, timeout: timeout}
 }
 
 // clientBy returns a client that follows no redirect, which would lead to another receiver, and asks no proxy of the
@@ -65,7 +66,8 @@ func clientBy(dialer *net.Dialer, timeout time.Duration) *http.Client {
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: connectTimeout, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: connectTimeout,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			MaxResponseHeaderBytes: mostRead, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 		},
 	}
@@ -95,7 +97,9 @@ func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e 
 }
 
 // request returns the signed request, and whether its host is one that is allowed by name.
-func (c *Courier) request(ctx context.Context, w webhook.Webhook, secret string, e event.Event) (*http.Request, bool, error) {
+func (c *Courier) request(
+	ctx context.Context, w webhook.Webhook, secret string, e event.Event,
+) (*http.Request, bool, error) {
 	isAllowed, err := c.Admits(w.URL)
 	if err != nil {
 		return nil, false, err

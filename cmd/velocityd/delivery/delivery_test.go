@@ -54,11 +54,13 @@ func TestAnEventIsSignedAsStandardWebhooksSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent map[string]any
-	if err := json.Unmarshal(body, &sent); err != nil || sent["type"] != "bucket.locked" || sent["timestamp"] != "2026-11-27T10:04:12.481207Z" ||
+	if err := json.Unmarshal(body, &sent); err != nil || sent["type"] != "bucket.locked" ||
+		sent["timestamp"] != "2026-11-27T10:04:12.481207Z" ||
 		sent["bucket_key"] != "alice" {
 		t.Errorf("sent %s, %v", body, err)
 	}
-	if err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked()); err == nil || !strings.Contains(err.Error(), "401") {
+	if err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked()); err == nil ||
+		!strings.Contains(err.Error(), "401") {
 		t.Errorf("with another secret: %v", err)
 	}
 }
@@ -87,8 +89,9 @@ func TestOnlyAllowedHostsAreReachedInside(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	c := delivery.New(delivery.Options{})
 	for host, want := range map[string]string{
-		"127.0.0.1": "not a public one", "localhost": "not a public one", "[::1]": "not a public one", "[::ffff:127.0.0.1]": "not a public one",
-		"0.0.0.0": "not a public one", "2130706433": "", "0x7f.1": "", // of the last two, the system may have no address
+		"127.0.0.1": "not a public one", "localhost": "not a public one", "[::1]": "not a public one",
+		"[::ffff:127.0.0.1]": "not a public one",
+		"0.0.0.0":            "not a public one", "2130706433": "", "0x7f.1": "", // of the last two, the system may have no address
 	} {
 		for scheme, want := range map[string]string{"https://": want, "http://": "without TLS"} {
 			err := c.Send(t.Context(), webhook.Webhook{URL: scheme + host + ":" + port}, webhook.NewSecret(), locked())
@@ -109,7 +112,8 @@ func TestARedirectIsAFailure(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	inner := receiver(t, func(http.ResponseWriter, *http.Request) { calls.Add(1) })
-	to := receiver(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inner, http.StatusTemporaryRedirect) })
+	to := receiver(
+		t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inner, http.StatusTemporaryRedirect) })
 	c := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}})
 	err := c.Send(t.Context(), webhook.Webhook{URL: to}, webhook.NewSecret(), locked())
 	if err == nil || !strings.Contains(err.Error(), "307") || calls.Load() != 0 {
@@ -164,7 +168,8 @@ func TestAnErrorHasNeitherURLNorSecret(t *testing.T) {
 	c := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, to := range []string{"http://127.0.0.1:1/?token=hunter2", "https://127.0.0.1:1/?token=hunter2", "http://hunter2.example.com/"} {
+	for _, to := range []string{"http://127.0.0.1:1/?token=hunter2", "https://127.0.0.1:1/?token=hunter2",
+		"http://hunter2.example.com/"} {
 		err := c.Send(ctx, webhook.Webhook{URL: to}, "whsec_aHVudGVyMg==", locked())
 		if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVyMg") {
 			t.Errorf("%v", err)
@@ -200,11 +205,14 @@ func TestForbiddenURLIsKnownByItsText(t *testing.T) {
 	t.Parallel()
 	c := delivery.New(delivery.Options{Allowed: []string{"Hooks.internal", "10.0.0.7", "::1"}})
 	for to, want := range map[string]string{
-		"https://127.0.0.1/": "--webhook-hosts", "https://127.1.2.3:8443/": "--webhook-hosts", "https://[::ffff:127.0.0.1]/": "--webhook-hosts",
-		"https://[::ffff:0:127.0.0.1]/": "--webhook-hosts", "https://10.0.0.8/": "--webhook-hosts", "https://[fe80::1%25lo]/": "--webhook-hosts",
-		"https://LOCALHOST./": "--webhook-hosts", "https://a.localhost/": "--webhook-hosts", "http://hooks.example.com/": "--webhook-hosts",
-		"https://hooks.example.com/": "", "https://8.8.8.8/": "", "https://[2606:4700::1111]/": "", "https://mylocalhost/": "",
-		"http://hooks.internal/": "", "http://10.0.0.7/": "", "https://[::1]/": "",
+		"https://127.0.0.1/": "--webhook-hosts", "https://127.1.2.3:8443/": "--webhook-hosts",
+		"https://[::ffff:127.0.0.1]/":   "--webhook-hosts",
+		"https://[::ffff:0:127.0.0.1]/": "--webhook-hosts", "https://10.0.0.8/": "--webhook-hosts",
+		"https://[fe80::1%25lo]/": "--webhook-hosts",
+		"https://LOCALHOST./":     "--webhook-hosts", "https://a.localhost/": "--webhook-hosts",
+		"http://hooks.example.com/":  "--webhook-hosts",
+		"https://hooks.example.com/": "", "https://8.8.8.8/": "", "https://[2606:4700::1111]/": "",
+		"https://mylocalhost/": "", "http://hooks.internal/": "", "http://10.0.0.7/": "", "https://[::1]/": "",
 	} {
 		if _, err := c.Admits(to); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", to, err, want)

@@ -29,7 +29,8 @@ func (c *Courier) Admits(address string) (isAllowed bool, err error) {
 		return false, errors.New("http without TLS is for hosts that --webhook-hosts names")
 	}
 	name := "." + strings.TrimSuffix(strings.ToLower(to.Hostname()), ".")
-	if inner, err := netip.ParseAddr(to.Hostname()); err == nil && !isPublic(inner) || strings.HasSuffix(name, ".localhost") { // RFC 6761
+	if inner, err := netip.ParseAddr(to.Hostname()); err == nil && !isPublic(inner) ||
+		strings.HasSuffix(name, ".localhost") { // RFC 6761
 		return false, errInner
 	}
 	return false, nil

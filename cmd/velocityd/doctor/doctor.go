@@ -104,7 +104,8 @@ func (d *Diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 	case err != nil:
 		d.add(Fault, "database", explainUnready(db.Unready(ctx, err)), again)
 	case version > migrations.Latest():
-		d.add(Note, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
+		d.add(Note, "schema",
+			fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
 			"use the newer program")
 	default:
 		d.add(OK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
@@ -130,12 +131,13 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options session.Options) 
 	for _, one := range list {
 		switch {
 		case one.Err != nil && len(list) > 1:
-			d.add(Fault, "identity", "the address "+one.Address+": "+explainUnready(one.Err), "look at that server, or take it out of the DSN")
+			d.add(Fault, "identity", "the address "+one.Address+": "+explainUnready(one.Err),
+				"look at that server, or take it out of the DSN")
 		case one.Err != nil:
 			return nil // said elsewhere
 		case one.Value == "":
-			d.add(Fault, "identity", "velocity_identity has no row 'database' at "+one.Address+", so a service cannot tell this database from "+
-				"another one",
+			d.add(Fault, "identity", "velocity_identity has no row 'database' at "+one.Address+", so a service cannot tell "+
+				"this database from another one",
 				"run INSERT INTO velocity_identity (name, value) VALUES ('database', UUID()) as the owner of the schema")
 		case one.Value != list[first].Value:
 			d.add(Fault, "identity", one.Address+" leads to another database than "+list[first].Address,
@@ -150,7 +152,8 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options session.Options) 
 func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB bool) {
 	rows, err := probe.Describe(ctx)
 	if db.IsHeldUp(err) {
-		d.add(Note, "texts", "they were not compared: another session changes the schema or locks a table", "run doctor again when that is over")
+		d.add(Note, "texts", "they were not compared: another session changes the schema or locks a table",
+			"run doctor again when that is over")
 		return
 	}
 	if err != nil {
@@ -169,8 +172,8 @@ func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
 	compared, err := store.Records.CompareAudit(ctx)
 	switch {
 	case errors.Is(err, service.ErrForbidden):
-		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing "+
-			"records here", "run doctor as the owner of the schema")
+		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, "+
+			"which nothing records here", "run doctor as the owner of the schema")
 		return
 	case err != nil:
 		d.add(Warning, "audit", "zones cannot be compared with zone_audit: "+err.Error(), "look at the database")
@@ -181,7 +184,8 @@ func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
 		if one.OverrideID > 0 {
 			what = fmt.Sprintf("override %d of zone %d", one.OverrideID, one.ZoneID)
 		}
-		d.add(Warning, "audit", what+" is not as zone_audit has it last: it was edited beside the service, by SQL or by a restore",
+		d.add(Warning, "audit",
+			what+" is not as zone_audit has it last: it was edited beside the service, by SQL or by a restore",
 			"look at it, and set it by velocityd zone or velocityd override")
 	}
 	d.when(!compared.Whole, Note, "audit",

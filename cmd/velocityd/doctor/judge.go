@@ -58,9 +58,10 @@ func (d *Diagnoses) judge(i db.Inspection) {
 			one.judge(i)
 		}
 	}
-	d.when(i.Engine == tidb, Note, "not seen", "how many copies TiKV keeps, and the state of its stores", "look at TiDB's dashboard or at pd-ctl store")
-	d.when(i.Engine == vitess, Note, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of "+
-		"the MySQL servers behind them; and the durability policy of the keyspaces",
+	d.when(i.Engine == tidb, Note, "not seen", "how many copies TiKV keeps, and the state of its stores",
+		"look at TiDB's dashboard or at pd-ctl store")
+	d.when(i.Engine == vitess, Note, "not seen", "the account's rights, which are table ACLs of the tablets; the "+
+		"settings, sizes and partitions of the MySQL servers behind them; and the durability policy of the keyspaces",
 		"look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
 }
 
@@ -88,13 +89,15 @@ func (d *Diagnoses) judgeVersion(i db.Inspection) {
 	d.when(tested, OK, "engine", of.name+" "+i.Version+" is one that this program is tested on", "")
 	d.when(!tested, Warning, "engine", of.name+" "+i.Version+" is none of those that this program is tested on",
 		"use "+of.series+", or run the project's tests on it (VELOCITY_TEST_DSN)")
-	d.when(i.Variables["wsrep_on"] == "ON", Warning, "engine", "it is a node of a Galera cluster, where locks of one node hold nobody on another",
+	d.when(i.Variables["wsrep_on"] == "ON", Warning, "engine",
+		"it is a node of a Galera cluster, where locks of one node hold nobody on another",
 		"let all instances and all SQL callers use one and the same node")
 }
 
 // judgeRights compares the rights of the account with the role of the service.
 func (d *Diagnoses) judgeRights(i db.Inspection) {
-	const cure = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
+	const cure = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without " +
+		"--dry-run"
 	grants := roles.ReadGrants(i.Engine, i.Database, i.Grants)
 	if len(grants.Elsewhere) == 0 { // they may be granted there
 		for _, right := range grants.Lacks(roles.Service) {
@@ -128,12 +131,13 @@ func shorten(text string) string {
 // judgeShards says which shards have no primary, and which have no replica that could take its
 // place.
 func (d *Diagnoses) judgeShards(i db.Inspection) {
-	d.when(len(i.Shards) == 0, Fault, "shards", "the keyspace of the buckets has none", "make them, and run 'velocityd migrate up'")
+	d.when(len(i.Shards) == 0, Fault, "shards", "the keyspace of the buckets has none",
+		"make them, and run 'velocityd migrate up'")
 	for _, shard := range i.Shards {
-		d.when(!shard.IsServing, Fault, "shards", "shard "+shard.Name+" has no primary that serves: checks of its buckets are answered as "+
-			"those of a database that is away", "look at its tablets, and whether VTOrc runs")
-		d.when(shard.IsServing && shard.Replicas == 0, Note, "shards", "shard "+shard.Name+" has no replica that serves, and nothing that could "+
-			"take its primary's place", "add one")
+		d.when(!shard.IsServing, Fault, "shards", "shard "+shard.Name+" has no primary that serves: checks of its buckets "+
+			"are answered as those of a database that is away", "look at its tablets, and whether VTOrc runs")
+		d.when(shard.IsServing && shard.Replicas == 0, Note, "shards", "shard "+shard.Name+" has no replica that serves, "+
+			"and nothing that could take its primary's place", "add one")
 	}
 	d.otherwise("shards", fmt.Sprintf("all %d have a primary and replicas that serve", len(i.Shards)))
 }
@@ -162,16 +166,19 @@ func (d *Diagnoses) judgeServer(i db.Inspection) {
 		"set transaction_isolation to REPEATABLE-READ or READ-COMMITTED")
 	d.otherwise("isolation", "the server's default is "+isolation)
 	most, err := strconv.Atoi(i.Variables["max_allowed_packet"])
-	d.when(err == nil && most < leastPacket, Warning, "packets", fmt.Sprintf("the server takes none above %d bytes (max_allowed_packet): batches "+
-		"are small, and a check of many or long keys that does not fit is answered with 503", most),
+	d.when(err == nil && most < leastPacket, Warning, "packets", fmt.Sprintf("the server takes none above %d bytes "+
+		"(max_allowed_packet): batches are small, and a check of many or long keys that does not fit is answered with 503",
+		most),
 		fmt.Sprintf("SET GLOBAL max_allowed_packet = %d or more, and in the server's configuration", leastPacket))
 	d.add(OK, "time zone", "the server's is "+i.Variables["time_zone"]+"; all instants are stored in UTC", "")
 }
 
 func (d *Diagnoses) judgeDurability(i db.Inspection) {
 	is := func(name string) string { return name + " is " + i.Variables[name] }
-	d.when(i.Variables["innodb_flush_log_at_trx_commit"] != "1", Warning, "durability", is("innodb_flush_log_at_trx_commit")+
-		": a crash of the server forgets attempts of the last second, which are then free to be guessed again", "set it to 1")
+	d.when(i.Variables["innodb_flush_log_at_trx_commit"] != "1", Warning, "durability",
+		is("innodb_flush_log_at_trx_commit")+
+			": a crash of the server forgets attempts of the last second, which are then free to be guessed again",
+		"set it to 1")
 	hasLog := i.Variables["log_bin"] == "ON"
 	d.when(hasLog && i.Variables["sync_binlog"] != "1", Warning, "durability", is("sync_binlog")+
 		": after a crash of the machine, replicas and recoveries may lack attempts", "set it to 1")
@@ -203,19 +210,23 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 		rows := i.Rows["zone_txn"]
 		d.when(rows > manyTxns, Warning, "partitions",
 			fmt.Sprintf("zone_txn has about %d rows and no partitions, so old txns are slow to delete", rows),
-			"nothing while they leave in batches; otherwise partition it as step 3 of the migrations does, in a quiet hour (docs/retention.md)")
+			"nothing while they leave in batches; otherwise partition it as step 3 of the migrations does, in a quiet hour "+
+				"(docs/retention.md)")
 		d.otherwise("partitions", "zone_txn has none, and needs none yet")
 		return
 	}
 	last := slices.MaxFunc(i.Partitions, time.Time.Compare)
 	endless := slices.ContainsFunc(i.Partitions, time.Time.IsZero)
-	const script = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md, Partitions)"
+	const script = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md, " +
+		"Partitions)"
 	tomorrow := i.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	switch until := last.Format(time.DateTime); {
 	case !endless && !last.After(tomorrow):
-		d.add(Fault, "partitions", "zone_txn has none for txns from "+until+" on, when no check can be decided any more", script)
+		d.add(Fault, "partitions", "zone_txn has none for txns from "+until+" on, when no check can be decided any more",
+			script)
 	case !last.After(tomorrow):
-		d.add(Warning, "partitions", "zone_txn has none of its own for txns from "+until+" on, so they stay in the last one", script)
+		d.add(Warning, "partitions", "zone_txn has none of its own for txns from "+until+" on, so they stay in the last one",
+			script)
 	default:
 		d.add(OK, "partitions", fmt.Sprintf("zone_txn has %d, made ahead until %s", len(i.Partitions), until), "")
 	}
@@ -231,7 +242,8 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 	if i.ExpiredAttempts >= db.MostExpired {
 		level, many = Warning, "more than "+many
 	}
-	d.when(i.ExpiredAttempts > 0, level, "growth", "zone_attempt has "+many+" rows that expired more than a day ago", clean)
+	d.when(i.ExpiredAttempts > 0, level, "growth", "zone_attempt has "+many+" rows that expired more than a day ago",
+		clean)
 	rows := i.Rows["zone_bucket_lock"]
 	d.when(rows > manyBuckets, Note, "growth",
 		fmt.Sprintf("zone_bucket_lock has about %d rows, one for each key that was ever asked for", rows), clean)
@@ -247,7 +259,8 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 			last = task.SucceededAt.Time
 		}
 	}
-	d.when(!last.IsZero() && i.Now.Sub(last) > longUnretained, Warning, "retention", "no task has succeeded since "+last.Format(time.DateTime)+" UTC",
+	d.when(!last.IsZero() && i.Now.Sub(last) > longUnretained, Warning, "retention", "no task has succeeded since "+
+		last.Format(time.DateTime)+" UTC",
 		run)
 	d.when(last.IsZero() && !i.FirstTxn.IsZero() && i.Now.Sub(i.FirstTxn) > longUnretained, Warning, "retention",
 		"it has never run, and the oldest txn is from "+i.FirstTxn.Format(time.DateTime)+" UTC", run)
@@ -267,8 +280,8 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 // missing right or table.
 func (d *Diagnoses) judgeOverrides(i db.Inspection) {
 	d.when(i.Overlooked == 0, OK, "overrides", "decisions look for all of them", "")
-	d.when(i.Overlooked > 0, Fault, "overrides", fmt.Sprintf("no decision looks for %d of them: zone_master, zone_override and "+
-		"zone_override_prefix_length were not restored together", i.Overlooked),
+	d.when(i.Overlooked > 0, Fault, "overrides", fmt.Sprintf("no decision looks for %d of them: zone_master, "+
+		"zone_override and zone_override_prefix_length were not restored together", i.Overlooked),
 		"run UPDATE zone_master SET overridden = TRUE WHERE id IN (SELECT zone_id FROM zone_override); "+
 			"INSERT IGNORE INTO zone_override_prefix_length SELECT DISTINCT zone_id, LEFT(network, 1), LENGTH(network) - 2 "+
 			"FROM zone_override WHERE network IS NOT NULL")

@@ -55,9 +55,10 @@ func looks() []look {
 			prove:  func(context.Context, Patient) error { return nil },
 		},
 		{
-			about: "secret keys", fine: "they are those of the other instances", do: "see docs/dba.md#pseudonyms", isNeeded: true,
-			isAsked: func(p Patient) bool { return len(p.Keys) > 0 },
-			prove:   proveKeys,
+			about: "secret keys", fine: "they are those of the other instances", do: "see docs/dba.md#pseudonyms",
+			isNeeded: true,
+			isAsked:  func(p Patient) bool { return len(p.Keys) > 0 },
+			prove:    proveKeys,
 		},
 	}
 }
@@ -102,9 +103,10 @@ func (d *Diagnoses) judgeLooks(ctx context.Context, p Patient) {
 var behind = sync.OnceValue(func() map[string][]migrations.Routine {
 	all := map[string][]migrations.Routine{}
 	for _, l := range looks() {
-		all[l.about] = slices.DeleteFunc(migrations.Through(append(l.entries, l.tables...)...), func(r migrations.Routine) bool {
-			return slices.Contains(l.entries, r.Name)
-		})
+		all[l.about] = slices.DeleteFunc(migrations.Through(append(l.entries, l.tables...)...),
+			func(r migrations.Routine) bool {
+				return slices.Contains(l.entries, r.Name)
+			})
 	}
 	return all
 })
@@ -122,12 +124,14 @@ func (l look) proveRoutines(ctx context.Context, p Patient) error {
 		if err != nil {
 			return err
 		}
-		missing := slices.DeleteFunc(slices.Clone(wanted), func(r migrations.Routine) bool { return slices.Contains(have, r.Name) })
+		missing := slices.DeleteFunc(slices.Clone(wanted),
+			func(r migrations.Routine) bool { return slices.Contains(have, r.Name) })
 		switch {
 		case len(missing) == 0 || len(missing) == len(wanted):
 			return nil
 		case try == tries:
-			return db.NewUnreadyError(missing[0].String()+" is missing: run 'velocityd migrate up' as the owner of the schema", nil)
+			return db.NewUnreadyError(missing[0].String()+" is missing: run 'velocityd migrate up' as the owner of the schema",
+				nil)
 		}
 		select {
 		case <-ctx.Done():

@@ -61,8 +61,8 @@ func proveKeys(ctx context.Context, p Patient) error {
 // Explain adds the cure to an error of a connection to the database.
 func Explain(err error) error {
 	if session.IsUnverified(err) {
-		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
-			"DSN, unless that says tls=verify-ca)", err)
+		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must "+
+			"name the host of the DSN, unless that says tls=verify-ca)", err)
 	}
 	return err
 }

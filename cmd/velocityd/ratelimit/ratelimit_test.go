@@ -111,12 +111,14 @@ func TestSeveralFilesHaveRulesOfOneDomain(t *testing.T) {
 	t.Parallel()
 	file := func(name, text string) ratelimit.Source { return ratelimit.Source{Name: name, Text: []byte(text)} }
 	const limit = "rate_limit: {unit: hour, requests_per_unit: 1}"
-	one, other := file("a.yaml", "domain: d\ndescriptors: [{key: a, "+limit+"}]"), file("b.yaml", "domain: d\ndescriptors: [{key: b, "+limit+"}]")
+	one, other := file("a.yaml", "domain: d\ndescriptors: [{key: a, "+limit+"}]"),
+		file("b.yaml", "domain: d\ndescriptors: [{key: b, "+limit+"}]")
 	all, err := ratelimit.Read([]ratelimit.Source{one, other, file("c.yaml", "domain: e")}, 1)
 	if err != nil || len(all.Domains["d"]) != 2 || len(all.Domains) != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := ratelimit.Read([]ratelimit.Source{one, one}, 1); err == nil || err.Error() != "a.yaml:2: the descriptor d: a is there already" {
+	if _, err := ratelimit.Read([]ratelimit.Source{one, one}, 1); err == nil ||
+		err.Error() != "a.yaml:2: the descriptor d: a is there already" {
 		t.Errorf("a limit twice: %v", err)
 	}
 }
@@ -134,18 +136,24 @@ func TestAFaultIsToldWithItsLine(t *testing.T) {
 		"domain: a\ndescriptors: b":            "f:2: this must be a list",
 		"domain: a\ndescriptors:\n - b":        "f:3: the descriptor must be an object with members, without an anchor",
 		"domain: a\ndescriptors:\n - value: b": "f:3: the descriptor lacks the member key",
-		"domain: a\ndescriptors:\n - key: b\n   vale: c":          "f:4: the descriptor has no member vale: did you mean value?",
-		"domain: a\ndescriptors:\n - key: b\n   1: c":             "f:4: the descriptor has no member 1",
-		"domain: a\ndescriptors: &x [{key: b}, *x]":               "f:2: the descriptor must be an object with members, without an anchor",
-		"domain: a\ndescriptors:\n - &x {key: b, rate_limit: *x}": "f:3: the descriptor has an anchor, which is not read: write the text in its place",
-		limited("unit: hour, unlimited: true"):                    "f:4: rate_limit has a unit and is unlimited: leave one of them out",
-		limited("unit: our, requests_per_unit: 1"):                "f:4: the unit must be second, minute, hour, day, week, month or year",
-		limited("requests_per_unit: 1"):                           "f:4: the unit must be second, minute, hour, day, week, month or year",
-		limited("unit: hour, requests_per_unit: -1"):              "f:4: requests_per_unit must be a whole number, 0 to 4294967295",
-		limited("unit: hour, requests_per_unit: many"):            "f:4: requests_per_unit must be a whole number, 0 to 4294967295",
-		limited("unit: hour, unlimited: perhaps"):                 "f:4: this must be true or false",
-		"domain: a\ndescriptors: [{key: b}]":                      "there is no limit to import",
-		"domain: a\ndescriptors: " + strings.Repeat("[{key: b, descriptors: ", 40) + "[]" + strings.Repeat("}]", 40): "f:2: descriptors are more than 32 levels deep",
+		"domain: a\ndescriptors:\n - key: b\n   vale: c": "f:4: the descriptor has no member vale: did you mean " +
+			"value?",
+		"domain: a\ndescriptors:\n - key: b\n   1: c": "f:4: the descriptor has no member 1",
+		"domain: a\ndescriptors: &x [{key: b}, *x]": "f:2: the descriptor must be an object with members, " +
+			"without an anchor",
+		"domain: a\ndescriptors:\n - &x {key: b, rate_limit: *x}": "f:3: the descriptor has an anchor, which is not read: " +
+			"write the text in its place",
+		limited("unit: hour, unlimited: true"): "f:4: rate_limit has a unit and is unlimited: leave one of them out",
+		limited(
+			"unit: our, requests_per_unit: 1"): "f:4: the unit must be second, minute, hour, day, week, month or year",
+		limited(
+			"requests_per_unit: 1"): "f:4: the unit must be second, minute, hour, day, week, month or year",
+		limited("unit: hour, requests_per_unit: -1"):   "f:4: requests_per_unit must be a whole number, 0 to 4294967295",
+		limited("unit: hour, requests_per_unit: many"): "f:4: requests_per_unit must be a whole number, 0 to 4294967295",
+		limited("unit: hour, unlimited: perhaps"):      "f:4: this must be true or false",
+		"domain: a\ndescriptors: [{key: b}]":           "there is no limit to import",
+		"domain: a\ndescriptors: " + strings.Repeat("[{key: b, descriptors: ", 40) + "[]" +
+			strings.Repeat("}]", 40): "f:2: descriptors are more than 32 levels deep",
 	} {
 		_, err := ratelimit.Read([]ratelimit.Source{{Name: "f", Text: []byte(text)}}, 1)
 		if err == nil || err.Error() != want {
@@ -277,7 +285,8 @@ func TestFirstMatchingRuleIsTheOneRatelimitFinds(t *testing.T) {
 
 // FuzzRead holds that a configuration without a fault makes zones that can be written, and rules that name them.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{shop, "", "domain: &a {x: *a}", "? [a]\n: b", limited("unit: hour, requests_per_unit: 010"), "domain: a\n<<: {}"} {
+	for _, seed := range []string{shop, "", "domain: &a {x: *a}", "? [a]\n: b",
+		limited("unit: hour, requests_per_unit: 010"), "domain: a\n<<: {}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -62,8 +62,8 @@ func (r *reader) source(s Source, trees map[string][]*node) {
 // known are all names of members. ratelimit takes them anywhere, and ignores those that have no meaning where they are.
 func known() []string {
 	return []string{
-		"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "shadow_mode", "quota_mode", "name",
-		"replaces", "detailed_metric", "value_to_metric", "share_threshold",
+		"domain", "key", "value", "descriptors", "rate_limit", "unit", "requests_per_unit", "unlimited", "shadow_mode",
+		"quota_mode", "name", "replaces", "detailed_metric", "value_to_metric", "share_threshold",
 	}
 }
 
@@ -136,7 +136,8 @@ func (r *reader) level(nodes []*node, list *yaml.Node, domain string, path []gat
 		return nodes
 	}
 	for _, at := range r.list(list) {
-		m := r.members(at, "the descriptor", "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric",
+		m := r.members(at, "the descriptor", "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+			"detailed_metric",
 			"value_to_metric", "share_threshold")
 		n := &node{entry: gate.Entry{Key: r.text(m["key"]), Value: r.text(m["value"])}}
 		isThere := slices.ContainsFunc(nodes, func(other *node) bool { return other.entry == n.entry })
@@ -147,11 +148,11 @@ func (r *reader) level(nodes []*node, list *yaml.Node, domain string, path []gat
 		case isThere:
 			r.fault(at.Line, "the descriptor "+name(domain, append(path, n.entry))+" is there already")
 		case n.entry.Key == gate.AttemptEntry:
-			r.leave(at, n.entry.Key+" is the attempt id to velocityd: give the descriptor another key, in Envoy as well. This one is left out, "+
-				"with those below it")
+			r.leave(at, n.entry.Key+" is the attempt id to velocityd: give the descriptor another key, in Envoy as well. This "+
+				"one is left out, with those below it")
 		case strings.HasSuffix(n.entry.Key+n.entry.Value, "*"):
-			r.leave(at, "* stands for any end of a value, and a rule is for one value or for all: write a descriptor for each value. "+
-				"This one is left out, with those below it")
+			r.leave(at, "* stands for any end of a value, and a rule is for one value or for all: write a descriptor for each "+
+				"value. This one is left out, with those below it")
 		default:
 			path := append(slices.Clone(path), n.entry)
 			r.limit(n, m, name(domain, path))
@@ -197,9 +198,11 @@ func (r *reader) limit(n *node, m map[string]*yaml.Node, description string) {
 	case window == 0:
 		r.fault(cmp.Or(limit["unit"], at).Line, "the unit must be second, minute, hour, day, week, month or year")
 	case requests > service.MaxRate:
-		r.leave(at, "a zone admits at most "+strconv.Itoa(service.MaxRate)+" attempts in its window: these descriptors are not limited")
+		r.leave(at, "a zone admits at most "+strconv.Itoa(service.MaxRate)+
+			" attempts in its window: these descriptors are not limited")
 	default:
-		zone := service.Zone{ID: r.next, Description: service.Shortened(description, service.MaxDescriptionLength), Rate: int(requests), Window: window}
+		zone := service.Zone{ID: r.next, Description: service.Shortened(description, service.MaxDescriptionLength),
+			Rate: int(requests), Window: window}
 		if isShadow || isQuota {
 			zone.Mode = service.ModeShadow
 		}
@@ -217,6 +220,7 @@ func (r *reader) limit(n *node, m map[string]*yaml.Node, description string) {
 func windowOf(unit string) time.Duration {
 	const day = 24 * time.Hour
 	return map[string]time.Duration{
-		"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": 30 * day, "year": 365 * day,
+		"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": day, "week": 7 * day, "month": 30 * day,
+		"year": 365 * day,
 	}[strings.ToLower(unit)]
 }

@@ -17,9 +17,10 @@ var (
 // zones are the offsets of abbreviated time zones: those of RFC 5322, and others that stand for one zone alone. Package
 // time knows an abbreviation in its own place alone.
 var zones = map[string]string{ //nolint:gochecknoglobals // a table that nothing changes
-	"": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "WET": "Z", "WEST": "+01", "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03",
-	"MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07",
-	"JST": "+09", "KST": "+09", "AEST": "+10", "AEDT": "+11", "NZST": "+12", "NZDT": "+13",
+	"": "Z", "UTC": "Z", "UT": "Z", "GMT": "Z", "WET": "Z", "WEST": "+01", "CET": "+01", "CEST": "+02", "EET": "+02",
+	"EEST": "+03",
+	"MSK":  "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05", "MST": "-07", "MDT": "-06", "PST": "-08",
+	"PDT": "-07", "JST": "+09", "KST": "+09", "AEST": "+10", "AEDT": "+11", "NZST": "+12", "NZDT": "+13",
 }
 
 const (

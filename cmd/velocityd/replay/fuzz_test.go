@@ -30,8 +30,8 @@ func escaped(text string) string {
 // change the address or itself.
 func FuzzReader(f *testing.F) {
 	for _, text := range []string{
-		"", "root", "invalid user", "x from 192.0.2.1 port 22 ssh2", "x from 192.0.2.1 port 22 ssh2: RSA SHA256:x", "a]", "a: b", "zoë",
-		`CORP\zoe`, "\xff", " for ",
+		"", "root", "invalid user", "x from 192.0.2.1 port 22 ssh2", "x from 192.0.2.1 port 22 ssh2: RSA SHA256:x", "a]",
+		"a: b", "zoë", `CORP\zoe`, "\xff", " for ",
 		stamp + "message repeated 5 times: [ Failed password for root from 203.0.113.9 port 2 ssh2]",
 		stamp + "Accepted publickey for ann from 2001:db8::7 port 4 ssh2: ED25519 SHA256:abc",
 		"2026-02-28T23:59:59Z gate sshd-session[7]: Failed password for invalid user  from ::1 port 1 ssh2\r\n",
@@ -44,7 +44,8 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := &reader{}
 		if a := r.read(text); a.times != 0 {
-			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil || !utf8.ValidString(a.user) || a.addr.Is4In6() ||
+			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil || !utf8.ValidString(a.user) ||
+				a.addr.Is4In6() ||
 				a.addr.Zone() != "" {
 				t.Errorf("%q: read as %+v", text, a)
 			}

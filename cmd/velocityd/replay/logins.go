@@ -45,7 +45,8 @@ func (s Skipped) notRead() error {
 	if s.Unread == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, s.Unread, s.FirstUnread)
+	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread,
+		s.Unread, s.FirstUnread)
 }
 
 // nothing returns an error that wraps ErrNoAttempt and says why the log holds nothing.

@@ -41,7 +41,8 @@ func TestLoginsHaveTheTimesOfTheirLines(t *testing.T) {
 			t.Errorf("%s: %v", head, err)
 			continue
 		}
-		if at := got[0].At.Format(time.RFC3339Nano); at != want || got[0].Times != 1 || got[0].Outcome != service.OutcomeFailure {
+		if at := got[0].At.Format(time.RFC3339Nano); at != want || got[0].Times != 1 ||
+			got[0].Outcome != service.OutcomeFailure {
 			t.Errorf("%s: got %s, want %s", head, at, want)
 		}
 	}
@@ -89,31 +90,42 @@ func TestWholeLogDecidesYearOfItsLines(t *testing.T) {
 			"Feb 28 10:00:00,Feb 28 10:00:01,Feb 29 12:00:00,Feb 29 18:00:00",
 			"2024-02-28 10:00:00,2024-02-28 10:00:01,2024-02-29 12:00:00,2024-02-29 18:00:00", 0,
 		},
-		"29 February at the end":         {"Jan  1 10:00:00,Feb 29 12:00:00", "2024-01-01 10:00:00,2024-02-29 12:00:00", 0},
-		"29 February of another program": {"Feb 28 10:00:00,-Feb 29 12:00:00,Mar  1 10:00:00", "2024-02-28 10:00:00,2024-03-01 10:00:00", 0},
-		"29 February behind a new year":  {"Dec 31 10:00:00,Feb 29 12:00:00", "2023-12-31 10:00:00,2024-02-29 12:00:00", 0},
-		"30 February":                    {"Feb 28 10:00:00,Feb 30 12:00:00", "2026-02-28 10:00:00", 1},
-		"a day of no month alone":        {"Nov 31 10:00:00", "", 1},
-		"a new year":                     {"Dec 31 23:59:58,Jan  1 00:00:02", "2025-12-31 23:59:58,2026-01-01 00:00:02", 0},
+		"29 February at the end": {"Jan  1 10:00:00,Feb 29 12:00:00", "2024-01-01 10:00:00,2024-02-29 12:00:00", 0},
+		"29 February of another program": {"Feb 28 10:00:00,-Feb 29 12:00:00,Mar  1 10:00:00",
+			"2024-02-28 10:00:00,2024-03-01 10:00:00", 0},
+		"29 February behind a new year": {"Dec 31 10:00:00,Feb 29 12:00:00", "2023-12-31 10:00:00,2024-02-29 12:00:00", 0},
+		"30 February":                   {"Feb 28 10:00:00,Feb 30 12:00:00", "2026-02-28 10:00:00", 1},
+		"a day of no month alone":       {"Nov 31 10:00:00", "", 1},
+		"a new year":                    {"Dec 31 23:59:58,Jan  1 00:00:02", "2025-12-31 23:59:58,2026-01-01 00:00:02", 0},
 		"lines that overtake at a new year": {
 			"Dec 31 23:59:58,Jan  1 00:00:02,Dec 31 23:59:59,Jan  1 00:00:03",
 			"2025-12-31 23:59:58,2025-12-31 23:59:59,2026-01-01 00:00:02,2026-01-01 00:00:03", 0,
 		},
-		"lines that overtake":              {"Nov 20 10:00:05,Nov 20 10:00:04", "2026-11-20 10:00:04,2026-11-20 10:00:05", 0},
-		"files in the wrong order":         {"Nov 20 10:00:00,Nov 13 10:00:00", "2026-11-13 10:00:00,2026-11-20 10:00:00", 0},
-		"two new years":                    {"Dec 31 10:00:00,Jan  2 10:00:00,Dec  1 10:00:00,Jan  1 10:00:00", "2024-12-31 10:00:00,2025-01-02 10:00:00,2025-12-01 10:00:00,2026-01-01 10:00:00", 0},
-		"a last line in the future":        {"Nov 20 10:00:00,Dec 10 10:00:00", "2025-11-20 10:00:00,2025-12-10 10:00:00", 0},
-		"a zone hours ahead":               {"Nov 28 20:00:00", "2026-11-28 20:00:00", 0},
-		"a year in a later line":           {"Dec 10 10:00:00,Dec 11 10:00:00,2019-01-02T10:00:00Z,Jan  3 10:00:00", "2018-12-10 10:00:00,2018-12-11 10:00:00,2019-01-02 10:00:00,2019-01-03 10:00:00", 0},
-		"a date that its year lacks":       {"2026-02-28T10:00:00Z,Feb 29 12:00:00,Mar  1 10:00:00", "2026-02-28 10:00:00,2026-03-01 10:00:00", 1},
-		"behind a year, the future":        {"2026-11-26T10:00:00Z,Dec 10 10:00:00", "2025-12-10 10:00:00,2026-11-26 10:00:00", 0},
-		"a day of the week":                {"Thu Apr 28 13:11:39,Fri Apr 29 13:11:39", "2022-04-28 13:11:39,2022-04-29 13:11:39", 0},
-		"a wrong day of the week":          {"Thu Apr 28 13:11:39,Thu Apr 28 13:11:39,Mon Apr 29 13:11:39", "2022-04-28 13:11:39,2022-04-28 13:11:39", 1},
-		"offsets":                          {"2026-10-25T02:59:59+02:00,2026-10-25T02:00:01+01:00,2026-10-25 02:00:02 +01", "2026-10-25 00:59:59,2026-10-25 01:00:01,2026-10-25 01:00:02", 0},
-		"names of zones":                   {"Sun 2026-10-25 02:59:59 CEST,Sun 2026-10-25 02:00:01 CET,Sun 2026-10-25 02:00:01 XYZ", "2026-10-25 00:59:59,2026-10-25 01:00:01", 1},
-		"a leap second that begins a year": {"Dec 31 23:59:58,Dec 31 23:59:60,Jan  1 00:00:01", "2025-12-31 23:59:58,2026-01-01 00:00:00,2026-01-01 00:00:01", 0},
-		"second 61":                        {"Dec 31 23:59:58,Dec 31 23:59:61", "2025-12-31 23:59:58", 1},
-		"short-precise":                    {"Feb 28 10:00:00.999999,Feb 29 10:00:00.000001", "2024-02-28 10:00:00,2024-02-29 10:00:00", 0},
+		"lines that overtake":      {"Nov 20 10:00:05,Nov 20 10:00:04", "2026-11-20 10:00:04,2026-11-20 10:00:05", 0},
+		"files in the wrong order": {"Nov 20 10:00:00,Nov 13 10:00:00", "2026-11-13 10:00:00,2026-11-20 10:00:00", 0},
+		"two new years": {"Dec 31 10:00:00,Jan  2 10:00:00,Dec  1 10:00:00,Jan  1 10:00:00",
+			"2024-12-31 10:00:00,2025-01-02 10:00:00,2025-12-01 10:00:00,2026-01-01 10:00:00", 0},
+		"a last line in the future": {"Nov 20 10:00:00,Dec 10 10:00:00", "2025-11-20 10:00:00,2025-12-10 10:00:00", 0},
+		"a zone hours ahead":        {"Nov 28 20:00:00", "2026-11-28 20:00:00", 0},
+		"a year in a later line": {"Dec 10 10:00:00,Dec 11 10:00:00,2019-01-02T10:00:00Z,Jan  3 10:00:00",
+			"2018-12-10 10:00:00,2018-12-11 10:00:00,2019-01-02 10:00:00,2019-01-03 10:00:00", 0},
+		"a date that its year lacks": {"2026-02-28T10:00:00Z,Feb 29 12:00:00,Mar  1 10:00:00",
+			"2026-02-28 10:00:00,2026-03-01 10:00:00", 1},
+		"behind a year, the future": {"2026-11-26T10:00:00Z,Dec 10 10:00:00",
+			"2025-12-10 10:00:00,2026-11-26 10:00:00", 0},
+		"a day of the week": {"Thu Apr 28 13:11:39,Fri Apr 29 13:11:39",
+			"2022-04-28 13:11:39,2022-04-29 13:11:39", 0},
+		"a wrong day of the week": {"Thu Apr 28 13:11:39,Thu Apr 28 13:11:39,Mon Apr 29 13:11:39",
+			"2022-04-28 13:11:39,2022-04-28 13:11:39", 1},
+		"offsets": {"2026-10-25T02:59:59+02:00,2026-10-25T02:00:01+01:00,2026-10-25 02:00:02 +01",
+			"2026-10-25 00:59:59,2026-10-25 01:00:01,2026-10-25 01:00:02", 0},
+		"names of zones": {
+			"Sun 2026-10-25 02:59:59 CEST,Sun 2026-10-25 02:00:01 CET,Sun 2026-10-25 02:00:01 XYZ",
+			"2026-10-25 00:59:59,2026-10-25 01:00:01", 1},
+		"a leap second that begins a year": {"Dec 31 23:59:58,Dec 31 23:59:60,Jan  1 00:00:01",
+			"2025-12-31 23:59:58,2026-01-01 00:00:00,2026-01-01 00:00:01", 0},
+		"second 61":     {"Dec 31 23:59:58,Dec 31 23:59:61", "2025-12-31 23:59:58", 1},
+		"short-precise": {"Feb 28 10:00:00.999999,Feb 29 10:00:00.000001", "2024-02-28 10:00:00,2024-02-29 10:00:00", 0},
 	} {
 		times, timeless := timesOf(t, latest, strings.Split(c.heads, ",")...)
 		if got := strings.Join(times, ","); got != c.want || timeless != c.timeless {
@@ -135,7 +147,8 @@ func TestAUserIsNoTimeOfALine(t *testing.T) {
 func TestLoginsAreReadFromTheJournalsJSON(t *testing.T) {
 	t.Parallel()
 	entry := func(program, pid, message string) string {
-		return `{"_HOSTNAME":"gate","PRIORITY":"6","__REALTIME_TIMESTAMP":"1795341602123456","SYSLOG_IDENTIFIER":"` + program + `","_PID":"` + pid +
+		return `{"_HOSTNAME":"gate","PRIORITY":"6","__REALTIME_TIMESTAMP":"1795341602123456","SYSLOG_IDENTIFIER":"` +
+			program + `","_PID":"` + pid +
 			`","__CURSOR":"s=x","MESSAGE":` + message + "}\n"
 	}
 	text := []byte("Failed password for zo\\303\\253 from 2001:db8::7 port 22 ssh2")
@@ -148,10 +161,11 @@ func TestLoginsAreReadFromTheJournalsJSON(t *testing.T) {
 	got, skipped, err := loginsOf(t, time.Time{}, log)
 	var told []string
 	for _, l := range got {
-		told = append(told, fmt.Sprintf("%s %s %s %d %s", l.User, l.Address, l.Outcome, l.Times, l.At.Format(time.RFC3339Nano)))
+		told = append(
+			told, fmt.Sprintf("%s %s %s %d %s", l.User, l.Address, l.Outcome, l.Times, l.At.Format(time.RFC3339Nano)))
 	}
-	want := "ann 203.0.113.9 failure 1 2026-11-22T10:00:02.123456Z, zoë 2001:db8::7 failure 1 2026-11-22T10:00:02.123456Z, " +
-		"Ann 203.0.113.9 success 1 2026-11-22T10:00:02.123456Z"
+	want := "ann 203.0.113.9 failure 1 2026-11-22T10:00:02.123456Z, zoë 2001:db8::7 failure 1 " +
+		"2026-11-22T10:00:02.123456Z, Ann 203.0.113.9 success 1 2026-11-22T10:00:02.123456Z"
 	if text := strings.Join(told, ", "); err != nil || text != want || skipped.Unread+skipped.Timeless != 0 {
 		t.Errorf("%v, %+v:\n got %s\nwant %s", err, skipped, text, want)
 	}
@@ -196,7 +210,8 @@ func TestReadLoginsAreTakenWhenLogEndsEarly(t *testing.T) {
 			cancel()
 		})
 	}
-	if _, err := Logins(t.Context(), strings.NewReader(line+line), time.Time{}, func(Login) error { return io.EOF }); !errors.Is(err, io.EOF) {
+	if _, err := Logins(t.Context(), strings.NewReader(line+line), time.Time{},
+		func(Login) error { return io.EOF }); !errors.Is(err, io.EOF) {
 		t.Errorf("a login that is not taken: %v", err)
 	}
 }

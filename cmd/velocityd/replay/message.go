@@ -52,13 +52,15 @@ var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that noth
 	{regexp.MustCompile(`^Accepted (\S+) for (.*?)` + source + `(?:: |$)`), service.OutcomeSuccess},
 	// PAM's reason may hold " for ", and the source may be a host's name.
 	{
-		regexp.MustCompile(`^error: (PAM): (?:Have exhausted maximum number of retries for service|.+?) for ` + invalid + `(.*) from (\S+)$`),
+		regexp.MustCompile(`^error: (PAM): (?:Have exhausted maximum number of retries for service|.+?) for ` + invalid +
+			`(.*) from (\S+)$`),
 		service.OutcomeFailure,
 	},
 }
 
 // likeAttempt is found in lines that may be attempts, in whatever form.
-var likeAttempt = regexp.MustCompile(`(?:message repeated \d+ times: \[ )?(?:(?:Failed|Accepted) (\S+) for|error: (PAM): .* for) .*from \S`)
+var likeAttempt = regexp.MustCompile(
+	`(?:message repeated \d+ times: \[ )?(?:(?:Failed|Accepted) (\S+) for|error: (PAM): .* for) .*from \S`)
 
 // parseMessage reads a message of sshd that says how a login ended, and returns the method of the login, "PAM" for what
 // PAM says of it. A client asks by method none which methods there are: its failure is no attempt.

@@ -40,14 +40,16 @@ func TestReaderReadsEveryFormOfLoginOutcome(t *testing.T) {
 			{"Failed keyboard-interactive for invalid user oracle", "", "oracle"},
 			{"Failed gssapi-with-mic for ann", "", "ann"},
 			{"Failed hostbased for ann", `: RSA SHA256:abc, client user "x", client host "y"`, "ann"},
-			{"Failed publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d", "ann"},
+			{"Failed publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
+				"ann"},
 			{"Failed password for invalid user ", "", ""},
 			{"Failed password for ", "", ""},
 			{"Failed password for invalid user a b  c", "", "a b  c"},
 			{"Failed password for invalid user x from 192.0.2.1 port 22", "", "x from 192.0.2.1 port 22"},
 			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2", "", "root from 192.0.2.1 port 22 ssh2"},
 			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x", "", "root from 192.0.2.1 port 22 ssh2: x"},
-			{"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x", ": RSA SHA256:abc", "root from 192.0.2.1 port 22 ssh2: RSA SHA256:x"},
+			{"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x", ": RSA SHA256:abc",
+				"root from 192.0.2.1 port 22 ssh2: RSA SHA256:x"},
 			{"Failed password for invalid user invalid user x", "", "invalid user x"},
 			{"Failed password for invalid user", "", "invalid user"},
 		},
@@ -57,7 +59,8 @@ func TestReaderReadsEveryFormOfLoginOutcome(t *testing.T) {
 			{"Accepted none for ann", "", "ann"},
 			{"Accepted gssapi-with-mic for ann", ": ann@EXAMPLE", "ann"},
 			{"Accepted publickey for ann", ": ED25519 SHA256:abc", "ann"},
-			{"Accepted publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d", "ann"},
+			{"Accepted publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
+				"ann"},
 		},
 	} {
 		for _, l := range logins {
@@ -95,9 +98,10 @@ func wantRead(t *testing.T, message, want string) {
 func TestReaderUndoesTheEscapesOfSSHD(t *testing.T) {
 	t.Parallel()
 	for escaped, want := range map[string]string{
-		`zo\303\253`: "zoë", "Zoë": "Zoë", `CORP\\zoe`: `CORP\zoe`, `CORP\\303`: `CORP\303`, `a\tb\nc`: "a\tb\nc", `a\rb\ac\033`: "a\rb\ac\x1b",
-		`x\303`: `x\303`, `\377\376x`: `\377\376x`, "\xff": `\377`, `\357\277\275`: "\ufffd", `a\`: `a\`, `CORP\zoe`: `CORP\zoe`,
-		`\\\\\303\253`: `\\ë`, `\134n`: `\n`,
+		`zo\303\253`: "zoë", "Zoë": "Zoë", `CORP\\zoe`: `CORP\zoe`, `CORP\\303`: `CORP\303`, `a\tb\nc`: "a\tb\nc",
+		`a\rb\ac\033`: "a\rb\ac\x1b",
+		`x\303`:       `x\303`, `\377\376x`: `\377\376x`, "\xff": `\377`, `\357\277\275`: "\ufffd", `a\`: `a\`,
+		`CORP\zoe`: `CORP\zoe`, `\\\\\303\253`: `\\ë`, `\134n`: `\n`,
 	} {
 		got, _ := story(stamp + "Failed password for invalid user " + escaped + " from ::1 port 47104 ssh2")
 		if len(got) != 1 || got[0] != want+" ::1 failure" {
@@ -168,7 +172,8 @@ func TestReaderPassesOverWhatIsNoAttempt(t *testing.T) {
 		stamp + "Postponed publickey for carol from 203.0.113.9 port 22 ssh2 [preauth]",
 		stamp + "Partial publickey for carol from 203.0.113.9 port 22 ssh2: RSA SHA256:abc",
 		stamp + "Accepted key ED25519 SHA256:abc found at /home/ann/.ssh/authorized_keys:1",
-		stamp + `Accepted certificate ID "x for y from 192.0.2.1 port 1 ssh2" (serial 0) signed by RSA CA SHA256:d via /etc/ca`,
+		stamp +
+			`Accepted certificate ID "x for y from 192.0.2.1 port 1 ssh2" (serial 0) signed by RSA CA SHA256:d via /etc/ca`,
 		stamp + "pam_unix(sshd:auth): authentication failure; rhost=203.0.113.9",
 		stamp + "PAM 4 more authentication failures; logname= uid=0 euid=0 tty=ssh ruser= rhost=203.0.113.9  user=root",
 		stamp + "User carol from 203.0.113.9 not allowed because not listed in AllowUsers",
@@ -207,7 +212,8 @@ func TestReaderCountsUnreadLinesThatLookLikeAttempts(t *testing.T) {
 		stamp + "message repeated 2 times: [ " + message,
 		stamp + "message repeated 2 times: [ message repeated 2 times: [ " + message + "]]",
 	} {
-		if got, r := story("noise", line, line); len(got) != 0 || r.skipped.Unread != 2 || r.skipped.FirstUnread != line || !errors.Is(r.skipped.notRead(), ErrUnread) {
+		if got, r := story("noise", line, line); len(got) != 0 || r.skipped.Unread != 2 || r.skipped.FirstUnread != line ||
+			!errors.Is(r.skipped.notRead(), ErrUnread) {
 			t.Errorf("%q: read as %q, %d unread, first %q", line, got, r.skipped.Unread, r.skipped.FirstUnread)
 		}
 	}
@@ -216,18 +222,22 @@ func TestReaderCountsUnreadLinesThatLookLikeAttempts(t *testing.T) {
 func TestReaderCountsOneFailureFromPAMAndSSHD(t *testing.T) {
 	t.Parallel()
 	pam := func(pid int, user string) string {
-		return fmt.Sprintf("Nov 26 09:07:59 gate sshd[%d]: error: PAM: Authentication failure for %s from 127.0.0.1", pid, user)
+		return fmt.Sprintf("Nov 26 09:07:59 gate sshd[%d]: error: PAM: Authentication failure for %s from 127.0.0.1", pid,
+			user)
 	}
 	failed := func(pid int, method, user string) string {
-		return fmt.Sprintf("Nov 26 09:07:59 gate sshd[%d]: Failed %s for %s from 127.0.0.1 port 46288 ssh2", pid, method, user)
+		return fmt.Sprintf("Nov 26 09:07:59 gate sshd[%d]: Failed %s for %s from 127.0.0.1 port 46288 ssh2", pid, method,
+			user)
 	}
 	const sshPAM = "keyboard-interactive/pam"
 	for name, c := range map[string]struct {
 		lines []string
 		want  []string
 	}{
-		"PAM alone": {[]string{pam(1, "carol"), pam(1, "carol")}, []string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
-		"both":      {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")}, []string{"oracle 127.0.0.1 failure"}},
+		"PAM alone": {[]string{pam(1, "carol"), pam(1, "carol")},
+			[]string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
+		"both": {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")},
+			[]string{"oracle 127.0.0.1 failure"}},
 		"twice both": {
 			[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
@@ -240,9 +250,12 @@ func TestReaderCountsOneFailureFromPAMAndSSHD(t *testing.T) {
 			[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
 		},
-		"another process": {[]string{pam(1, "a"), failed(2, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another user":    {[]string{pam(1, "a"), failed(1, sshPAM, "b")}, []string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
-		"another method":  {[]string{pam(1, "a"), failed(1, "password", "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another process": {[]string{pam(1, "a"), failed(2, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another user": {[]string{pam(1, "a"), failed(1, sshPAM, "b")},
+			[]string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
+		"another method": {[]string{pam(1, "a"), failed(1, "password", "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
 		"another host": {
 			[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
@@ -274,12 +287,14 @@ func TestReaderForgetsOldProcesses(t *testing.T) {
 	t.Parallel()
 	r := &reader{}
 	for pid := range 5 * recentSize {
-		r.read(fmt.Sprintf("Nov 26 09:07:59 gate%d sshd[%d]: error: PAM: Authentication failure for a from 127.0.0.1", pid, pid))
+		r.read(
+			fmt.Sprintf("Nov 26 09:07:59 gate%d sshd[%d]: error: PAM: Authentication failure for a from 127.0.0.1", pid, pid))
 	}
 	if n := len(r.told.newer) + len(r.told.older) + len(r.before.newer) + len(r.before.older); n > 4*recentSize {
 		t.Errorf("%d entries are kept", n)
 	}
-	newest := fmt.Sprintf("Nov 26 09:07:59 gate%d sshd[%d]: Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2", 4*recentSize,
+	newest := fmt.Sprintf(
+		"Nov 26 09:07:59 gate%d sshd[%d]: Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2", 4*recentSize,
 		4*recentSize)
 	if a := r.read(newest); a.times != 0 {
 		t.Errorf("a process that wrote %d lines ago is forgotten: %+v", recentSize, a)
@@ -291,14 +306,15 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 	failed := "Nov 26 09:07:59 gate sshd[1]: Failed password for ann from 127.0.0.1 port 1 ssh2"
 	elsewhere := strings.Replace(failed, "gate", "door", 1)
 	for again, times := range map[string]int{
-		"Nov 26 09:08:09 gate last message repeated 2 times":                                                                       2,
-		"Nov 26 09:08:09 gate last message repeated 1 time":                                                                        1,
-		"Nov 26 09:08:09 gate syslogd: last message repeated 3 times":                                                              3,
-		"Nov 26 09:08:09 --- last message repeated 4 times ---":                                                                    4,
-		"Nov 26 09:08:09 <auth.info> gate last message repeated 5 times":                                                           5,
-		"2026-11-26T09:08:09+01:00 gate last message repeated 6 times":                                                             6,
-		"Nov 26 09:08:09 gate syslog-ng[9]: Last message 'Failed password for ' repeated 7 times, suppressed by syslog-ng on gate": 7,
-		"Nov 26 09:08:09 gate auth|security:info last message repeated 8 times":                                                    8,
+		"Nov 26 09:08:09 gate last message repeated 2 times":             2,
+		"Nov 26 09:08:09 gate last message repeated 1 time":              1,
+		"Nov 26 09:08:09 gate syslogd: last message repeated 3 times":    3,
+		"Nov 26 09:08:09 --- last message repeated 4 times ---":          4,
+		"Nov 26 09:08:09 <auth.info> gate last message repeated 5 times": 5,
+		"2026-11-26T09:08:09+01:00 gate last message repeated 6 times":   6,
+		"Nov 26 09:08:09 gate syslog-ng[9]: Last message 'Failed password for ' repeated 7 times, suppressed by syslog-ng " +
+			"on gate": 7,
+		"Nov 26 09:08:09 gate auth|security:info last message repeated 8 times": 8,
 		// anybody may write so
 		"Nov 26 09:08:09 gate ann[9]: last message repeated 9 times": 0,
 		"Nov 26 09:08:09 gate last message repeated x times":         0,
@@ -318,9 +334,10 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 		lines []string
 		want  int
 	}{
-		"nothing before":            {[]string{twice}, 0},
-		"noise before":              {[]string{failed, stamp + "Connection closed by 127.0.0.1", twice}, 1},
-		"another host between":      {[]string{failed, strings.Replace(stamp, "gate", "door", 1) + "Connection closed by 127.0.0.1", twice}, 3},
+		"nothing before": {[]string{twice}, 0},
+		"noise before":   {[]string{failed, stamp + "Connection closed by 127.0.0.1", twice}, 1},
+		"another host between": {
+			[]string{failed, strings.Replace(stamp, "gate", "door", 1) + "Connection closed by 127.0.0.1", twice}, 3},
 		"another host's attempt":    {[]string{elsewhere, twice}, 1},
 		"told again and again":      {[]string{failed, twice, twice}, 5},
 		"another program's message": {[]string{failed, "Nov 26 09:08:00 gate cron[1]: job", twice}, 1},

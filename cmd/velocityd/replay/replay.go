@@ -21,8 +21,8 @@ import (
 const busyTries = 6
 
 // errRulesChanged says that the store normalised keys in another way than the replay.
-var errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another " +
-	"order; replay again")
+var errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been " +
+	"reported in another order; replay again")
 
 // Options are the settings of a replay. Setup is required, and a zone.
 type Options struct {
@@ -68,8 +68,8 @@ func Run(ctx context.Context, log io.Reader, o Options) (backtest.Result, error)
 	switch {
 	case err != nil:
 	case r.asked == 0:
-		err = fmt.Errorf("%w that can be replayed: of its %d lines %d are attempts, and each has a user or an address that cannot be a key "+
-			"in its zone", ErrNoAttempt, skipped.Lines, r.keyless)
+		err = fmt.Errorf("%w that can be replayed: of its %d lines %d are attempts, and each has a user or an address that "+
+			"cannot be a key in its zone", ErrNoAttempt, skipped.Lines, r.keyless)
 	case o.Store != nil:
 		err = skipped.notRead()
 	}
@@ -156,7 +156,8 @@ func (r *replayer) mustAskBefore(next question) bool {
 		return false
 	}
 	return slices.ContainsFunc(r.pending, func(q *question) bool {
-		return slices.ContainsFunc(q.attempt.Places, func(of backtest.Place) bool { return slices.Contains(next.attempt.Places, of) })
+		return slices.ContainsFunc(q.attempt.Places,
+			func(of backtest.Place) bool { return slices.Contains(next.attempt.Places, of) })
 	})
 }
 

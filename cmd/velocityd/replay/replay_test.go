@@ -93,7 +93,8 @@ func randomLog(random *rand.Rand, lines int) string {
 		case 0:
 			log.WriteString(accepted(user, ip))
 		case 1:
-			fmt.Fprintf(&log, "%smessage repeated %d times: [ Failed password for %s from %s port 22 ssh2]\n", stamp, random.IntN(3)+1, user, ip)
+			fmt.Fprintf(&log, "%smessage repeated %d times: [ Failed password for %s from %s port 22 ssh2]\n", stamp,
+				random.IntN(3)+1, user, ip)
 		default:
 			log.WriteString(failed(user, ip))
 		}
@@ -121,7 +122,8 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 				if want = append(want, decisions[0].Blocked); decisions[0].Blocked {
 					continue
 				}
-				if results, err := plain.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: a.outcome}}); err != nil || results[0] != nil {
+				if results, err := plain.ReportAll(t.Context(),
+					[]service.Report{{TxnID: decisions[0].TxnID(), Outcome: a.outcome}}); err != nil || results[0] != nil {
 					t.Fatal(results, err)
 				}
 			}
@@ -138,7 +140,8 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 			})
 			result, err := Run(t.Context(), strings.NewReader(log), o)
 			blocked := int64(len(slices.DeleteFunc(slices.Clone(want), func(b bool) bool { return !b })))
-			if err != nil || !slices.Equal(got, want) || result.Attempts != int64(len(want)) || result.Happened.Blocked != blocked || result.IsCut {
+			if err != nil || !slices.Equal(got, want) || result.Attempts != int64(len(want)) ||
+				result.Happened.Blocked != blocked || result.IsCut {
 				t.Errorf("seed %d, batch %d: %v\n got %v\nwant %v\n%+v", seed, batch, err, got, want, result)
 			}
 		}
@@ -150,16 +153,20 @@ func TestReplayAsksInOrderAndTellsOmissions(t *testing.T) {
 	log := failed("ann", "192.0.2.1") + "noise\n" +
 		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" +
 		failed("", "192.0.2.1") + failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // no key, and too long once it is spelt out
-		failed(`a\nb`, "2001:DB8::0:1") + failed("", "UNKNOWN") + failed("joe", "UNKNOWN") + strings.Repeat("y", 2*maxLine) + "\n" +
-		"[  1.5] gate sshd[1]: Failed password for eve from 192.0.2.1 port 22 ssh2\n" + strings.TrimRight(failed("bob", "192.0.2.2"), "\r\n")
+		failed(`a\nb`, "2001:DB8::0:1") + failed("", "UNKNOWN") + failed("joe", "UNKNOWN") + strings.Repeat("y", 2*maxLine) +
+		"" +
+		"\n[  1.5] gate sshd[1]: Failed password for eve from 192.0.2.1 port 22 ssh2\n" +
+		strings.TrimRight(failed("bob", "192.0.2.2"), "\r\n")
 	for zones, want := range map[[2]int64][]string{
 		{1, 2}: {
-			"ann ann ann ann 192.0.2.1 192.0.2.1 2001:db8::1 joe bob", "4 attempts are replayed in one zone alone", "1 attempts have no user or address",
+			"ann ann ann ann 192.0.2.1 192.0.2.1 2001:db8::1 joe bob", "4 attempts are replayed in one zone alone",
+			"1 attempts have no user or address",
 			"1 attempts of the log have no time",
 		},
 		{1, 0}: {"ann ann ann ann joe bob", "4 attempts have no user or address", "1 attempts of the log have no time"},
 		{0, 2}: {
-			"192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 2001:db8::1 192.0.2.2", "2 attempts have no user or address",
+			"192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 192.0.2.1 2001:db8::1 192.0.2.2",
+			"2 attempts have no user or address",
 			"1 attempts of the log have no time",
 		},
 	} {
@@ -197,15 +204,18 @@ func TestReplayTellsPresentAndPastAnswers(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
 	var log strings.Builder
 	for hour := range 6 {
-		fmt.Fprintf(&log, "2026-11-22T%02d:00:00Z gate sshd[1]: Failed password for ann from 192.0.2.1 port 22 ssh2\n", 10+hour/2)
+		fmt.Fprintf(&log, "2026-11-22T%02d:00:00Z gate sshd[1]: Failed password for ann from 192.0.2.1 port 22 ssh2\n",
+			10+hour/2)
 	}
 	result, err := Run(t.Context(), strings.NewReader(log.String()), asking(t, m, 3))
 	happened, then := result.Happened, result.Proposals[0]
-	if err != nil || result.Attempts != 6 || happened.Blocked != 2 || happened.Buckets != 1 || then.Blocked != 0 || then.NewlyPassed != 2 ||
+	if err != nil || result.Attempts != 6 || happened.Blocked != 2 || happened.Buckets != 1 || then.Blocked != 0 ||
+		then.NewlyPassed != 2 ||
 		result.First.Hour() != 10 || result.Last.Hour() != 12 {
 		t.Errorf("%v: %+v", err, result)
 	}
-	if told := strings.Join(result.Assumptions, "\n"); !strings.Contains(told, "2 attempts passed that a zone would have blocked") ||
+	if told := strings.Join(result.Assumptions, "\n"); !strings.Contains(
+		told, "2 attempts passed that a zone would have blocked") ||
 		!strings.Contains(told, "as if they came now") {
 		t.Errorf("%s", told)
 	}
@@ -221,8 +231,9 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 		err       error
 		ends      bool
 	}{
-		"busy": {err: service.ErrBusy}, "one check is busy": {decisions: busy}, "one check is degraded": {decisions: []service.Decision{{Degraded: true}}},
-		"undecided": {err: service.ErrUndecided, ends: true}, "broken": {err: io.ErrUnexpectedEOF, ends: true},
+		"busy": {err: service.ErrBusy}, "one check is busy": {decisions: busy},
+		"one check is degraded": {decisions: []service.Decision{{Degraded: true}}},
+		"undecided":             {err: service.ErrUndecided, ends: true}, "broken": {err: io.ErrUnexpectedEOF, ends: true},
 		"without keys": {err: fmt.Errorf("%w: %w", service.ErrBusy, service.ErrNoKeys), ends: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -247,10 +258,12 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 						t.Errorf("%s: %v after %d calls", name, err, calls)
 					}
 				case tries > busyTries:
-					if !errors.Is(err, service.ErrBusy) || calls != busyTries || !result.IsCut || result.Attempts != int64(len(c.decisions)) {
+					if !errors.Is(err, service.ErrBusy) || calls != busyTries || !result.IsCut ||
+						result.Attempts != int64(len(c.decisions)) {
 						t.Errorf("%s: %v after %d calls: %+v", name, err, calls, result)
 					}
-				case err != nil || calls != tries || result.Attempts != 2 || len(m.Txns(service.Bucket{ZoneID: 2, Key: "192.0.2.1"})) != 2:
+				case err != nil || calls != tries || result.Attempts != 2 ||
+					len(m.Txns(service.Bucket{ZoneID: 2, Key: "192.0.2.1"})) != 2:
 					t.Errorf("%s: %v after %d of %d calls: %+v", name, err, calls, tries, result)
 				case time.Since(began) != time.Duration(tries-1)*service.BusyRetryAfter:
 					t.Errorf("%s: waited %s", name, time.Since(began))
@@ -266,7 +279,8 @@ func TestReplayDoesNotBeginInMissingZone(t *testing.T) {
 		o := asking(t, loginZones(t), 1)
 		o.UserZone, o.IPZone = zones[0], zones[1]
 		o.Store = nil
-		if _, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")), o); !errors.Is(err, service.ErrNotFound) ||
+		if _, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")), o); !errors.Is(
+			err, service.ErrNotFound) ||
 			!strings.Contains(err.Error(), "zone 55") {
 			t.Errorf("zones %v: %v", zones, err)
 		}
@@ -287,7 +301,8 @@ func TestReplayOfPartlyReadLogIsAnError(t *testing.T) {
 		t.Errorf("a back-test: %v, %q", err, result.Assumptions)
 	}
 	o.UserZone, o.IPZone = 0, 2
-	if _, err = Run(t.Context(), strings.NewReader("noise\n"+failed("ann", "UNKNOWN")), o); !errors.Is(err, ErrNoAttempt) ||
+	if _, err = Run(t.Context(), strings.NewReader("noise\n"+failed("ann", "UNKNOWN")), o); !errors.Is(
+		err, ErrNoAttempt) ||
 		!strings.Contains(err.Error(), "of its 2 lines 1 are attempts") {
 		t.Errorf("without a key: %v", err)
 	}
@@ -317,7 +332,8 @@ func TestReplayReportsBeforeNextAttemptInBucket(t *testing.T) {
 	})
 	result, err := Run(t.Context(), strings.NewReader(log), o)
 	want := []string{
-		"ask 2", "report 1=failure 3=success", "ask 2", "report 5=failure 7=success", "ask 2", "report 9=failure 11=failure", "ask 1",
+		"ask 2", "report 1=failure 3=success", "ask 2", "report 5=failure 7=success", "ask 2", "report 9=failure 11=failure",
+		"ask 1",
 	}
 	if err != nil || !reflect.DeepEqual(events, want) || result.Happened.Successes != 1 ||
 		!slices.Contains(result.Assumptions, "The outcomes of 6 attempts that passed were reported.") {
@@ -373,7 +389,8 @@ func TestInterruptedReplayFinishesItsCurrentCall(t *testing.T) {
 		cancel()
 		return store.CheckAll(context.WithoutCancel(ctx), asked)
 	})
-	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("eve", "192.0.2.3") + accepted("joe", "192.0.2.4")
+	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("eve", "192.0.2.3") +
+		accepted("joe", "192.0.2.4")
 	result, err := Run(ctx, strings.NewReader(log), o)
 	if !errors.Is(err, context.Canceled) || result.Attempts != 2 || !result.IsCut ||
 		!slices.Contains(result.Assumptions, "The outcomes of 2 attempts that passed were reported.") {
@@ -385,9 +402,11 @@ func TestReplayNoticesThatItsBucketsChanged(t *testing.T) {
 	t.Parallel()
 	m := loginZones(t)
 	o := reporting(t, m, 100)
-	m.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+	m.SetZone(
+		t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
 	result, err := Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.2")), o)
-	if !errors.Is(err, errRulesChanged) || !slices.Contains(result.Assumptions, "The outcomes of 2 attempts that passed were reported.") {
+	if !errors.Is(err, errRulesChanged) ||
+		!slices.Contains(result.Assumptions, "The outcomes of 2 attempts that passed were reported.") {
 		t.Errorf("got %v, %+v", err, result)
 	}
 }
@@ -411,7 +430,8 @@ Nov 26 09:08:32 gate sshd[217]: Failed password for carol from fe80::1234%lo por
 		t.Errorf("got %v, %+v", err, result)
 	}
 	for key, want := range map[service.Bucket]int{
-		{ZoneID: 1, Key: "carol"}: 3, {ZoneID: 1, Key: "oracle"}: 1, {ZoneID: 1, Key: "zoë"}: 2, {ZoneID: 1, Key: `corp\zoe`}: 1,
+		{ZoneID: 1, Key: "carol"}: 3, {ZoneID: 1, Key: "oracle"}: 1, {ZoneID: 1, Key: "zoë"}: 2,
+		{ZoneID: 1, Key: `corp\zoe`}:  1,
 		{ZoneID: 2, Key: "127.0.0.1"}: 4, {ZoneID: 2, Key: "::/64"}: 2, {ZoneID: 2, Key: "fe80::/64"}: 1,
 	} {
 		if got := len(m.Txns(key)); got != want {

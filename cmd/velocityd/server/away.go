@@ -76,6 +76,7 @@ func (s *Instance) logAway(cause error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelInfo, "the database is back: it decides all checks")
 		return
 	}
-	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "the database is away: checks are answered by on_failure of their zones",
+	s.logger.LogAttrs(context.Background(), slog.LevelWarn,
+		"the database is away: checks are answered by on_failure of their zones",
 		slog.String("error", cause.Error()))
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // errNoCredential says that an instance would answer nobody.
-var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client certificate is registered: " +
-	"make one with 'velocityd token create NAME --scope check,report'; to answer whoever reaches the address, say --insecure-no-auth")
+var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client " +
+	"certificate is registered: make one with 'velocityd token create NAME --scope check,report'; to answer whoever " +
+	"reaches the address, say --insecure-no-auth")
 
 // wantCredential returns errNoCredential if callers at an address must prove who they are,
 // and no credential is live. Its other errors are those of the database.
@@ -50,8 +51,8 @@ func (s *Instance) auth(l *Listeners) handlers.Auth {
 		s.asksWho.Store(true)
 	} else {
 		for _, address := range l.reachable() {
-			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
-				"because of --insecure-no-auth", slog.String("address", address.String()))
+			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without "+
+				"credentials, because of --insecure-no-auth", slog.String("address", address.String()))
 		}
 	}
 	return auth
@@ -61,6 +62,7 @@ func (s *Instance) auth(l *Listeners) handlers.Auth {
 // itself went on.
 func logUnrecordedUse(logger *slog.Logger) func(error) {
 	return func(err error) {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, "last use of a credential not recorded", slog.String("error", err.Error()))
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "last use of a credential not recorded",
+			slog.String("error", err.Error()))
 	}
 }

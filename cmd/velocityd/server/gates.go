@@ -62,7 +62,8 @@ func (f *GateFile) follow(ctx context.Context, logger *slog.Logger) {
 		case !isNew:
 			return
 		case err != nil:
-			logger.LogAttrs(ctx, slog.LevelError, "gates not loaded; those before stay in force", slog.String("error", err.Error()))
+			logger.LogAttrs(ctx, slog.LevelError, "gates not loaded; those before stay in force",
+				slog.String("error", err.Error()))
 		default:
 			f.logInForce(ctx, logger)
 		}

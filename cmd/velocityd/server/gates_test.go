@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-const gateText = "gates: {login: {buckets: [{zone: 1, key: {client: address}}], deny: 429}}\ndomains: {login: [{zone: 7, entries: [{key: user}]}]}"
+const gateText = "gates: {login: {buckets: [{zone: 1, key: {client: address}}], deny: 429}}\ndomains: {login: " +
+	"[{zone: 7, entries: [{key: user}]}]}"
 
 func TestChangedGatesFileTakesEffectUnlessWrong(t *testing.T) {
 	t.Parallel()
@@ -58,7 +59,8 @@ func TestChangedGatesFileTakesEffectUnlessWrong(t *testing.T) {
 		end()
 		synctest.Wait()
 		text := log.String()
-		if strings.Count(text, "gates not loaded; those before stay in force") != 2 || strings.Count(text, `"names":"login"`) != 3 ||
+		if strings.Count(text, "gates not loaded; those before stay in force") != 2 ||
+			strings.Count(text, `"names":"login"`) != 3 ||
 			!strings.Contains(text, "no member deney: did you mean deny?") {
 			t.Errorf("logged %s", text)
 		}

@@ -49,8 +49,9 @@ func (s *Instance) rateLimits(o handlers.Options) handlers.RateLimits {
 
 func (s *Instance) envoyOptions(o handlers.Options) envoy.Options {
 	options := envoy.Options{
-		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Proxies: o.Auth.Proxies(), Ready: o.Ready, Logger: s.logger,
-		Work: s.options.CheckTimeout,
+		Limiter: o.Limiter, Buckets: o.Reader, Admission: o.Auth.Admission, Proxies: o.Auth.Proxies(), Ready: o.Ready,
+		Logger: s.logger,
+		Work:   s.options.CheckTimeout,
 	}
 	if s.options.Gates != nil {
 		options.Gates = s.options.Gates

@@ -87,7 +87,8 @@ func (s *Instance) remember() error {
 			return fmt.Errorf("%w (--state-dir names another folder)", err)
 		}
 	}
-	zones, callers := newStateFile(dir, zonesFile, "the zones", s.logger), newStateFile(dir, credentialsFile, "who may call", s.logger)
+	zones, callers := newStateFile(dir, zonesFile, "the zones", s.logger),
+		newStateFile(dir, credentialsFile, "who may call", s.logger)
 	s.state = []*stateFile{zones, callers}
 	s.wireChecks(zones)
 	s.credentials = s.newCredentials(callers)
@@ -196,7 +197,8 @@ func (s *Instance) announce(ctx context.Context, l *Listeners) {
 		l.certificates.logInForce(ctx, s.logger)
 	}
 	if l.admin != nil {
-		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration",
+			slog.String("address", l.admin.Addr().String()))
 	}
 	if l.grpc != nil {
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for Envoy", slog.String("address", l.grpc.Addr().String()))

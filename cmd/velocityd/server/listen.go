@@ -187,7 +187,8 @@ func ConnectionsWithin(logger *slog.Logger, most, addresses, others int) int {
 		return most
 	}
 	room = max(room, 1)
-	logger.LogAttrs(context.Background(), slog.LevelWarn, "fewer connections than configured, because of the limit of open files",
+	logger.LogAttrs(context.Background(), slog.LevelWarn,
+		"fewer connections than configured, because of the limit of open files",
 		slog.Int("max_connections", room), slog.Uint64("open_files", files.Cur))
 	return room
 }

@@ -66,7 +66,9 @@ func (l Locating) Explain(ctx context.Context, txnID uint64) (explain.Explanatio
 }
 
 // ZoneReport implements service.ZoneReportStore.
-func (l Locating) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (l Locating) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	report, err := l.Reader.ZoneReport(ctx, zone, query)
 	if err != nil {
 		return report, err

@@ -49,7 +49,8 @@ func TestEveryReaderOfAttemptsLearnsAddressOrigins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := append(append(append(page.Txns, recall.Txns...), peek.Txns...), append(x.Counted, txn, x.Txn, *x.Previous, *x.Next)...)
+	shown := append(append(append(page.Txns, recall.Txns...), peek.Txns...),
+		append(x.Counted, txn, x.Txn, *x.Previous, *x.Next)...)
 	for _, t2 := range append(shown, x.Others...) {
 		if isAddress := t2.Bucket == address; isAddress != (t2.Origin != nil) || isAddress && t2.Origin.Country != "DE" {
 			t.Errorf("txn %d: %+v", t2.ID, t2.Origin)

@@ -101,15 +101,16 @@ func (f *keyFolder) attrs() []slog.Attr {
 	for _, key := range f.ring.Keys() {
 		ids = append(ids, key.String())
 	}
-	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]), slog.String("ids", strings.Join(ids, " "))}
+	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]),
+		slog.String("ids", strings.Join(ids, " "))}
 }
 
 // warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.
 func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
 	hides := func(zone service.Zone) bool { return zone.Keys.Form == service.KeyHMAC }
 	if i := slices.IndexFunc(zones, hides); i >= 0 && len(s.keys.Keys()) == 0 {
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered "+
-			"with 503",
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its "+
+			"checks are answered with 503",
 			slog.Int64("zone_id", zones[i].ID), slog.String("give_keys_by", "--key-hmac-file"))
 	}
 }
@@ -141,7 +142,9 @@ func (s HidingStore) ReportAll(ctx context.Context, reports []service.Report) ([
 }
 
 // ZoneReport implements service.ZoneReportStore.
-func (s HidingStore) ZoneReport(ctx context.Context, zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
+func (s HidingStore) ZoneReport(
+	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
+) (service.ZoneReport, error) {
 	return s.store.ZoneReport(ctx, zone, query)
 }
 
@@ -225,7 +228,9 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 // BucketTotals returns the totals of a bucket. Of several pseudonyms it shows the one with the most attempts: an
 // attempt has a txn under each secret key of its time, so the oldest of the present keys has all. The errors are those
 // of db.Store, and service.ErrNoKeys.
-func (s HidingStore) BucketTotals(ctx context.Context, bucket service.Bucket, query service.TotalsQuery) (service.BucketTotals, error) {
+func (s HidingStore) BucketTotals(
+	ctx context.Context, bucket service.Bucket, query service.TotalsQuery,
+) (service.BucketTotals, error) {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
 		return service.BucketTotals{}, err
@@ -257,7 +262,9 @@ func (s HidingStore) AddOverride(ctx context.Context, o service.Override, princi
 
 // ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it
 // is changed.
-func (s HidingStore) ExtendOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s HidingStore) ExtendOverride(
+	ctx context.Context, o service.Override, principal string,
+) (service.Override, error) {
 	o, other, err := s.currentOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
@@ -290,7 +297,9 @@ func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (se
 
 // currentOverride returns the override with the pseudonym under which it is to be kept, and the override in force under
 // an older key's pseudonym, or nil.
-func (s HidingStore) currentOverride(ctx context.Context, o service.Override) (_ service.Override, older *service.Override, err error) {
+func (s HidingStore) currentOverride(
+	ctx context.Context, o service.Override,
+) (_ service.Override, older *service.Override, err error) {
 	if o.Key == "" {
 		return o, nil, nil
 	}

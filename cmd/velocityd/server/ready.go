@@ -100,7 +100,8 @@ func (r *readiness) note(ctx context.Context, err error) {
 	switch isNew := r.reason.changes(textOf(err)); {
 	case !isNew:
 	case err == nil:
-		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again", slog.Duration("after", time.Since(r.since).Round(time.Millisecond)))
+		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again",
+			slog.Duration("after", time.Since(r.since).Round(time.Millisecond)))
 	default:
 		if wasReady {
 			r.since = time.Now()
@@ -138,6 +139,7 @@ func (s *Instance) noteLostShards(ctx context.Context) {
 	case lost == "":
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "all shards decide again")
 	default:
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", lost))
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided",
+			slog.String("shards", lost))
 	}
 }

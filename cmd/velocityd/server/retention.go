@@ -59,7 +59,9 @@ func (s *Instance) measureWebhooks(ctx context.Context) error {
 
 // takeTurns has the tasks of a runner run that are due, until ctx ends, and calls then after each turn. One instance
 // among all runs them; the others find that they are not due.
-func (s *Instance) takeTurns(ctx context.Context, runner *retention.Runner, pause time.Duration, then func(context.Context) error) {
+func (s *Instance) takeTurns(
+	ctx context.Context, runner *retention.Runner, pause time.Duration, then func(context.Context) error,
+) {
 	var away noted[string]
 	failing := map[string]*noted[string]{}
 	poll[any](ctx, about(pause), nil, func(bool) {
@@ -119,7 +121,8 @@ func (s *Instance) logRun(ctx context.Context, run retention.Run, isNews bool) {
 	}
 	switch {
 	case run.Err != nil && isNews:
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "a task of retention failed, and is tried again", append(attrs, slog.String("error", run.Err.Error()))...)
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "a task of retention failed, and is tried again",
+			append(attrs, slog.String("error", run.Err.Error()))...)
 	case run.Err == nil && isNews:
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "a task of retention succeeds again", attrs...)
 	case run.Err == nil:

@@ -53,7 +53,8 @@ func refresh(t *testing.T, m *zoneMemory) {
 func spelt() []service.Zone {
 	zones := []service.Zone{
 		{ID: 1, Rate: 50, Window: time.Hour},
-		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
+			Keys: service.KeyRule{Kind: service.KeyUsername}},
 		{ID: 3, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureBlock},
 	}
 	for i := range zones {
@@ -199,12 +200,14 @@ func TestCallersAreWrittenInBackgroundByTheEnd(t *testing.T) {
 	t.Parallel()
 	callers := issued{
 		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}}),
-		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "desk", Scopes: []access.Scope{access.ScopePeek}, Zones: []int64{1, 2}}),
+		access.NewTokenCredential(access.NewToken(),
+			access.Caller{Name: "desk", Scopes: []access.Scope{access.ScopePeek}, Zones: []int64{1, 2}}),
 	}
 	callers[1].ExpiresAt.Time = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
 	remembered := func() *credentialMemory {
-		return &credentialMemory{Store: callers, file: newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler))}
+		return &credentialMemory{Store: callers,
+			file: newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler))}
 	}
 	m := remembered()
 	if _, _, err := m.LiveCredentials(t.Context()); err != nil {

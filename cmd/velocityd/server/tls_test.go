@@ -70,7 +70,8 @@ func TestChangedTLSFilesAreReadAgain(t *testing.T) {
 		if n := strings.Count(log.String(), `"level":"ERROR","msg":"certificate not loaded`); n != 5 {
 			t.Errorf("%d errors in the log:\n%s", n, log)
 		}
-		if text := log.String(); strings.Contains(text, "PRIVATE") || !strings.Contains(text, `"names":["second","127.0.0.1"]`) {
+		if text := log.String(); strings.Contains(text, "PRIVATE") ||
+			!strings.Contains(text, `"names":["second","127.0.0.1"]`) {
 			t.Errorf("the log has a key, or not all names of a certificate:\n%s", text)
 		}
 	})

@@ -99,8 +99,8 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("must be a length such as 72h or 7d, a date such as 2026-12-31 (its first instant in UTC), "+
-		"or a time such as 2026-12-31T23:59:59Z; it is %q", text)
+	return time.Time{}, fmt.Errorf("must be a length such as 72h or 7d, a date such as 2026-12-31 (its first instant in "+
+		"UTC), or a time such as 2026-12-31T23:59:59Z; it is %q", text)
 }
 
 // isDigits reports whether text is one or more of the digits 0 to 9.

@@ -24,11 +24,13 @@ func TestDurationFlagReadsSecondsAndUnits(t *testing.T) {
 
 func TestDurationFlagRefusesWithWords(t *testing.T) {
 	t.Parallel()
-	const form, negative, whole, long = "seconds such as 60", "must not be negative", "whole seconds", "must be at most 106751d"
+	const form, negative, whole, long = "seconds such as 60", "must not be negative", "whole seconds",
+		"must be at most 106751d"
 	for text, want := range map[string]string{
-		"": form, " ": form, "x": form, "d": form, "5 m": form, "5min": form, "7D": form, "1w": form, "6O": form, "1,5h": form, "1.5d": form,
-		"1.5": form, "1d1d": form, "12h1d": form, "1d-1h": form, "1d+1h": form, "+1d": form, "--1d": form, "-": form, "-d": form, "0x10": form,
-		"1_000": form, "٣": form, "1dx": form, "60\n": form,
+		"": form, " ": form, "x": form, "d": form, "5 m": form, "5min": form, "7D": form, "1w": form, "6O": form,
+		"1,5h": form, "1.5d": form,
+		"1.5": form, "1d1d": form, "12h1d": form, "1d-1h": form, "1d+1h": form, "+1d": form, "--1d": form, "-": form,
+		"-d": form, "0x10": form, "1_000": form, "٣": form, "1dx": form, "60\n": form,
 		"-5": negative, "-5s": negative, "-1d": negative, "-1d12h": negative,
 		"1500ms": whole, "1.5s": whole, "1ns": whole, "1d1ms": whole,
 		"9223372037": long, "99999999999999999999": long, "106752d": long, "99999999999999999999d": long, "106751d24h": long,
@@ -58,7 +60,8 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "72", "soon", "2026-02-30", "2026-12-31 23:59:59", "31.12.2026", "2026-12", "7 d", "106752d"} {
+	for _, text := range []string{"", "72", "soon", "2026-02-30", "2026-12-31 23:59:59", "31.12.2026", "2026-12", "7 d",
+		"106752d"} {
 		if got, err := ParseMoment(text, now); err == nil || !strings.Contains(err.Error(), "7d") {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
@@ -68,7 +71,8 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 // FuzzDurationFlag holds that nothing breaks the reader, that what it takes is
 // whole seconds and not negative, and that their number reads as the same.
 func FuzzDurationFlag(f *testing.F) {
-	for _, text := range []string{"60", "60s", "5m", "7d", "1d12h", "-5", "1.5h", "106751d23h59m", "9223372036", "1d1ns", "d", ""} {
+	for _, text := range []string{"60", "60s", "5m", "7d", "1d12h", "-5", "1.5h", "106751d23h59m", "9223372036", "1d1ns",
+		"d", ""} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -38,7 +38,8 @@ func TestPrintShowsWholeAnswerUnderItsNames(t *testing.T) {
 	t.Parallel()
 	a := answer{
 		ZoneID: 7, Total: numbers{1 << 62, 0.5},
-		Sprays: []any{}, Notes: []string{"A sentence.", "Another one."}, Origins: map[string]place{"192.0.2.1": {"NL"}, "a\x1b": {"\u202e"}},
+		Sprays: []any{}, Notes: []string{"A sentence.", "Another one."},
+		Origins: map[string]place{"192.0.2.1": {"NL"}, "a\x1b": {"\u202e"}},
 		Rows: []row{
 			{Key: "ann", Numbers: numbers{Attempts: 3}, Users: []string{"bob", "e\u202eve"}, Bins: []place{{"DE"}, {""}}},
 			{Key: " eve", Bins: []place{}, Reason: "full"},
@@ -81,7 +82,8 @@ origins
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	out.Reset()
-	if err := Print(&out, true, a); err != nil || !strings.HasPrefix(out.String(), `{"zone_id":7,`) || strings.Count(out.String(), "\n") != 1 {
+	if err := Print(&out, true, a); err != nil || !strings.HasPrefix(out.String(), `{"zone_id":7,`) ||
+		strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("%v: %s", err, &out)
 	}
 	if err := Print(&out, false, math.Inf(1)); err == nil {

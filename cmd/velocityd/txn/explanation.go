@@ -21,7 +21,8 @@ func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string
 		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	own := x.Txn
-	line("txn", "%d at %s, zone %d, %s: %s", own.ID, own.CreatedAt, own.Bucket.ZoneID, printable(own.Bucket.Key), Describe(own)+printable(originOf(own)))
+	line("txn", "%d at %s, zone %d, %s: %s", own.ID, own.CreatedAt, own.Bucket.ZoneID, printable(own.Bucket.Key),
+		Describe(own)+printable(originOf(own)))
 	if z := x.Zone; z != nil {
 		line("zone", "%d in %s, %s, counts %s, revision %d", z.Rate, spanOf(*z), z.Mode, z.Counts, z.Revision)
 	}
@@ -43,7 +44,8 @@ func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string
 		}
 	}
 	for _, t := range x.Others {
-		line("other bucket", "%d, zone %d, %s: %s", t.ID, t.Bucket.ZoneID, printable(t.Bucket.Key), Describe(t)+printable(originOf(t)))
+		line("other bucket", "%d, zone %d, %s: %s", t.ID, t.Bucket.ZoneID, printable(t.Bucket.Key),
+			Describe(t)+printable(originOf(t)))
 	}
 	for _, g := range x.Unknown {
 		line("not known", "%s: %s", g.Part, g.Why)

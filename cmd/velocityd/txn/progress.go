@@ -27,8 +27,10 @@ func NewProgress(terminal io.Writer, visible bool, query service.HistoryQuery) *
 	if until.IsZero() {
 		until = time.Now()
 	}
-	bar := progressbar.NewOptions64(thousandths, progressbar.OptionSetWriter(terminal), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionSetDescription("export"), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30),
+	bar := progressbar.NewOptions64(thousandths, progressbar.OptionSetWriter(terminal),
+		progressbar.OptionSetVisibility(visible),
+		progressbar.OptionSetDescription("export"), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30),
 		progressbar.OptionClearOnFinish())
 	return &Progress{bar: bar, began: query.Since, until: until}
 }

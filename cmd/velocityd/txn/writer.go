@@ -34,7 +34,9 @@ type Writer struct {
 
 // NewWriter returns a writer. printable makes keys harmless for a terminal, and origin tells where a key comes from,
 // unless it is nil.
-func NewWriter(to io.Writer, output Output, printable func(string) string, origin func(key string) *service.Origin) *Writer {
+func NewWriter(
+	to io.Writer, output Output, printable func(string) string, origin func(key string) *service.Origin,
+) *Writer {
 	return &Writer{to: to, output: output, printable: printable, origin: origin}
 }
 
@@ -55,7 +57,8 @@ func (w *Writer) Write(t service.Txn) (err error) {
 		}
 		w.line = append(w.line, '\n')
 	default:
-		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), t.CreatedAt, fmt.Sprint(t.Bucket.ZoneID), w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
+		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), t.CreatedAt, fmt.Sprint(t.Bucket.ZoneID),
+			w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
 	}
 	_, err = w.to.Write(w.line)
 	return err

@@ -24,10 +24,12 @@ type record struct {
 func zones() []service.Zone {
 	return []service.Zone{
 		{
-			ID: 1, Description: "login per user", Rate: 5, Window: 5 * time.Minute, Counts: service.CountsFailures, Lockout: 15 * time.Minute, Totals: true,
+			ID: 1, Description: "login per user", Rate: 5, Window: 5 * time.Minute, Counts: service.CountsFailures,
+			Lockout: 15 * time.Minute, Totals: true,
 			Keys: service.KeyRule{Kind: service.KeyUsername},
 		},
-		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Totals: true, Keys: service.KeyRule{Kind: service.KeyIP}},
+		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Totals: true,
+			Keys: service.KeyRule{Kind: service.KeyIP}},
 	}
 }
 

@@ -68,8 +68,9 @@ func makeZones(ctx context.Context, tx *sql.Tx, zones []service.Zone, at time.Ti
 		return fmt.Errorf("set the session's clock: %w", err)
 	}
 	for _, z := range zones {
-		_, err := tx.ExecContext(ctx, "INSERT INTO zone_master (id, description, rate, `window`, counts, lockout, totals, key_kind) "+
-			"VALUES (?, ?, ?, ?, ?, ?, ?, ?)", z.ID, z.Description, z.Rate, service.WholeSeconds(z.Window), string(z.WithDefaults().Counts),
+		_, err := tx.ExecContext(ctx, "INSERT INTO zone_master (id, description, rate, `window`, counts, lockout, totals, "+
+			"key_kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", z.ID, z.Description, z.Rate, service.WholeSeconds(z.Window),
+			string(z.WithDefaults().Counts),
 			service.WholeSeconds(z.Lockout), z.Totals, string(z.Keys.Kind))
 		if err != nil {
 			return fmt.Errorf("make zone %d: %w", z.ID, err)
@@ -82,8 +83,8 @@ func makeZones(ctx context.Context, tx *sql.Tx, zones []service.Zone, at time.Ti
 }
 
 func (r record) write(ctx context.Context, tx *sql.Tx, end time.Time) error {
-	txns := inserts{ctx: ctx, tx: tx, into: "zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, uncounted_at, " +
-		"reason, outcome, check_id, check_buckets)"}
+	txns := inserts{ctx: ctx, tx: tx, into: "zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, " +
+		"counted, uncounted_at, reason, outcome, check_id, check_buckets)"}
 	seen := map[service.Bucket]bool{}
 	for _, check := range r.checks {
 		for _, t := range check {

@@ -32,12 +32,16 @@ func TestDemoDayHasLockoutAndIsMadeOnce(t *testing.T) {
 			t.Fatalf("%d attempts, %v", attempts, err)
 		}
 		for what, question := range map[string]string{
-			"somebody is locked":              "SELECT COUNT(*) > 0 FROM zone_lockout WHERE locked_until > UTC_TIMESTAMP(6)",
-			"a spray got in":                  "SELECT COUNT(*) = 1 FROM zone_txn WHERE bucket_key = '203.0.113.77' AND outcome = 'success'",
-			"hours are full of people":        "SELECT COUNT(DISTINCT HOUR(created_at)) > 20 FROM zone_txn WHERE outcome = 'success'",
-			"attempts end before now":         "SELECT MAX(created_at) < UTC_TIMESTAMP(6) FROM zone_txn",
-			"zones are older than attempts":   "SELECT (SELECT MAX(changed_at) FROM zone_audit) < (SELECT MIN(created_at) FROM zone_txn)",
-			"each lockout has begun an event": "SELECT (SELECT COUNT(*) FROM zone_event WHERE type = 'bucket.locked') = (SELECT COUNT(*) FROM zone_txn WHERE reason = 'lockout')",
+			"somebody is locked": "SELECT COUNT(*) > 0 FROM zone_lockout WHERE locked_until > UTC_TIMESTAMP(6)",
+			"a spray got in": "SELECT COUNT(*) = 1 FROM zone_txn WHERE bucket_key = '203.0.113.77' AND " +
+				"outcome = 'success'",
+			"hours are full of people": "SELECT COUNT(DISTINCT HOUR(created_at)) > 20 FROM zone_txn WHERE outcome = " +
+				"'success'",
+			"attempts end before now": "SELECT MAX(created_at) < UTC_TIMESTAMP(6) FROM zone_txn",
+			"zones are older than attempts": "SELECT (SELECT MAX(changed_at) FROM zone_audit) < (SELECT MIN(created_at) " +
+				"FROM zone_txn)",
+			"each lockout has begun an event": "SELECT (SELECT COUNT(*) FROM zone_event WHERE type = 'bucket.locked') = " +
+				"(SELECT COUNT(*) FROM zone_txn WHERE reason = 'lockout')",
 		} {
 			var isSo bool
 			if err := d.SQL.QueryRow(question).Scan(&isSo); err != nil || !isSo {

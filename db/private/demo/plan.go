@@ -32,7 +32,8 @@ func day(end time.Time) []attempt {
 	random := rand.New(rand.NewPCG(seed, seed))
 	begin := end.Add(-24 * time.Hour)
 	all := slices.Concat(
-		peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-50*time.Minute)), phone(random, begin))
+		peopleOf(random, begin), spray(random, begin.Add(9*time.Hour)), flood(random, end.Add(-50*time.Minute)),
+		phone(random, begin))
 	slices.SortFunc(all, func(a, b attempt) int { return cmp.Compare(a.at.UnixMicro(), b.at.UnixMicro()) })
 	return slices.DeleteFunc(all, func(a attempt) bool { return !a.at.Before(end) })
 }
@@ -40,10 +41,11 @@ func day(end time.Time) []attempt {
 // name returns that of one of the people.
 func name(i int) string {
 	given := []string{
-		"ada", "boris", "carla", "dmitri", "elif", "farid", "greta", "hana", "ivan", "jana", "kofi", "lena", "mei", "noor", "olga", "pablo", "quinn",
-		"rosa", "sven", "tara", "umar", "vera", "wim", "xenia", "yara", "zoe",
+		"ada", "boris", "carla", "dmitri", "elif", "farid", "greta", "hana", "ivan", "jana", "kofi", "lena", "mei", "noor",
+		"olga", "pablo", "quinn", "rosa", "sven", "tara", "umar", "vera", "wim", "xenia", "yara", "zoe",
 	}
-	family := []string{"adler", "brandt", "costa", "diaz", "evans", "fischer", "garcia", "horvat", "ito", "jansen", "kaya", "lopez", "moreau", "novak", "okafor", "popov", "rossi"}
+	family := []string{"adler", "brandt", "costa", "diaz", "evans", "fischer", "garcia", "horvat", "ito", "jansen", "kaya",
+		"lopez", "moreau", "novak", "okafor", "popov", "rossi"}
 	return given[i%len(given)] + "." + family[(i/len(given)+i)%len(family)]
 }
 

@@ -141,7 +141,8 @@ func passable(dir string) error {
 	case err != nil:
 		return fmt.Errorf("look at folder: %w", err)
 	case info.Mode().Perm()&0o001 == 0:
-		return fmt.Errorf("folder %s is closed to user %d, as which root runs the servers: set TMPDIR to another", dir, nobody)
+		return fmt.Errorf("folder %s is closed to user %d, as which root runs the servers: set TMPDIR to another", dir,
+			nobody)
 	case dir == filepath.Dir(dir):
 		return nil
 	}
@@ -207,7 +208,8 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 	if err := c.startVtctld(ctx); err != nil {
 		return err
 	}
-	_, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+address(c.options.BasePort+etcdPort), cell)
+	_, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell,
+		"--server-address="+address(c.options.BasePort+etcdPort), cell)
 	return err
 }
 
@@ -334,7 +336,8 @@ func (c *Cluster) topo() []string {
 func (c *Cluster) Vtctldclient(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandWait)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(c.options.Programs, "vtctldclient"), slices.Concat(c.VtctldclientArgs(), args)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(c.options.Programs, "vtctldclient"),
+		slices.Concat(c.VtctldclientArgs(), args)...)
 	cmd.Dir = c.options.Dir
 	cmd.WaitDelay = time.Second
 	var out, problems bytes.Buffer

@@ -129,7 +129,8 @@ func (p *process) await(ctx context.Context, reached func(context.Context) error
 // answers returns a condition for await: the process answers a GET of path with 200.
 func answers(port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback+":"+strconv.Itoa(port)+path, http.NoBody)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback+":"+strconv.Itoa(port)+path,
+			http.NoBody)
 		if err != nil {
 			return fmt.Errorf("ask %s: %w", path, err)
 		}

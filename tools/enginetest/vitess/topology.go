@@ -11,7 +11,8 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
 	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls=http://"+client, "--advertise-client-urls=http://"+client,
-		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
+		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+
+			peer)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,8 @@ func wait(ctx context.Context, c *vitess.Cluster, dir string) (int, error) {
 	fmt.Printf("vtctldclient  vtctldclient %s\n", strings.Join(c.VtctldclientArgs(), " "))
 	fmt.Printf("logs, data    %s (removed at the end)\n", dir)
 	for _, t := range c.Tablets() {
-		fmt.Printf("%s  mysqld of %s/%s: %s@tcp(127.0.0.1:%d)/vt_%s\n", t.Alias(), t.Keyspace, t.Shard, "vt_dba", t.Port(), t.Keyspace)
+		fmt.Printf("%s  mysqld of %s/%s: %s@tcp(127.0.0.1:%d)/vt_%s\n", t.Alias(), t.Keyspace, t.Shard, "vt_dba", t.Port(),
+			t.Keyspace)
 	}
 	fmt.Println("Ctrl-C stops it.")
 	select {
